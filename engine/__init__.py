@@ -1,0 +1,1 @@
+"""The embedded engine of hbus: a library that knows neither Django nor Celery."""

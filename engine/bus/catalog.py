@@ -1,0 +1,63 @@
+"""What the bus asks about a topic before it takes a message: the governance side, seen from the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.bus.errors import UnknownTopic
+
+
+class SchemaCheck(Protocol):
+    """A compiled schema."""
+
+    @property
+    def uri(self) -> str:
+        """Goes into ``dataschema``."""
+        ...
+
+    def problem(self, payload: object) -> tuple[str, str] | None:
+        """``(field, what is wrong)`` of a JSON payload, or ``None`` when it is valid."""
+        ...
+
+
+@dataclass(frozen=True)
+class TopicPolicy:
+    """One topic as its owners configured it."""
+
+    name: str
+    #: The owning team; empty means ownerless, and every publish is refused.
+    owner: str
+    classification: str = "internal"
+    #: ``none``, or ``key``: messages of one key are handled in order.
+    ordering: str = "none"
+    max_bytes: int = 1024 * 1024
+    idempotency_window_s: int = 24 * 3600
+    schema: SchemaCheck | None = None
+    #: A default for ``PublishOptions.ttl_s``.
+    ttl_s: int | None = None
+    #: Name of the transport that carries it; empty: the installation's default.
+    transport: str = ""
+
+
+class TopicCatalog(Protocol):
+    """Where policies come from. Called for every batch: implementations cache. Thread-safe."""
+
+    def topic(self, name: str) -> TopicPolicy:
+        """Raises :class:`~engine.bus.errors.UnknownTopic`."""
+        ...
+
+
+class StaticCatalog:
+    """A fixed set of topics, for libraries and tests."""
+
+    def __init__(self, *policies: TopicPolicy) -> None:
+        self._policies = {policy.name: policy for policy in policies}
+
+    def topic(self, name: str) -> TopicPolicy:
+        try:
+            return self._policies[name]
+        except KeyError:
+            raise UnknownTopic(
+                f"There is no topic {name!r}.", remedy="Create it with an owner first.", field="topic"
+            ) from None

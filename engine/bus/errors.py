@@ -1,0 +1,49 @@
+"""What can go wrong on the bus, each with its remedy."""
+
+from __future__ import annotations
+
+from engine.core.errors import BadInput, HbusError, Unavailable
+
+
+class PublishRefused(BadInput):
+    """A message was refused before it reached a store: nothing was written."""
+
+
+class UnknownTopic(PublishRefused):
+    """The topic is not in the catalog."""
+
+
+class OwnerlessTopic(PublishRefused):
+    """The topic has no owner, so nobody would answer for its messages."""
+
+
+class IdempotencyConflict(PublishRefused):
+    """The idempotency key was used before with another body."""
+
+
+class PublishFailed(Unavailable):
+    """The store refused or could not be reached before the message was sent: it was certainly not stored."""
+
+
+class PublishUnknown(Unavailable):
+    """The connection broke after the message was sent: it may be stored. Repeat with the same idempotency key."""
+
+
+class GroupLost(HbusError):
+    """The subscription's state is gone from the store (flushed, failed over or deleted by hand)."""
+
+
+class MalformedEnvelope(BadInput):
+    """Bytes that are no CloudEvents 1.0 envelope."""
+
+
+class Unrecoverable(Exception):
+    """Raised by a handler to say that no further attempt can help: the message is dead at once."""
+
+
+class RetryLater(Exception):
+    """Raised by a handler to ask for the next attempt after ``seconds``. It counts as an attempt."""
+
+    def __init__(self, seconds: float, why: str = "") -> None:
+        super().__init__(why or f"asked to be tried again in {seconds:g} s")
+        self.seconds = seconds

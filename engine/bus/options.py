@@ -1,0 +1,42 @@
+"""What a producer may ask for a message beyond its payload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from engine.bus.transport import Priority
+
+#: The farthest due time, in days: two years, the reach of the delay service's coarsest level.
+DELAY_HORIZON_DAYS = 730
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """Options of one message; everything may be left out.
+
+    ``delay_s`` and ``due`` exclude each other; a due time beyond :data:`DELAY_HORIZON_DAYS` is refused. ``headers``
+    become CloudEvents extension attributes: names of a-z and 0-9 (at most 20), values text.
+    """
+
+    type: str = ""
+    key: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float | None = None
+    due: datetime | None = None
+    priority: Priority = Priority.NORMAL
+    #: Seconds until nobody wants the message any more, counted from its due time.
+    ttl_s: float | None = None
+    idempotency_key: str = ""
+    correlation_id: str = ""
+    causation_id: str = ""
+    traceparent: str = ""
+    tracestate: str = ""
+    subject: str = ""
+    #: When it happened; now when left out.
+    time: datetime | None = None
+    #: Who says so; the producer's own source when left out.
+    source: str = ""
+    #: A fresh ULID when left out.
+    message_id: str = ""

@@ -1,0 +1,53 @@
+"""How a subscription handles its deliveries: concurrency, lease, attempts and backoff."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from engine.core.errors import BadInput
+
+#: Seconds before attempt 2, 3, 4 …; the last tier repeats.
+DEFAULT_BACKOFF_S = (1.0, 5.0, 30.0, 120.0, 600.0)
+#: A delay is drawn between this share of its tier and the whole tier, so that failures spread out.
+JITTER_FLOOR = 0.5
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """``max_attempts`` counts the first one; 1 means no retry."""
+
+    max_attempts: int = 5
+    backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= 100:
+            raise BadInput("max_attempts must be from 1 to 100.", remedy="5 is the default.", field="max_attempts")
+        if not self.backoff_s or any(not 0 < tier <= 86_400 for tier in self.backoff_s):
+            raise BadInput(
+                "Each backoff tier must be more than 0 and at most 86400 seconds.",
+                remedy="For example 1, 5, 30, 120.",
+                field="backoff_s",
+            )
+
+    def delay_s(self, attempt: int, chance: random.Random) -> float:
+        """Seconds to wait after ``attempt`` (1 for the first) failed."""
+        tier = self.backoff_s[min(attempt, len(self.backoff_s)) - 1]
+        return tier * (JITTER_FLOOR + (1 - JITTER_FLOOR) * chance.random())
+
+
+@dataclass(frozen=True)
+class SubscriptionPolicy:
+    """What a consumer needs to know about its subscription."""
+
+    topic: str
+    group: str
+    retry: RetryPolicy = RetryPolicy()
+    #: Handler threads.
+    concurrency: int = 4
+    #: How long a delivery is reserved before another consumer may have it; renewed at a third by heartbeat.
+    lease_s: float = 30.0
+    #: Effects and inbox row commit together.
+    transactional: bool = False
+    #: ``none`` or ``key``: one message of a key at a time, in order; a failed head blocks its key.
+    ordering: str = "none"

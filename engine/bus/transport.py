@@ -1,0 +1,302 @@
+"""The transport contract: four verbs, an admin side, and honest capabilities.
+
+A transport moves opaque envelopes. It publishes batches, hands out leased deliveries, settles and extends them, and
+keeps dead letters until somebody takes them over. Everything else (envelope, retries policy, delay, inbox, ledger)
+is the business of the layer above. :mod:`engine.bus.conformance` holds every promise made here to account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+
+class Priority(StrEnum):
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a transport does natively. The layer above supplies the rest or refuses when a topic is configured."""
+
+    #: Keeps messages over a restart of the store.
+    durable: bool
+    #: Reads messages back without consuming them, by position and time.
+    browse: bool
+    #: Moves a group to an earlier or later position.
+    seek: bool
+    #: Delivers higher priorities first under backlog.
+    priority: bool
+    #: Checks an idempotency key atomically with the append.
+    idempotent_publish: bool
+    #: Delivers to one consumer in the order of publishing while nothing fails.
+    ordered: bool
+    #: Stops deliveries of a group for the whole cluster at once.
+    pause: bool
+    #: The largest envelope in bytes.
+    max_bytes: int = 16 * 1024 * 1024
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """One envelope on its way into a topic."""
+
+    message_id: str
+    body: bytes
+    priority: Priority = Priority.NORMAL
+    #: Empty: not idempotent. Otherwise a repeat inside the window is not stored again.
+    idempotency_key: str = ""
+    #: Digest of what the key stands for; another digest under the same key is a conflict.
+    idempotency_digest: str = ""
+    idempotency_window_ms: int = 0
+
+
+class Status(StrEnum):
+    OK = "ok"
+    #: The idempotency key was seen with the same body; ``message_id`` and ``position`` are the original's.
+    DUPLICATE = "duplicate"
+    #: The idempotency key was seen with another body; nothing was stored.
+    CONFLICT = "conflict"
+    #: Certainly not stored.
+    FAILED = "failed"
+    #: The connection broke after sending: perhaps stored.
+    UNKNOWN = "unknown"
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What became of one :class:`Outgoing`; ``error`` says why when it was not stored."""
+
+    status: Status
+    message_id: str
+    position: str = ""
+    error: str = ""
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One finished attempt in a delivery's history."""
+
+    number: int
+    at_ms: int
+    duration_us: int
+    consumer: str
+    error: str
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One leased attempt. ``receipt`` names it to :meth:`Receiver.settle` and is opaque to everybody else."""
+
+    receipt: str
+    position: str
+    body: bytes
+    #: 1 for the first.
+    attempt: int
+    #: Earlier attempts that failed, oldest first.
+    history: tuple[Attempt, ...] = ()
+    priority: Priority = Priority.NORMAL
+
+
+class Verdict(StrEnum):
+    ACK = "ack"
+    #: Hand it out again after ``after_ms``; counts as an attempt and adds ``attempt`` to the history.
+    RETRY = "retry"
+    #: Move it to the dead letters with ``dead`` as its record.
+    DEAD = "dead"
+    #: Hand it out again at once; does not count as an attempt.
+    RELEASE = "release"
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """What shall become of one delivery."""
+
+    receipt: str
+    verdict: Verdict = Verdict.ACK
+    after_ms: int = 0
+    attempt: Attempt | None = None
+    #: An opaque record of why it died (JSON), kept beside the envelope.
+    dead: bytes = b""
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """One envelope as it lies in a topic."""
+
+    position: str
+    at_ms: int
+    body: bytes
+    priority: Priority = Priority.NORMAL
+
+
+class DeadEntry(msgspec.Struct, frozen=True, gc=False):
+    """One dead letter in the transport's own store, until the layer above has taken it over."""
+
+    entry: str
+    position: str
+    body: bytes
+    record: bytes
+
+
+@dataclass(frozen=True)
+class Lag:
+    """Where a group stands. ``waiting`` + ``in_flight`` + ``retrying`` is what it has not settled."""
+
+    #: Never handed out yet; ``None`` when the store cannot tell.
+    waiting: int | None
+    #: Handed out under a live lease.
+    in_flight: int
+    #: Failed at least once and waiting for the next attempt.
+    retrying: int
+    #: In the transport's dead store, not yet taken over.
+    dead: int
+    #: Wall time in ms at which the oldest unsettled message was published; ``None`` when all is settled.
+    oldest_ms: int | None
+    paused: bool = False
+
+    @property
+    def unsettled(self) -> int | None:
+        return None if self.waiting is None else self.waiting + self.in_flight + self.retrying
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How much a topic holds."""
+
+    messages: int
+    bytes: int | None
+    first_ms: int | None
+    last_ms: int | None
+
+
+@dataclass(frozen=True)
+class TrimReport:
+    """What retention did: ``removed`` messages; ``held`` groups kept more than the policy wanted."""
+
+    removed: int
+    held: tuple[str, ...] = ()
+    #: How many messages the policy would have removed had those groups settled them.
+    held_back: int = 0
+
+
+@dataclass(frozen=True)
+class Page:
+    """A slice of a topic; ``next_position`` is empty at the end."""
+
+    entries: list[Stored] = field(default_factory=list)
+    next_position: str = ""
+
+
+class Receiver(Protocol):
+    """One consumer's end of one group. ``receive`` is called from one thread; ``settle``, ``extend`` from any."""
+
+    def receive(self, limit: int, wait_s: float) -> list[Delivery]:
+        """Lease up to ``limit`` messages, waiting at most ``wait_s`` seconds for the first.
+
+        Due retries and leases that ran out come before new messages; higher priorities before lower ones. Raises
+        :class:`~engine.bus.errors.GroupLost` or :class:`~engine.core.errors.Unavailable`.
+        """
+        ...
+
+    def settle(self, batch: Sequence[Settlement]) -> list[bool]:
+        """Apply all verdicts atomically; ``False`` for a delivery whose lease had passed to another.
+
+        An ack of a delivery that was given away is honoured when nobody has settled it yet: its effect exists.
+        """
+        ...
+
+    def extend(self, receipts: Sequence[str]) -> list[bool]:
+        """Renew leases to their full length from now; ``False`` where the lease had passed to another."""
+        ...
+
+    def close(self) -> None:
+        """Free the connections. Leases run out by themselves. Idempotent."""
+        ...
+
+
+class Admin(Protocol):
+    """Everything an operator's tool asks of a store. Thread-safe. All methods raise ``Unavailable``."""
+
+    def create_topic(self, topic: str) -> None:
+        """Make the topic if it is not there."""
+        ...
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the topic with its groups, dead letters and messages."""
+        ...
+
+    def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
+        """Make the group unless it exists, at ``beginning``, ``end`` or after a position; ``True`` if made."""
+        ...
+
+    def delete_group(self, topic: str, group: str) -> None: ...
+
+    def groups(self, topic: str) -> list[str]: ...
+
+    def depth(self, topic: str) -> Depth: ...
+
+    def lag(self, topic: str, group: str) -> Lag:
+        """Raises :class:`~engine.bus.errors.GroupLost` when the group is not there."""
+        ...
+
+    def checkpoint(self, topic: str, group: str) -> str:
+        """The position after which everything not settled lies: what to give ``create_group`` after a loss."""
+        ...
+
+    def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
+        """Read without consuming. ``after`` is a position of an earlier page, or ``@<epoch ms>`` for a time."""
+        ...
+
+    def read(self, topic: str, position: str) -> Stored | None:
+        """One message by position; ``None`` when it was trimmed."""
+        ...
+
+    def seek(self, topic: str, group: str, position: str) -> None:
+        """Move a group so that what lies after ``position`` is delivered (again)."""
+        ...
+
+    def pause(self, topic: str, group: str) -> None: ...
+
+    def resume(self, topic: str, group: str) -> None: ...
+
+    def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
+        """The oldest dead letters, left in place."""
+        ...
+
+    def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
+        """Drop dead letters that have found another home; returns how many were there."""
+        ...
+
+    def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
+        """Apply retention, never beyond what some group has not settled."""
+        ...
+
+
+class Transport(Protocol):
+    """A backend. Thread-safe. Made by :func:`engine.bus.registry.open_transport` from configuration alone."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def admin(self) -> Admin: ...
+
+    def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Append ``batch`` in order, one outcome each. Never raises for the store's sake: see :class:`Status`."""
+        ...
+
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
+        """Open one consumer's end. ``consumer`` is a stable name; ``lease_ms`` how long a delivery is reserved."""
+        ...
+
+    def ping(self) -> float:
+        """Round trip to the store in seconds; raises ``Unavailable``."""
+        ...
+
+    def close(self) -> None:
+        """Free the connections. Idempotent."""
+        ...

@@ -1,0 +1,1 @@
+"""The words every engine shares: clock, ids, leases, facts, configuration and errors."""

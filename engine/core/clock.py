@@ -1,0 +1,100 @@
+"""Time as an argument: every component takes a clock, and tests move it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where a component reads the time. Implementations are thread-safe."""
+
+    def now_ms(self) -> int:
+        """Wall time: milliseconds since the Unix epoch, UTC. May step."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never run back; only differences have a meaning."""
+        ...
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait until ``event`` is set or ``seconds`` of this clock have passed; return ``event.is_set()``."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        return event.wait(max(0.0, seconds))
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it with :meth:`advance`.
+
+    ``wait`` returns as soon as the event is set or the clock has been advanced far enough: no test sleeps.
+    """
+
+    def __init__(self, start_ms: int = 1_790_000_000_000) -> None:
+        self._changed = threading.Condition()
+        self._now_ms = start_ms
+        self._monotonic = 0.0
+
+    def now_ms(self) -> int:
+        with self._changed:
+            return self._now_ms
+
+    def monotonic(self) -> float:
+        with self._changed:
+            return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Move both readings forward and wake whoever waits."""
+        if seconds < 0:
+            raise ValueError("advance() moves forward; use step_wall() for a clock step")
+        with self._changed:
+            self._now_ms += round(seconds * 1000)
+            self._monotonic += seconds
+            self._changed.notify_all()
+
+    def step_wall(self, seconds: float) -> None:
+        """Step the wall clock alone, forward or back, as NTP or an administrator would."""
+        with self._changed:
+            self._now_ms += round(seconds * 1000)
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        deadline = self.monotonic() + seconds
+        # The real-time slice only bounds how late a set event is noticed; no test outcome depends on it.
+        poll_s = 0.002
+        while not event.is_set():
+            with self._changed:
+                if self._monotonic >= deadline:
+                    break
+                self._changed.wait(poll_s)
+        return event.is_set()
+
+
+def to_datetime(epoch_ms: int) -> datetime:
+    """The UTC datetime of ``epoch_ms``."""
+    return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
+
+
+def to_rfc3339(epoch_ms: int) -> str:
+    """``epoch_ms`` as RFC 3339 in UTC with milliseconds, the form CloudEvents asks for."""
+    return to_datetime(epoch_ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{epoch_ms % 1000:03d}Z"
+
+
+def from_rfc3339(text: str) -> int:
+    """Epoch milliseconds of an RFC 3339 instant; raises ``ValueError`` when it has no offset or is malformed."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no UTC offset; write 2026-11-21T08:00:00Z")
+    return round(moment.timestamp() * 1000)

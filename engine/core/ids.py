@@ -1,0 +1,49 @@
+"""Ids that sort by time: ULIDs (github.com/ulid/spec), monotonic within one process."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_RANDOM_BITS = 80
+
+
+class IdSource:
+    """Makes ULIDs: 48 bits of milliseconds, 80 bits of chance, 26 characters of Crockford base 32.
+
+    Within one millisecond the chance part is incremented, so ids of one source strictly grow. Thread-safe.
+    A forked child starts from fresh chance, so two processes never share a sequence.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last_ms = -1
+        self._chance = 0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._last_ms = -1
+
+    def new(self, now_ms: int) -> str:
+        """A new id, no older than ``now_ms`` and later than any this source gave before."""
+        with self._lock:
+            if now_ms > self._last_ms:
+                self._last_ms = now_ms
+                # The top bit stays free so that increments cannot overflow into the time part.
+                self._chance = int.from_bytes(os.urandom(10), "big") >> 1
+            else:
+                self._chance += 1
+            value = self._last_ms << _RANDOM_BITS | self._chance
+        pairs = _PAIRS
+        return "".join([pairs[value >> shift & 0x3FF] for shift in range(120, -1, -10)])
+
+
+_source = IdSource()
+
+
+def new_id(now_ms: int) -> str:
+    """A process-wide ULID; see :class:`IdSource`."""
+    return _source.new(now_ms)

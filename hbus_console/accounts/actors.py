@@ -1,0 +1,28 @@
+"""Turns accounts and tokens into actors."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.permissions import ANONYMOUS, Actor, Role, ScopedRole
+
+
+def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
+    """The actor of a signed-in person; :data:`ANONYMOUS` for nobody and for deactivated accounts."""
+    if not isinstance(user, User) or not user.is_active:
+        return ANONYMOUS
+    grants = tuple(ScopedRole(Role(grant.role), grant.scope) for grant in user.grants.all())
+    return Actor(name=user.username, user_id=user.pk, grants=grants)
+
+
+def actor_of_token(token: ApiToken) -> Actor:
+    """The actor of a program: its maker's grants under the token's ceiling."""
+    maker = actor_of(token.user)
+    return Actor(
+        name=f"{maker.name}/{token.name}",
+        kind="token",
+        user_id=maker.user_id,
+        grants=maker.grants,
+        limit=ScopedRole(Role(token.role), token.scope),
+    )

@@ -1,0 +1,42 @@
+"""Who may do what: people, their grants, and the tokens they hand to programs."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+from hbus_console.accounts.permissions import Role
+
+
+class User(AbstractUser):
+    """A person. What they may do is in their grants; Django's own permissions are not used."""
+
+    email = models.EmailField(blank=True)
+
+
+class Grant(models.Model):
+    """One role in one namespace of topics. ``scope`` is ``*`` or a dotted prefix such as ``booking.*``."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="grants")
+    role = models.CharField(max_length=16, choices=[(role.value, role.value) for role in Role])
+    scope = models.CharField(max_length=200, default="*")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "scope"], name="one_role_per_scope")]
+
+
+class ApiToken(models.Model):
+    """A program's key: shown once, stored as a hash, never stronger than the person who made it."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=100)
+    #: The first characters, to recognise a token in a list or a log.
+    prefix = models.CharField(max_length=16, unique=True)
+    #: SHA-256 of the whole token; the token has 256 bits of chance, so a slow hash would add nothing.
+    digest = models.CharField(max_length=64, unique=True)
+    role = models.CharField(max_length=16, choices=[(role.value, role.value) for role in Role])
+    scope = models.CharField(max_length=200, default="*")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)

@@ -1,0 +1,165 @@
+"""One function decides what anybody may do: page, endpoint, template and stream all call :func:`allows`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.core.errors import HbusError
+
+
+class Role(StrEnum):
+    """Each role may do all that the ones before it may."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    EDITOR = "editor"
+    GOVERNOR = "governor"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        return list(Role).index(self)
+
+
+class Action(StrEnum):
+    """What can be done, named after the thing it is done to."""
+
+    VIEW = "view"
+    PAYLOAD_READ = "payload.read"
+    PUBLISH = "publish"
+    TOPIC_PAUSE = "topic.pause"
+    SUBSCRIPTION_OPERATE = "subscription.operate"
+    DEAD_LETTER_REDRIVE = "dead_letter.redrive"
+    DEAD_LETTER_DISCARD = "dead_letter.discard"
+    TOPIC_EDIT = "topic.edit"
+    SCHEMA_EDIT = "schema.edit"
+    SUBSCRIPTION_EDIT = "subscription.edit"
+    TOPIC_GOVERN = "topic.govern"
+    PAYLOAD_REVEAL = "payload.reveal"
+    AUDIT_READ = "audit.read"
+    AUDIT_EXPORT = "audit.export"
+    TOPIC_DELETE = "topic.delete"
+    TEAM_EDIT = "team.edit"
+    CLUSTER_VIEW = "cluster.view"
+    CLUSTER_OPERATE = "cluster.operate"
+    ACCESS_MANAGE = "access.manage"
+    #: One's own API tokens; a token can never be stronger than its maker.
+    TOKEN_OWN = "token.own"  # noqa: S105 - the name of an action
+
+
+#: The least role that may do it.
+NEEDS: dict[Action, Role] = {
+    Action.VIEW: Role.VIEWER,
+    Action.PAYLOAD_READ: Role.VIEWER,
+    Action.CLUSTER_VIEW: Role.VIEWER,
+    Action.TOKEN_OWN: Role.VIEWER,
+    Action.PUBLISH: Role.OPERATOR,
+    Action.TOPIC_PAUSE: Role.OPERATOR,
+    Action.SUBSCRIPTION_OPERATE: Role.OPERATOR,
+    Action.DEAD_LETTER_REDRIVE: Role.OPERATOR,
+    Action.DEAD_LETTER_DISCARD: Role.OPERATOR,
+    Action.AUDIT_READ: Role.OPERATOR,
+    Action.TOPIC_EDIT: Role.EDITOR,
+    Action.SCHEMA_EDIT: Role.EDITOR,
+    Action.SUBSCRIPTION_EDIT: Role.EDITOR,
+    Action.TOPIC_GOVERN: Role.GOVERNOR,
+    Action.PAYLOAD_REVEAL: Role.GOVERNOR,
+    Action.AUDIT_EXPORT: Role.GOVERNOR,
+    Action.TOPIC_DELETE: Role.GOVERNOR,
+    Action.TEAM_EDIT: Role.GOVERNOR,
+    Action.CLUSTER_OPERATE: Role.ADMIN,
+    Action.ACCESS_MANAGE: Role.ADMIN,
+}
+
+#: Resources that lie outside every namespace (audit log, cluster, users): any scope of the needed role will do,
+#: except for what governs the whole installation.
+GLOBAL = "*"
+_WHOLE_INSTALLATION = {Action.ACCESS_MANAGE, Action.CLUSTER_OPERATE, Action.AUDIT_EXPORT, Action.TEAM_EDIT}
+
+
+class Forbidden(HbusError):
+    """The actor may not do this."""
+
+
+@dataclass(frozen=True)
+class ScopedRole:
+    """A role inside a namespace."""
+
+    role: Role
+    scope: str
+
+    def covers(self, resource: str) -> bool:
+        return covers(self.scope, resource)
+
+
+def covers(scope: str, resource: str) -> bool:
+    """Whether ``scope`` (``*``, ``booking.*`` or an exact name) contains the topic ``resource``."""
+    if scope == GLOBAL:
+        return True
+    if scope.endswith(".*"):
+        return resource == scope[:-2] or resource.startswith(scope[:-1])
+    return resource == scope
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who is acting: a person, a token of a person, or the system itself."""
+
+    name: str
+    kind: str = "user"
+    user_id: int | None = None
+    grants: tuple[ScopedRole, ...] = ()
+    #: A token's ceiling; ``None`` for people.
+    limit: ScopedRole | None = None
+
+    @property
+    def is_authenticated(self) -> bool:
+        return self.kind != "anonymous"
+
+
+ANONYMOUS = Actor(name="anonymous", kind="anonymous")
+#: hbus itself: background duties and first-start set-up.
+SYSTEM = Actor(name="system", kind="system", grants=(ScopedRole(Role.ADMIN, GLOBAL),))
+
+
+def allows(actor: Actor, action: Action, resource: str = GLOBAL) -> bool:
+    """Whether ``actor`` may do ``action`` to the topic (or thing outside the namespaces) ``resource``."""
+    if actor.limit is not None and not _grant_allows(actor.limit, action, resource):
+        return False
+    return any(_grant_allows(grant, action, resource) for grant in actor.grants)
+
+
+def require(actor: Actor, action: Action, resource: str = GLOBAL) -> None:
+    """Raise :class:`Forbidden` unless :func:`allows`."""
+    if not allows(actor, action, resource):
+        where = "" if resource == GLOBAL else f" on {resource}"
+        raise Forbidden(
+            f"{actor.name} may not {action.value.replace('.', ' ').replace('_', ' ')}{where}.",
+            remedy=f"It takes the role {NEEDS[action].value}{where}; an admin can grant it under Access.",
+        )
+
+
+def visible_scopes(actor: Actor, action: Action = Action.VIEW) -> tuple[str, ...]:
+    """The scopes in which ``actor`` may do ``action``: what lists and streams are filtered by."""
+    scopes = []
+    for grant in actor.grants:
+        if grant.role.rank < NEEDS[action].rank:
+            continue
+        if actor.limit is None:
+            scopes.append(grant.scope)
+        elif actor.limit.role.rank >= NEEDS[action].rank:
+            # The narrower of the two; disjoint scopes yield nothing.
+            if covers(actor.limit.scope, grant.scope.removesuffix(".*")) or actor.limit.scope == GLOBAL:
+                scopes.append(grant.scope)
+            elif covers(grant.scope, actor.limit.scope.removesuffix(".*")):
+                scopes.append(actor.limit.scope)
+    return tuple(dict.fromkeys(scopes))
+
+
+def _grant_allows(grant: ScopedRole, action: Action, resource: str) -> bool:
+    if grant.role.rank < NEEDS[action].rank:
+        return False
+    if resource == GLOBAL:
+        return grant.scope == GLOBAL or action not in _WHOLE_INSTALLATION
+    return grant.covers(resource)

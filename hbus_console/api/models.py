@@ -1,0 +1,22 @@
+"""Idempotency keys of the API."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class IdempotencyRecord(models.Model):
+    """One key of one actor on one route: the first answer is kept and given again. Expires after a day."""
+
+    actor = models.CharField(max_length=150)
+    route = models.CharField(max_length=300)
+    key = models.CharField(max_length=128)
+    request_digest = models.CharField(max_length=64)
+    #: 0 while the first request is still at work.
+    status = models.PositiveIntegerField(default=0)
+    response = models.BinaryField(default=b"")
+    content_type = models.CharField(max_length=100, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["actor", "route", "key"], name="one_answer_per_key")]

@@ -1,0 +1,22 @@
+"""The hash chain: each entry's HMAC covers its content and the hash of the entry before."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: The hash "before" the first entry.
+GENESIS = "0" * 64
+
+
+def canonical(content: Mapping[str, Any]) -> bytes:
+    """One byte form for equal content: JSON with sorted keys and no blanks."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def link(key: str, previous_hash: str, content: Mapping[str, Any]) -> str:
+    """The hash of an entry. Without ``key`` nobody can recompute a chain they have altered."""
+    return hmac.new(key.encode(), previous_hash.encode() + b"\n" + canonical(content), hashlib.sha256).hexdigest()

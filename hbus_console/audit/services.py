@@ -1,0 +1,90 @@
+"""The one way into the audit log: :func:`record`, called in the transaction of the change it describes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import connection, transaction
+
+from hbus_console.accounts.permissions import Actor
+from hbus_console.audit import chain, context
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.redact import redact
+
+#: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.
+_ADVISORY_LOCK = 0x6862_7573
+
+
+def record(
+    actor: Actor,
+    action: str,
+    target_type: str,
+    target: str,
+    *,
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> AuditEntry:
+    """Append one entry to the chain.
+
+    Must run inside the transaction of the change: both commit or neither does. Secrets in ``before`` and ``after``
+    are redacted by name. Raises ``RuntimeError`` outside a transaction.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("An audit entry is written in the transaction of its change; open one with atomic().")
+    request = context.current()
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADVISORY_LOCK])
+        last = AuditEntry.objects.order_by("-seq").only("seq", "hash").first()
+        entry = AuditEntry(
+            seq=1 if last is None else last.seq + 1,
+            at=datetime.now(UTC),
+            actor=actor.name,
+            actor_kind=actor.kind,
+            action=action,
+            target_type=target_type,
+            target=target,
+            reason=reason,
+            before=_plain(before),
+            after=_plain(after),
+            request_id=request.request_id,
+            correlation_id=request.correlation_id,
+            address=request.address,
+            previous_hash=chain.GENESIS if last is None else last.hash,
+        )
+        entry.hash = chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry))
+        entry.save(force_insert=True)
+    return entry
+
+
+def content(entry: AuditEntry) -> dict[str, Any]:
+    """What the hash of ``entry`` covers: everything but the two hashes."""
+    return {
+        "seq": entry.seq,
+        "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "actor": entry.actor,
+        "actor_kind": entry.actor_kind,
+        "action": entry.action,
+        "target_type": entry.target_type,
+        "target": entry.target,
+        "reason": entry.reason,
+        "before": entry.before,
+        "after": entry.after,
+        "request_id": entry.request_id,
+        "correlation_id": entry.correlation_id,
+        "address": entry.address,
+    }
+
+
+def _plain(values: Mapping[str, Any] | None) -> Any:
+    """Redacted JSON types, exactly as the database will give them back, so that hashes can be recomputed."""
+    if values is None:
+        return None
+    return json.loads(json.dumps(redact(dict(values)), cls=DjangoJSONEncoder))

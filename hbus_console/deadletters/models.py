@@ -1,0 +1,53 @@
+"""Dead letters: messages that ran out of attempts, kept until a person decides."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class DeadLetter(models.Model):
+    """One delivery that died. Nothing here is ever trimmed by itself."""
+
+    class State(models.TextChoices):
+        DEAD = "dead"
+        REDRIVEN = "redriven"
+        DISCARDED = "discarded"
+
+    topic = models.CharField(max_length=200)
+    subscription = models.CharField(max_length=100)
+    message_id = models.CharField(max_length=64)
+    source = models.CharField(max_length=300)
+    #: Position of the original in the topic.
+    position = models.CharField(max_length=64)
+    key = models.CharField(max_length=200, blank=True)
+    correlation_id = models.CharField(max_length=128, blank=True)
+    #: The whole envelope, byte for byte.
+    body = models.BinaryField()
+    #: Error class, then its message without what differs from case to case.
+    cause = models.CharField(max_length=500)
+    error = models.TextField()
+    #: Digest of subscription, error class and normalised message: what groups letters of one cause.
+    fingerprint = models.CharField(max_length=16)
+    attempts = models.PositiveIntegerField()
+    #: List of {number, at_ms, duration_us, consumer, error}.
+    history = models.JSONField(default=list)
+    first_failed_at = models.DateTimeField()
+    died_at = models.DateTimeField(db_index=True)
+    state = models.CharField(max_length=10, choices=State, default=State.DEAD)
+    decided_by = models.CharField(max_length=150, blank=True)
+    decided_at = models.DateTimeField(null=True, blank=True)
+    reason = models.TextField(blank=True)
+    redriven_as = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        ordering = ["-died_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["topic", "subscription", "source", "message_id", "died_at"], name="one_dead_letter_per_death"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["state", "fingerprint", "-died_at"], name="dead_group"),
+            models.Index(fields=["state", "topic", "subscription", "-died_at"], name="dead_subscription"),
+            models.Index(fields=["message_id"], name="dead_message"),
+        ]

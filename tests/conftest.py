@@ -1,0 +1,33 @@
+"""Fixtures every test may use; the real store is started by ``tests.settings``."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real_store import RealStore
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    """Address of this process's own Valkey. Do not flush it: other tests share it; use ``prefix``."""
+    from tests.settings import STORE
+
+    return STORE.url
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A key prefix nobody else uses."""
+    return f"t{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def own_store(tmp_path: Path) -> Iterator[RealStore]:
+    """A Valkey of the test's own, to be killed, flushed or filled at will."""
+    store = RealStore(tmp_path / "own-store").start()
+    yield store
+    store.kill()

@@ -1,0 +1,55 @@
+"""A real Valkey for tests, under the same configuration as the embedded one."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+
+from hbus_console.supervisor import store
+
+
+class RealStore:
+    """A Valkey process that a test may stop, kill and start again; its data stays in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = store.free_port()
+        self.password = secrets.token_hex(16)
+        self.url = store.url(self.port, self.password)
+        self._binary = store.find_binary()
+        self._config = store.write_config(folder, port=self.port, password=self.password)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> RealStore:
+        """Start (again) and return once it answers."""
+        self._process = subprocess.Popen(
+            [str(self._binary), str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        client = redis.Redis.from_url(self.url)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                client.ping()
+            except redis.ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                client.close()
+                return self
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash would do."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait until it has gone."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()

@@ -1,0 +1,32 @@
+"""Settings of the test run: the console's own, on a state folder and a Valkey that belong to this process alone."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+STATE_DIR = Path(tempfile.mkdtemp(prefix="hbus-test-"))
+os.environ["STATE"] = str(STATE_DIR)
+
+from tests.real_store import RealStore  # noqa: E402
+
+STORE = RealStore(STATE_DIR / "store").start()
+os.environ["REDIS_URL"] = STORE.url
+
+
+@atexit.register
+def _clean() -> None:
+    STORE.kill()
+    shutil.rmtree(STATE_DIR, ignore_errors=True)
+
+
+from hbus_console.settings import *  # noqa: E402, F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
