@@ -1,0 +1,43 @@
+"""Who is calling the API: a token in the Authorization header, or the console's own session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import authentication, exceptions
+from rest_framework.request import Request
+
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of, actor_of_token
+from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.permissions import Actor
+
+
+class TokenAuthentication(authentication.BaseAuthentication):
+    """``Authorization: Bearer hbus_…``. A malformed, unknown, expired or revoked token is refused with 401."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        token = services.authenticate_token(raw.strip())
+        if token is None:
+            raise exceptions.AuthenticationFailed(
+                "The token is unknown, expired or revoked. Make a new one under Access."
+            )
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class ConsoleSessionAuthentication(authentication.SessionAuthentication):
+    """The browser's session, with Django's CSRF check on every change."""
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+def actor_from(user: Any, auth: Any) -> Actor:
+    """The actor of an authenticated request: a token's ceiling applies when one was used."""
+    return actor_of_token(auth) if isinstance(auth, ApiToken) else actor_of(user)

@@ -1,0 +1,125 @@
+"""Every refusal of the API in one form: RFC 9457 ``application/problem+json`` with the field and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.http import Http404
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+
+from engine.bus.errors import IdempotencyConflict, PublishUnknown, UnknownTopic
+from engine.core.errors import BadInput, ConfigurationError, HbusError, Unavailable
+from hbus_console.accounts.permissions import Forbidden
+from hbus_console.audit import context
+
+CONTENT_TYPE = "application/problem+json"
+log = structlog.get_logger(__name__)
+
+
+class NotThere(BadInput):
+    """The thing asked for does not exist, or lies outside what the caller may see."""
+
+
+class Conflict(BadInput):
+    """The request is fine, but what it is about has moved on."""
+
+
+def problem(
+    code: int,
+    title: str,
+    detail: str = "",
+    *,
+    field: str = "",
+    remedy: str = "",
+    errors: list[dict[str, str]] | None = None,
+) -> Response:
+    """A problem response. ``errors`` lists several faulty fields; ``field`` is the first of them."""
+    body: dict[str, Any] = {"type": "about:blank", "title": title, "status": code, "detail": detail or title}
+    if field:
+        body["field"] = field
+    if remedy:
+        body["remedy"] = remedy
+    if errors:
+        body["errors"] = errors
+    if request_id := context.current().request_id:
+        body["instance"] = f"urn:hbus:request:{request_id}"
+    return Response(body, status=code, content_type=CONTENT_TYPE)
+
+
+#: The first class that matches decides; order matters because the classes are related.
+_STATUS: tuple[tuple[type[HbusError], int, str], ...] = (
+    (Forbidden, status.HTTP_403_FORBIDDEN, "Not allowed"),
+    (NotThere, status.HTTP_404_NOT_FOUND, "Not found"),
+    (UnknownTopic, status.HTTP_404_NOT_FOUND, "Unknown topic"),
+    (Conflict, status.HTTP_409_CONFLICT, "Conflict"),
+    (IdempotencyConflict, status.HTTP_409_CONFLICT, "Idempotency key used with another body"),
+    (BadInput, status.HTTP_422_UNPROCESSABLE_ENTITY, "Refused"),
+    (PublishUnknown, status.HTTP_504_GATEWAY_TIMEOUT, "Outcome unknown"),
+    (Unavailable, status.HTTP_503_SERVICE_UNAVAILABLE, "Unavailable"),
+    (ConfigurationError, status.HTTP_503_SERVICE_UNAVAILABLE, "Not configured"),
+)
+
+
+def describe(error: HbusError) -> tuple[int, str]:
+    """The status code and title of one of our errors."""
+    for kind, code, title in _STATUS:
+        if isinstance(error, kind):
+            return code, title
+    return status.HTTP_500_INTERNAL_SERVER_ERROR, "Failed"
+
+
+def handle(error: Exception, _: dict[str, Any]) -> Response | None:
+    """DRF's exception handler. ``None`` lets Django log an unforeseen error and answer 500."""
+    if isinstance(error, HbusError):
+        code, title = describe(error)
+        response = problem(code, title, error.what, field=error.field, remedy=error.remedy)
+        if isinstance(error, Unavailable):
+            response["Retry-After"] = "5"
+        return response
+    if isinstance(error, Http404):
+        return problem(status.HTTP_404_NOT_FOUND, "Not found", str(error) or "There is nothing here.")
+    if isinstance(error, PermissionDenied):
+        return problem(status.HTTP_403_FORBIDDEN, "Not allowed", str(error))
+    if isinstance(error, exceptions.ValidationError):
+        errors = list(_flatten(error.detail))
+        return problem(
+            status.HTTP_422_UNPROCESSABLE_ENTITY,
+            "Refused",
+            errors[0]["detail"] if errors else "The request does not fit.",
+            field=errors[0]["field"] if errors else "",
+            errors=errors,
+        )
+    if isinstance(error, exceptions.APIException):
+        response = problem(error.status_code, type(error).__name__, str(error.detail))
+        if challenge := getattr(error, "auth_header", None):
+            response["WWW-Authenticate"] = challenge
+        if wait := getattr(error, "wait", None):
+            response["Retry-After"] = str(int(wait))
+        return response
+    if isinstance(error, DatabaseError):
+        log.exception("database failed under an API request")
+        return problem(
+            status.HTTP_503_SERVICE_UNAVAILABLE,
+            "Unavailable",
+            "The database did not answer.",
+            remedy="Try again shortly.",
+        )
+    return None
+
+
+def _flatten(detail: Any, path: str = "") -> list[dict[str, str]]:
+    if isinstance(detail, dict):
+        return [
+            row for name, inner in detail.items() for row in _flatten(inner, f"{path}.{name}" if path else str(name))
+        ]
+    if isinstance(detail, list):
+        rows: list[dict[str, str]] = []
+        for index, inner in enumerate(detail):
+            nested = isinstance(inner, (dict, list))
+            rows.extend(_flatten(inner, f"{path}[{index}]" if nested else path))
+        return rows
+    return [{"field": path.removesuffix(".non_field_errors"), "detail": str(detail)}]

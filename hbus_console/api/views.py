@@ -1,0 +1,81 @@
+"""The base of every endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from hbus_console.accounts.permissions import ANONYMOUS, Actor
+from hbus_console.api import idempotency
+from hbus_console.api.authentication import actor_from
+from hbus_console.api.models import IdempotencyRecord
+from hbus_console.api.pagination import CursorPages
+
+_UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
+
+
+class _AnsweredBefore(Exception):
+    """Leaves ``initial`` with the first answer to this idempotency key."""
+
+    def __init__(self, record: IdempotencyRecord) -> None:
+        super().__init__(record.key)
+        self.record = record
+
+
+class ApiView(APIView):
+    """An endpoint with an actor, idempotency keys on every change, and keyset pages.
+
+    Subclasses call services with ``self.actor``; the services decide what the actor may do.
+    """
+
+    _record: IdempotencyRecord | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """Who is calling."""
+        if not getattr(self.request, "user", None):
+            return ANONYMOUS
+        return actor_from(self.request.user, self.request.auth)
+
+    def page(self, rows: Any, serialize: Any, *, ordering: str = "-pk") -> Response:
+        """One keyset page of a queryset, each row through ``serialize``."""
+        pages = CursorPages()
+        pages.ordering = ordering
+        found = pages.paginate_queryset(rows, self.request, view=self) or []
+        return pages.get_paginated_response([serialize(row) for row in found])
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if request.method in _UNSAFE:
+            record = idempotency.claim(request, self.actor)
+            if record is not None and record.status:
+                raise _AnsweredBefore(record)
+            self._record = record
+
+    def handle_exception(self, exc: Exception) -> Response | HttpResponse:  # type: ignore[override]
+        if isinstance(exc, _AnsweredBefore):
+            again = HttpResponse(bytes(exc.record.response), status=exc.record.status)
+            again["Content-Type"] = exc.record.content_type
+            again["Idempotent-Replayed"] = "true"
+            return again
+        try:
+            return super().handle_exception(exc)
+        except Exception:
+            # An unforeseen error leaves through Django's 500; the key must not stay claimed for it.
+            if self._record is not None:
+                self._record.delete()
+            raise
+
+    def finalize_response(self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any) -> Any:
+        final = super().finalize_response(request, response, *args, **kwargs)
+        record = self._record
+        if record is not None and isinstance(final, Response):
+            final.add_post_render_callback(
+                lambda done: idempotency.answer(record, done.status_code, done.content, done.headers["Content-Type"])
+            )
+        return final
