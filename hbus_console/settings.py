@@ -168,6 +168,9 @@ LEDGER_MAX_MESSAGES = env.integer("HBUS_LEDGER_MAX_MESSAGES", 1_000_000, least=1
 #: Dead letters held beyond this many are never trimmed; the overview asks for a person instead.
 DEAD_LETTER_ALARM = env.integer("HBUS_DEAD_LETTER_ALARM", 10_000, least=1, most=100_000_000)
 
+#: The largest request body, in bytes: a batch of publishes.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "hbus_console.api.authentication.TokenAuthentication",

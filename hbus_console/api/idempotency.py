@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated request with the same ``Idempotency-Key`` gets the first answer and has no second effect."""
+"""Idempotency keys: a repeat of a request gets the first answer and has no second effect."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError
 from django.http import Http404
 from rest_framework import exceptions, status
@@ -75,31 +75,15 @@ def describe(error: HbusError) -> tuple[int, str]:
 def handle(error: Exception, _: dict[str, Any]) -> Response | None:
     """DRF's exception handler. ``None`` lets Django log an unforeseen error and answer 500."""
     if isinstance(error, HbusError):
-        code, title = describe(error)
-        response = problem(code, title, error.what, field=error.field, remedy=error.remedy)
-        if isinstance(error, Unavailable):
-            response["Retry-After"] = "5"
-        return response
+        return of(error)
+    if isinstance(error, exceptions.APIException):
+        return _of_framework(error)
     if isinstance(error, Http404):
         return problem(status.HTTP_404_NOT_FOUND, "Not found", str(error) or "There is nothing here.")
-    if isinstance(error, PermissionDenied):
-        return problem(status.HTTP_403_FORBIDDEN, "Not allowed", str(error))
-    if isinstance(error, exceptions.ValidationError):
-        errors = list(_flatten(error.detail))
+    if isinstance(error, RequestDataTooBig):
         return problem(
-            status.HTTP_422_UNPROCESSABLE_ENTITY,
-            "Refused",
-            errors[0]["detail"] if errors else "The request does not fit.",
-            field=errors[0]["field"] if errors else "",
-            errors=errors,
+            status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "Too large", str(error), remedy="Send smaller batches."
         )
-    if isinstance(error, exceptions.APIException):
-        response = problem(error.status_code, type(error).__name__, str(error.detail))
-        if challenge := getattr(error, "auth_header", None):
-            response["WWW-Authenticate"] = challenge
-        if wait := getattr(error, "wait", None):
-            response["Retry-After"] = str(int(wait))
-        return response
     if isinstance(error, DatabaseError):
         log.exception("database failed under an API request")
         return problem(
@@ -109,6 +93,33 @@ def handle(error: Exception, _: dict[str, Any]) -> Response | None:
             remedy="Try again shortly.",
         )
     return None
+
+
+def of(error: HbusError) -> Response:
+    """The response to one of our own errors."""
+    code, title = describe(error)
+    response = problem(code, title, error.what, field=error.field, remedy=error.remedy)
+    if isinstance(error, Unavailable):
+        response["Retry-After"] = "5"
+    return response
+
+
+def _of_framework(error: exceptions.APIException) -> Response:
+    if isinstance(error, exceptions.ValidationError):
+        errors = _flatten(error.detail)
+        return problem(
+            status.HTTP_422_UNPROCESSABLE_ENTITY,
+            "Refused",
+            errors[0]["detail"] if errors else "The request does not fit.",
+            field=errors[0]["field"] if errors else "",
+            errors=errors,
+        )
+    response = problem(error.status_code, str(error.default_detail).rstrip("."), str(error.detail))
+    if challenge := getattr(error, "auth_header", None):
+        response["WWW-Authenticate"] = challenge
+    if wait := getattr(error, "wait", None):
+        response["Retry-After"] = str(int(wait))
+    return response
 
 
 def _flatten(detail: Any, path: str = "") -> list[dict[str, str]]:
