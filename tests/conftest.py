@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real_store import RealStore
+from hbus_console.supervisor.standalone import StandaloneStore
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +26,8 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def own_store(tmp_path: Path) -> Iterator[RealStore]:
+def own_store(tmp_path: Path) -> Iterator[StandaloneStore]:
     """A Valkey of the test's own, to be killed, flushed or filled at will."""
-    store = RealStore(tmp_path / "own-store").start()
+    store = StandaloneStore(tmp_path / "own-store").start()
     yield store
     store.kill()

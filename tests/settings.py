@@ -11,9 +11,9 @@ from pathlib import Path
 STATE_DIR = Path(tempfile.mkdtemp(prefix="hbus-test-"))
 os.environ["STATE"] = str(STATE_DIR)
 
-from tests.real_store import RealStore  # noqa: E402
+from hbus_console.supervisor.standalone import StandaloneStore  # noqa: E402
 
-STORE = RealStore(STATE_DIR / "store").start()
+STORE = StandaloneStore(STATE_DIR / "store").start()
 os.environ["REDIS_URL"] = STORE.url
 
 

@@ -1,4 +1,4 @@
-"""A real Valkey for tests, under the same configuration as the embedded one."""
+"""A Valkey of one's own for a test or a measurement, under the configuration of the embedded store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import redis
 from hbus_console.supervisor import store
 
 
-class RealStore:
-    """A Valkey process that a test may stop, kill and start again; its data stays in ``folder``."""
+class StandaloneStore:
+    """A Valkey process that its owner may stop, kill and start again; its data stays in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class RealStore:
         self._config = store.write_config(folder, port=self.port, password=self.password)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> RealStore:
+    def start(self) -> StandaloneStore:
         """Start (again) and return once it answers."""
         self._process = subprocess.Popen(
             [str(self._binary), str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
