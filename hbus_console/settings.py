@@ -114,6 +114,7 @@ DATABASES = {
 DATABASE_ROUTERS = ["hbus_console.ledger.router.LedgerRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+CSRF_FAILURE_VIEW = "hbus_console.accounts.web.csrf_failed"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [

@@ -17,8 +17,10 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
 
 
 def actor_of_token(token: ApiToken) -> Actor:
-    """The actor of a program: its maker's grants under the token's ceiling."""
+    """The actor of a program: its maker's grants under the token's ceiling; nobody when the maker is deactivated."""
     maker = actor_of(token.user)
+    if not maker.is_authenticated:
+        return ANONYMOUS
     return Actor(
         name=f"{maker.name}/{token.name}",
         kind="token",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.utils.crypto import salted_hmac
 
 from hbus_console.accounts.permissions import Role
 
@@ -12,6 +16,21 @@ class User(AbstractUser):
     """A person. What they may do is in their grants; Django's own permissions are not used."""
 
     email = models.EmailField(blank=True)
+    #: Somebody else knows the password: nothing but changing it is possible.
+    must_change_password = models.BooleanField(default=False)
+    #: Part of every session's check value: counting it up ends all sessions of this person for good.
+    session_epoch = models.PositiveIntegerField(default=0)
+
+    def get_session_auth_hash(self) -> str:
+        return self._session_hash()
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        for secret in settings.SECRET_KEY_FALLBACKS:
+            yield self._session_hash(secret)
+
+    def _session_hash(self, secret: str | bytes | None = None) -> str:
+        value = f"{self.password}:{self.session_epoch}"
+        return salted_hmac("hbus_console.accounts.session", value, secret=secret, algorithm="sha256").hexdigest()
 
 
 class Grant(models.Model):
@@ -40,3 +59,12 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+
+
+class LoginFailures(models.Model):
+    """Wrong passwords for one account from one address; gone after a successful login."""
+
+    #: SHA-256 of account and address: what is typed into the account field is now and then a password.
+    subject = models.CharField(max_length=64, primary_key=True)
+    failures = models.PositiveIntegerField(default=0)
+    last_ms = models.BigIntegerField()

@@ -72,14 +72,32 @@ NEEDS: dict[Action, Role] = {
     Action.ACCESS_MANAGE: Role.ADMIN,
 }
 
-#: Resources that lie outside every namespace (audit log, cluster, users): any scope of the needed role will do,
-#: except for what governs the whole installation.
+#: The resource of what lies outside every namespace: the installation itself, or a list that is filtered by scope.
 GLOBAL = "*"
-_WHOLE_INSTALLATION = {Action.ACCESS_MANAGE, Action.CLUSTER_OPERATE, Action.AUDIT_EXPORT, Action.TEAM_EDIT}
+#: The resource "at least one topic": for a button or a form whose topic is still to be chosen.
+SOMEWHERE = "?"
+#: Reading that any scope of the needed role opens, because what is shown is then filtered by :func:`visible_scopes`.
+#: Every other action on :data:`GLOBAL` takes a grant for ``*``, so that a forgotten resource refuses.
+_FILTERED_READING = {Action.VIEW, Action.PAYLOAD_READ, Action.CLUSTER_VIEW, Action.AUDIT_READ, Action.TOKEN_OWN}
+#: Acts whose refusal is worth an audit entry; being refused a page is not.
+GOVERNED = frozenset(Action) - _FILTERED_READING
 
 
 class Forbidden(HbusError):
-    """The actor may not do this."""
+    """The actor may not do this. ``action`` and ``resource`` say what was refused, when :func:`require` refused it."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        remedy: str = "",
+        field: str = "",
+        action: Action | None = None,
+        resource: str = GLOBAL,
+    ) -> None:
+        super().__init__(what, remedy=remedy, field=field)
+        self.action = action
+        self.resource = resource
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,8 @@ def covers(scope: str, resource: str) -> bool:
     """Whether ``scope`` (``*``, ``booking.*`` or an exact name) contains the topic ``resource``."""
     if scope == GLOBAL:
         return True
+    if resource in ("", GLOBAL, SOMEWHERE):
+        return False
     if scope.endswith(".*"):
         return resource == scope[:-2] or resource.startswith(scope[:-1])
     return resource == scope
@@ -124,7 +144,9 @@ SYSTEM = Actor(name="system", kind="system", grants=(ScopedRole(Role.ADMIN, GLOB
 
 
 def allows(actor: Actor, action: Action, resource: str = GLOBAL) -> bool:
-    """Whether ``actor`` may do ``action`` to the topic (or thing outside the namespaces) ``resource``."""
+    """Whether ``actor`` may do ``action`` to the topic ``resource``, to the installation, or :data:`SOMEWHERE`."""
+    if resource == SOMEWHERE:
+        return bool(visible_scopes(actor, action))
     if actor.limit is not None and not _grant_allows(actor.limit, action, resource):
         return False
     return any(_grant_allows(grant, action, resource) for grant in actor.grants)
@@ -133,33 +155,43 @@ def allows(actor: Actor, action: Action, resource: str = GLOBAL) -> bool:
 def require(actor: Actor, action: Action, resource: str = GLOBAL) -> None:
     """Raise :class:`Forbidden` unless :func:`allows`."""
     if not allows(actor, action, resource):
-        where = "" if resource == GLOBAL else f" on {resource}"
+        where = "" if resource in (GLOBAL, SOMEWHERE) else f" on {resource}"
         raise Forbidden(
             f"{actor.name} may not {action.value.replace('.', ' ').replace('_', ' ')}{where}.",
             remedy=f"It takes the role {NEEDS[action].value}{where}; an admin can grant it under Access.",
+            action=action,
+            resource=resource,
         )
 
 
 def visible_scopes(actor: Actor, action: Action = Action.VIEW) -> tuple[str, ...]:
-    """The scopes in which ``actor`` may do ``action``: what lists and streams are filtered by."""
-    scopes = []
-    for grant in actor.grants:
-        if grant.role.rank < NEEDS[action].rank:
-            continue
-        if actor.limit is None:
-            scopes.append(grant.scope)
-        elif actor.limit.role.rank >= NEEDS[action].rank:
-            # The narrower of the two; disjoint scopes yield nothing.
-            if covers(actor.limit.scope, grant.scope.removesuffix(".*")) or actor.limit.scope == GLOBAL:
-                scopes.append(grant.scope)
-            elif covers(grant.scope, actor.limit.scope.removesuffix(".*")):
-                scopes.append(actor.limit.scope)
+    """The scopes in which ``actor`` may do ``action``: what lists and streams are filtered by. Empty: nowhere."""
+    scopes = [grant.scope for grant in actor.grants if grant.role.rank >= NEEDS[action].rank]
+    if actor.limit is not None:
+        if actor.limit.role.rank < NEEDS[action].rank:
+            return ()
+        shared = (narrower(scope, actor.limit.scope) for scope in scopes)
+        scopes = [scope for scope in shared if scope is not None]
     return tuple(dict.fromkeys(scopes))
+
+
+def narrower(one: str, other: str) -> str | None:
+    """What two scopes share; ``None`` when they share nothing."""
+    if contains(one, other):
+        return other
+    return one if contains(other, one) else None
+
+
+def contains(outer: str, inner: str) -> bool:
+    """Whether every topic of the scope ``inner`` lies in the scope ``outer``."""
+    if outer in (GLOBAL, inner):
+        return True
+    return inner != GLOBAL and outer.endswith(".*") and covers(outer, inner.removesuffix(".*"))
 
 
 def _grant_allows(grant: ScopedRole, action: Action, resource: str) -> bool:
     if grant.role.rank < NEEDS[action].rank:
         return False
     if resource == GLOBAL:
-        return grant.scope == GLOBAL or action not in _WHOLE_INSTALLATION
+        return grant.scope == GLOBAL or action in _FILTERED_READING
     return grant.covers(resource)

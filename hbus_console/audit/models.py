@@ -16,6 +16,8 @@ class AuditEntry(models.Model):
     action = models.CharField(max_length=64)
     target_type = models.CharField(max_length=32)
     target = models.CharField(max_length=300)
+    #: The topic in whose namespace the target lies; empty for what lies outside every namespace.
+    topic = models.CharField(max_length=200, blank=True)
     reason = models.TextField(blank=True)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
@@ -31,5 +33,6 @@ class AuditEntry(models.Model):
             models.Index(fields=["actor", "-seq"], name="audit_actor"),
             models.Index(fields=["action", "-seq"], name="audit_action"),
             models.Index(fields=["target_type", "target", "-seq"], name="audit_target"),
+            models.Index(fields=["topic", "-seq"], name="audit_topic"),
             models.Index(fields=["correlation_id"], name="audit_correlation"),
         ]

@@ -26,6 +26,7 @@ def record(
     target_type: str,
     target: str,
     *,
+    topic: str = "",
     reason: str = "",
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
@@ -33,7 +34,9 @@ def record(
     """Append one entry to the chain.
 
     Must run inside the transaction of the change: both commit or neither does. Secrets in ``before`` and ``after``
-    are redacted by name. Raises ``RuntimeError`` outside a transaction.
+    are redacted by name. ``topic`` is the topic in whose namespace the target lies: a subscription's, a message's, a
+    dead letter's (a target of type ``topic`` names itself); people with a scope see the entries of their topics only.
+    Raises ``RuntimeError`` outside a transaction.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("An audit entry is written in the transaction of its change; open one with atomic().")
@@ -51,6 +54,7 @@ def record(
             action=action,
             target_type=target_type,
             target=target,
+            topic=topic or (target if target_type == "topic" else ""),
             reason=reason,
             before=_plain(before),
             after=_plain(after),
@@ -74,6 +78,7 @@ def content(entry: AuditEntry) -> dict[str, Any]:
         "action": entry.action,
         "target_type": entry.target_type,
         "target": entry.target,
+        "topic": entry.topic,
         "reason": entry.reason,
         "before": entry.before,
         "after": entry.after,

@@ -1,0 +1,34 @@
+"""Who may do what, asked the other way round: for pages that say whom to turn to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import NEEDS, Action, Forbidden, Role, allows
+
+#: How many names a page lists.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Help:
+    """Who may do what was refused, and who may grant it."""
+
+    role: Role | None
+    may_do_it: list[str]
+    may_grant_it: list[str]
+
+
+def who_can_help(error: Forbidden) -> Help:
+    """The people to ask about a refusal; at most :data:`SHOWN` of each."""
+    people = User.objects.filter(is_active=True).prefetch_related("grants").order_by("username")
+    may_do, may_grant = [], []
+    for person in people.iterator(chunk_size=200):
+        actor = actor_of(person)
+        if error.action is not None and allows(actor, error.action, error.resource):
+            may_do.append(person.username)
+        if allows(actor, Action.ACCESS_MANAGE):
+            may_grant.append(person.username)
+    return Help(NEEDS[error.action] if error.action else None, may_do[:SHOWN], may_grant[:SHOWN])

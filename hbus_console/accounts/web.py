@@ -1,0 +1,134 @@
+"""What every page of the console stands behind: sign-in, permission, and designed answers to refusals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.forms import BaseForm
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import render, resolve_url
+
+from engine.core.errors import BadInput, HbusError, Unavailable
+from hbus_console.accounts import people
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import GLOBAL, Action, Forbidden, require
+from hbus_console.audit.refusals import record_refusal
+
+View = Callable[..., HttpResponseBase | Awaitable[HttpResponseBase]]
+#: Which topic (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant or a keyword of the URL in braces.
+Resource = str
+
+
+def console_view(
+    action: Action, *, post: Action | None = None, resource: Resource = GLOBAL, stream: bool = False
+) -> Callable[[View], View]:
+    """Decorate a page, sync or async: who may call it, and what a person sees who may not.
+
+    ``action`` is required for every request and ``post`` also for POST, PUT, PATCH and DELETE, on ``resource``:
+    ``GLOBAL`` (the default), ``SOMEWHERE``, or ``"{name}"``, which takes the URL keyword ``name`` as the topic. The
+    check comes before any look-up, so a refusal does not tell whether the thing exists. Nobody signed in: on to the
+    login page (htmx follows too; a ``stream`` answers 401). ``Forbidden`` from here or from a service: the 403 page,
+    and the refused governed act is audited. ``BadInput`` and ``Unavailable`` that the view lets through: 400 and 503.
+
+    The service called by the view still decides by itself; this is the door, not the lock.
+    """
+
+    def decorate(view: View) -> View:
+        def gate(request: HttpRequest, kwargs: Mapping[str, Any]) -> HttpResponse | None:
+            who = actor(request)
+            if not who.is_authenticated:
+                return HttpResponse(status=HTTPStatus.UNAUTHORIZED) if stream else sign_in_first(request)
+            if not stream and cast("User", request.user).must_change_password:
+                return _redirect(request, resolve_url("accounts:password"))
+            about = resource.format_map(kwargs)
+            require(who, action, about)
+            if post is not None and request.method in {"POST", "PUT", "PATCH", "DELETE"}:
+                require(who, post, about)
+            return None
+
+        if inspect.iscoroutinefunction(view):
+
+            @wraps(view)
+            async def async_page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+                try:
+                    answer = await sync_to_async(gate)(request, kwargs)
+                    return answer or cast("HttpResponseBase", await view(request, *args, **kwargs))
+                except HbusError as error:
+                    return await sync_to_async(refuse)(request, error)
+
+            return async_page
+
+        @wraps(view)
+        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            try:
+                return gate(request, kwargs) or cast("HttpResponseBase", view(request, *args, **kwargs))
+            except HbusError as error:
+                return refuse(request, error)
+
+        return page
+
+    return decorate
+
+
+def sign_in_first(request: HttpRequest) -> HttpResponse:
+    """On to the login page, and back here afterwards when this was a plain look at a page."""
+    back = ""
+    if request.headers.get("HX-Request") == "true":
+        back = request.headers.get("HX-Current-URL", "")
+    elif request.method in {"GET", "HEAD"}:
+        back = request.get_full_path()
+    query = f"?{urlencode({REDIRECT_FIELD_NAME: back})}" if back else ""
+    return _redirect(request, resolve_url(settings.LOGIN_URL) + query)
+
+
+def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
+    """The page for one of our own errors; a kind that no page is made for goes on to the 500 page."""
+    if isinstance(error, Forbidden):
+        record_refusal(actor(request), error)
+        context = {"problem": error, "helpers": people.who_can_help(error)}
+        return render(request, "accounts/forbidden.html", context, status=HTTPStatus.FORBIDDEN)
+    if isinstance(error, Unavailable):
+        return _problem(request, error, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE)
+    if isinstance(error, BadInput):
+        return _problem(request, error, "That does not work", HTTPStatus.BAD_REQUEST)
+    raise error
+
+
+def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's CSRF_FAILURE_VIEW."""
+    error = BadInput(
+        "The form was not accepted: it did not come from a page of this console that is still valid.",
+        remedy="Go back, reload the page and send the form again.",
+    )
+    return _problem(request, error, "Please send that again", HTTPStatus.FORBIDDEN)
+
+
+def show_in_form(form: BaseForm, error: HbusError) -> None:
+    """Put a refusal at the field it names, or above the form when the form has no such field."""
+    form.add_error(error.field if error.field in form.fields else None, str(error))
+
+
+def field_errors(error: HbusError) -> dict[str, str]:
+    """The same for pages without a Django form: ``{field: text}``, under ``""`` when no field is named."""
+    return {error.field: str(error)}
+
+
+def _problem(request: HttpRequest, error: HbusError, title: str, status: HTTPStatus) -> HttpResponse:
+    return render(request, "accounts/problem.html", {"problem": error, "problem_title": title}, status=status)
+
+
+def _redirect(request: HttpRequest, url: str) -> HttpResponse:
+    if request.headers.get("HX-Request") == "true":
+        # An htmx request would put the other page inside this one; the header makes the browser go there.
+        return HttpResponse(headers={"HX-Redirect": url})
+    return HttpResponseRedirect(url)
