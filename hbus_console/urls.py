@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from hbus_console.cluster.health import healthz, readyz
+
 urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
     path("", include("hbus_console.ui.urls")),
     path("", include("hbus_console.accounts.urls")),
     path("audit/", include("hbus_console.audit.urls")),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 STATE_DIR = Path(tempfile.mkdtemp(prefix="hbus-test-"))
 os.environ["STATE"] = str(STATE_DIR)
+(STATE_DIR / "static").mkdir()
 
 from hbus_console.supervisor.standalone import StandaloneStore  # noqa: E402
 

@@ -1,0 +1,63 @@
+"""``/healthz`` and ``/readyz``: what a balancer, a container engine and the supervisor ask. No login, no secrets."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from engine.core.errors import ConfigurationError
+from hbus_console import wiring
+
+_PATIENCE_S = 2.0
+
+
+@never_cache
+@require_safe
+def healthz(_: HttpRequest) -> JsonResponse:
+    """200 as long as the process answers at all."""
+    return JsonResponse({"status": "alive", "node": wiring.node_name()})
+
+
+@never_cache
+@require_safe
+def readyz(_: HttpRequest) -> JsonResponse:
+    """200 when the databases and the store answer, else 503 naming what does not."""
+    parts = {
+        **{f"database:{alias}": _database(alias) for alias in settings.DATABASES},
+        "store": _store(),
+    }
+    ready = all(word == "ok" for word in parts.values())
+    return JsonResponse({"status": "ready" if ready else "not ready", "parts": parts}, status=200 if ready else 503)
+
+
+def _database(alias: str) -> str:
+    try:
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return "does not answer"
+    return "ok"
+
+
+def _store() -> str:
+    try:
+        _client().ping()
+    except ConfigurationError:
+        return "is not configured"
+    except redis.RedisError:
+        return "does not answer"
+    return "ok"
+
+
+@cache
+def _client() -> redis.Redis:
+    """A client of its own: a probe must give up sooner than work does."""
+    return redis.Redis.from_url(
+        wiring.redis_url(), socket_timeout=_PATIENCE_S, socket_connect_timeout=_PATIENCE_S, max_connections=4
+    )
