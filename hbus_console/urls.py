@@ -16,6 +16,6 @@ urlpatterns = [
     path("messages/", include("hbus_console.ledger.urls")),
     path("dead-letters/", include("hbus_console.deadletters.urls")),
     path("cluster/", include("hbus_console.cluster.urls")),
-    path("api/v1/", include("hbus_console.api.urls")),
+    path("api/v1/", include("hbus_console.api.urls", namespace="v1")),
     path("", include("django_prometheus.urls")),
 ]

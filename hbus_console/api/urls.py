@@ -1,6 +1,12 @@
+"""Everything under /api/v1: each app brings its own endpoints."""
+
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
+
+from hbus_console.api import reference
 
 app_name = "api"
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include(reference.urlpatterns)),
+]

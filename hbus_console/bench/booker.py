@@ -1,0 +1,31 @@
+"""The keeper's bookkeeping alone, in a process of its own, until the ledger holds what it should."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import django
+
+
+def main() -> None:
+    django.setup()
+    from hbus_console import wiring
+    from hbus_console.ledger.collector import FactCollector
+    from hbus_console.ledger.models import LedgerEvent
+
+    expected = int(sys.argv[1])
+    collector = FactCollector(wiring.store())
+    print("ready", flush=True)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        collector.tick()
+        if LedgerEvent.objects.filter(kind="settled").count() >= expected:
+            print(f"booked {time.time()}", flush=True)
+            return
+        time.sleep(0.02)
+    raise SystemExit("the ledger did not fill in time")
+
+
+if __name__ == "__main__":
+    main()

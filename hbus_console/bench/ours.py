@@ -1,0 +1,104 @@
+"""Our side of a measurement, in a process of its own: the engine with the evidence it has in production."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+import redis
+from engine.bus.consumer import Consumer
+from engine.bus.producer import BatchItem, Producer, Receipt
+
+from engine.bus.catalog import StaticCatalog, TopicPolicy
+from engine.bus.config import BusConfig
+from engine.bus.message import Message
+from engine.bus.options import PublishOptions
+from engine.bus.policy import SubscriptionPolicy
+from engine.bus.registry import open_transport
+from engine.core.facts import Emitter, FactLog, NullFacts
+from hbus_console.bench.processes import report, wait_for_go
+from hbus_console.ledger.fact_stream import FactStream
+
+BATCH = 500
+
+
+def _facts(task: dict[str, Any]) -> Emitter:
+    if not task["facts"]:
+        return NullFacts()
+    return FactLog(FactStream(redis.Redis.from_url(task["url"]), task["prefix"]))
+
+
+def _close(facts: Emitter) -> None:
+    if isinstance(facts, FactLog):
+        facts.close()
+        if facts.dropped:
+            raise RuntimeError(f"{facts.dropped} facts were dropped: the figure would not be honest")
+
+
+def publish(task: dict[str, Any]) -> None:
+    """Publish ``count`` messages in confirmed batches (or one by one) and report the time it took."""
+    transport = open_transport(BusConfig(url=task["url"], prefix=task["prefix"]))
+    facts = _facts(task)
+    producer = Producer(
+        lambda _: transport, StaticCatalog(TopicPolicy(task["topic"], "bench")), source="/bench", facts=facts
+    )
+    body = {"text": "x" * (task["size"] - 11)}
+    options = PublishOptions(type="bench.message", key="k")
+    wait_for_go()
+    started = time.time()
+    if task["do"] == "publish singly":
+        for _ in range(task["count"]):
+            producer.publish(task["topic"], body, options)
+    else:
+        for _ in range(0, task["count"], BATCH):
+            answers = producer.publish_batch(task["topic"], [BatchItem(body, options)] * BATCH)
+            if not all(isinstance(answer, Receipt) for answer in answers):
+                raise RuntimeError(f"a publish failed: {answers}")
+    producer.close()
+    _close(facts)
+    report(count=task["count"], started=started, ended=time.time())
+
+
+def consume(task: dict[str, Any]) -> None:
+    """Handle with a no-op until the group (all processes together) has settled ``total`` messages."""
+    transport = open_transport(BusConfig(url=task["url"], prefix=task["prefix"]))
+    facts = _facts(task)
+    handled = threading.local()
+    counts: list[list[int]] = []
+
+    def handle(_: Message, __: object) -> None:
+        # One cell a thread: counting must not add a lock to what is measured.
+        cell = getattr(handled, "cell", None)
+        if cell is None:
+            cell = handled.cell = [0]
+            counts.append(cell)
+        cell[0] += 1
+
+    consumer = Consumer(
+        transport,
+        SubscriptionPolicy(topic=task["topic"], group="bench", concurrency=task["threads"]),
+        handle,
+        name=task["name"],
+        facts=facts,
+    )
+    wait_for_go()
+    started = time.time()
+    consumer.start()
+    while transport.admin.counts(task["topic"], "bench").get("settled", 0) < task["total"]:
+        time.sleep(0.005)
+    ended = time.time()
+    consumer.stop(5.0)
+    _close(facts)
+    report(count=sum(cell[0] for cell in counts), started=started, ended=ended)
+
+
+def main() -> None:
+    task = json.loads(sys.argv[1])
+    (consume if task["do"] == "consume" else publish)(task)
+
+
+if __name__ == "__main__":
+    main()

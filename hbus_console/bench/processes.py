@@ -1,0 +1,88 @@
+"""Measured work runs in processes of its own: each says it is ready, waits for the start, and reports its times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hbus_console.state import ROOT
+
+
+class Child:
+    """One measured process running ``module`` with JSON arguments. See :func:`run_child` for the other end."""
+
+    def __init__(self, module: str, arguments: Mapping[str, Any]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, json.dumps(arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._expect("ready")
+
+    def _expect(self, word: str) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line.startswith(word):
+            self._process.wait(10)
+            raise RuntimeError(
+                f"a measured process said {line!r} instead of {word!r} (exit {self._process.returncode})"
+            )
+        return line.removeprefix(word).strip()
+
+    def go(self) -> None:
+        """Let it start."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def result(self) -> dict[str, Any]:
+        """Wait for its report."""
+        report: dict[str, Any] = json.loads(self._expect("done"))
+        self._process.wait(30)
+        return report
+
+
+class Span(NamedTuple):
+    """What several processes did together, in wall seconds of this machine."""
+
+    count: int
+    started: float
+    ended: float
+
+
+def together(module: str, arguments: Sequence[Mapping[str, Any]]) -> Span:
+    """Start one process per entry of ``arguments`` at once and add up what they report."""
+    children = [Child(module, one) for one in arguments]
+    for child in children:
+        child.go()
+    reports = [child.result() for child in children]
+    return Span(
+        count=sum(one["count"] for one in reports),
+        started=min(one["started"] for one in reports),
+        ended=max(one["ended"] for one in reports),
+    )
+
+
+def rate(module: str, arguments: Sequence[Mapping[str, Any]]) -> float:
+    """The count of all processes over the whole span, per second."""
+    span = together(module, arguments)
+    return span.count / (span.ended - span.started)
+
+
+def wait_for_go() -> None:
+    """The child's end: say ready, return at the start signal."""
+    print("ready", flush=True)
+    if sys.stdin.readline().strip() != "go":
+        raise SystemExit("no start signal")
+
+
+def report(**figures: Any) -> None:
+    """The child's end: hand the figures over."""
+    print("done " + json.dumps(figures), flush=True)
