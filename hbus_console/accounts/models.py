@@ -60,6 +60,14 @@ class ApiToken(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta:
+        constraints = [
+            # The name is how the token acts in the audit log: two living ones must not share it.
+            models.UniqueConstraint(
+                fields=["user", "name"], condition=models.Q(revoked_at__isnull=True), name="one_living_token_per_name"
+            )
+        ]
+
 
 class LoginFailures(models.Model):
     """Wrong passwords for one account from one address; gone after a successful login."""

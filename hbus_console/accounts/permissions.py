@@ -76,6 +76,30 @@ NEEDS: dict[Action, Role] = {
 GLOBAL = "*"
 #: The resource "at least one topic": for a button or a form whose topic is still to be chosen.
 SOMEWHERE = "?"
+#: How an action reads in a sentence: "anna may not …".
+WORDS: dict[Action, str] = {
+    Action.VIEW: "look at this",
+    Action.PAYLOAD_READ: "read payloads",
+    Action.PUBLISH: "publish messages",
+    Action.TOPIC_PAUSE: "pause or resume the topic",
+    Action.SUBSCRIPTION_OPERATE: "pause, resume or drain subscriptions",
+    Action.DEAD_LETTER_REDRIVE: "redrive dead letters",
+    Action.DEAD_LETTER_DISCARD: "discard dead letters",
+    Action.TOPIC_EDIT: "edit the topic",
+    Action.SCHEMA_EDIT: "add schemas",
+    Action.SUBSCRIPTION_EDIT: "edit subscriptions",
+    Action.TOPIC_GOVERN: "govern the topic",
+    Action.PAYLOAD_REVEAL: "reveal masked fields",
+    Action.AUDIT_READ: "read the audit log",
+    Action.AUDIT_EXPORT: "export the audit log",
+    Action.TOPIC_DELETE: "delete the topic",
+    Action.TEAM_EDIT: "edit teams",
+    Action.CLUSTER_VIEW: "look at the cluster",
+    Action.CLUSTER_OPERATE: "operate the cluster",
+    Action.ACCESS_MANAGE: "manage users, roles and other people's tokens",
+    Action.TOKEN_OWN: "have API tokens",
+}
+
 #: Reading that any scope of the needed role opens, because what is shown is then filtered by :func:`visible_scopes`.
 #: Every other action on :data:`GLOBAL` takes a grant for ``*``, so that a forgotten resource refuses.
 _FILTERED_READING = {Action.VIEW, Action.PAYLOAD_READ, Action.CLUSTER_VIEW, Action.AUDIT_READ, Action.TOKEN_OWN}
@@ -155,10 +179,11 @@ def allows(actor: Actor, action: Action, resource: str = GLOBAL) -> bool:
 def require(actor: Actor, action: Action, resource: str = GLOBAL) -> None:
     """Raise :class:`Forbidden` unless :func:`allows`."""
     if not allows(actor, action, resource):
-        where = "" if resource in (GLOBAL, SOMEWHERE) else f" on {resource}"
+        where = {GLOBAL: "", SOMEWHERE: " on any topic"}.get(resource, f" on {resource}")
+        scope = f" on {GLOBAL}" if resource == GLOBAL and action in GOVERNED else where
         raise Forbidden(
-            f"{actor.name} may not {action.value.replace('.', ' ').replace('_', ' ')}{where}.",
-            remedy=f"It takes the role {NEEDS[action].value}{where}; an admin can grant it under Access.",
+            f"{actor.name} may not {WORDS[action]}{where}.",
+            remedy=f"It takes the role {NEEDS[action].value}{scope}; an admin can grant it under Access.",
             action=action,
             resource=resource,
         )
