@@ -8,7 +8,9 @@ from typing import Any
 import dj_database_url
 
 from engine.core.env import Env
+from engine.core.errors import ConfigurationError
 from hbus_console.state import ROOT, secret, state_dir
+from hbus_console.supervisor.store import remembered_url
 
 env = Env()
 STATE = state_dir()
@@ -97,9 +99,18 @@ SQLITE_OPTIONS = {
 
 
 def _database(url: str, file_name: str) -> dict[str, Any]:
-    parsed: dict[str, Any] = dict(dj_database_url.parse(url or f"sqlite:///{STATE / file_name}"))
+    try:
+        parsed: dict[str, Any] = dict(dj_database_url.parse(url or f"sqlite:///{STATE / file_name}"))
+    except ValueError as error:
+        raise ConfigurationError(
+            "DATABASE_URL is not an address of a database.",
+            remedy="Write postgresql://user:password@host:5432/name.",
+            field="DATABASE_URL",
+        ) from error
     if parsed["ENGINE"].endswith("sqlite3"):
         parsed["OPTIONS"] = {**SQLITE_OPTIONS}
+    if parsed["ENGINE"].endswith("postgresql"):
+        parsed["OPTIONS"] = {"connect_timeout": 5, **parsed.get("OPTIONS", {})}
     # django-prometheus wraps the same backends and counts queries and errors.
     parsed["ENGINE"] = parsed["ENGINE"].replace("django.db.backends", "django_prometheus.db.backends")
     return parsed
@@ -153,8 +164,8 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
-#: The store. Empty: the supervisor's embedded Valkey, whose address and password it passes on in REDIS_URL.
-REDIS_URL = env.text("REDIS_URL")
+#: The store. Not set: the embedded Valkey of this installation, where it was last started.
+REDIS_URL = env.text("REDIS_URL") or remembered_url(STATE)
 HBUS_TRANSPORT = env.text("HBUS_TRANSPORT", "redis_stream")
 #: First part of every key in the store.
 HBUS_PREFIX = env.text("HBUS_PREFIX", "hbus")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import shutil
 import socket
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 from engine.core.errors import ConfigurationError
+from hbus_console.state import secret
 
 _CONFIG = """\
 # Written by hbus at every start. Loopback only, durable, and never evicts: the bus is not a cache.
@@ -51,6 +53,47 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def remembered_port(state: Path) -> int | None:
+    """The port that this installation's embedded store was last started on."""
+    try:
+        return int((state / "run" / "store-port").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def choose_port(state: Path) -> int:
+    """The remembered port while it is free, else another free one, which is then remembered.
+
+    A stable port lets what runs in other terminals, and clients that outlive a restart, find the store again.
+    """
+    port = remembered_port(state)
+    if port is not None and _is_free(port):
+        return port
+    port = free_port()
+    folder = state / "run"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = folder / f".store-port.{os.getpid()}"
+    draft.write_text(str(port), encoding="utf-8")
+    draft.replace(folder / "store-port")
+    return port
+
+
+def remembered_url(state: Path) -> str:
+    """The REDIS_URL of this installation's embedded store; empty when it never had one."""
+    port = remembered_port(state)
+    return "" if port is None else url(port, secret("store"))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def write_config(folder: Path, *, port: int, password: str) -> Path:

@@ -1,0 +1,153 @@
+"""What must hold before any role starts: a store that keeps what it is given, databases that answer, a free port.
+
+Every function raises :class:`~engine.core.errors.ConfigurationError` or :class:`~engine.core.errors.Unavailable`
+with one sentence and its remedy; neither ever carries a password.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connections
+
+from engine.core.errors import ConfigurationError, Unavailable
+
+#: Older servers lack XAUTOCLAIM.
+OLDEST_STORE = (6, 2)
+
+
+def address(url: str) -> str:
+    """Where a URL leads, without user and password."""
+    parts = urlsplit(url)
+    if parts.scheme in {"unix", "sqlite", ""}:
+        return parts.path
+    return f"{parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path if parts.path != '/0' else ''}"
+
+
+def check_store(url: str) -> list[str]:
+    """Ask the store whether the bus can stand on it; returns warnings about what could not be asked."""
+    where = address(url)
+    try:
+        client = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"REDIS_URL is not an address: {error}.", remedy="Write redis://:password@host:6379/0.", field="REDIS_URL"
+        ) from error
+    try:
+        info = cast("dict[str, Any]", client.info())
+        policy = _eviction_policy(client, info)
+    except redis.AuthenticationError as error:
+        raise ConfigurationError(
+            f"The store at {where} refused the password or asks for one.",
+            remedy="Put it into REDIS_URL: redis://:password@host:6379/0.",
+            field="REDIS_URL",
+        ) from error
+    except redis.RedisError as error:
+        raise Unavailable(
+            f"The store at {where} does not answer ({_reason(error)}).",
+            remedy="Start it, or correct REDIS_URL.",
+            field="REDIS_URL",
+        ) from error
+    finally:
+        client.close()
+    _check_version(where, str(info.get("redis_version", "")))
+    if info.get("role") == "slave":
+        raise ConfigurationError(
+            f"The store at {where} is a replica and takes no writes.",
+            remedy="Point REDIS_URL at the primary.",
+            field="REDIS_URL",
+        )
+    if policy is None:
+        return [
+            f"The store at {where} does not tell its maxmemory-policy; make sure that it is noeviction, "
+            "or messages may vanish."
+        ]
+    if policy != "noeviction":
+        raise ConfigurationError(
+            f"The store at {where} may evict messages: its maxmemory-policy is {policy}.",
+            remedy="Set it to noeviction, or use another store.",
+            field="REDIS_URL",
+        )
+    return []
+
+
+def check_databases() -> None:
+    """Open every database and ask it one thing."""
+    for alias in settings.DATABASES:
+        try:
+            with connections[alias].cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except DatabaseError as error:
+            raise Unavailable(
+                f"The database {alias} at {_database_address(alias)} cannot be opened ({_reason(error)}).",
+                remedy="Start it, or correct DATABASE_URL.",
+                field="DATABASE_URL",
+            ) from error
+
+
+def check_migrated() -> None:
+    """Refuse a database that lacks tables this version needs."""
+    from hbus_console.supervisor.prepare import aliases_to_migrate
+
+    if behind := aliases_to_migrate():
+        raise ConfigurationError(
+            f"The database {' and '.join(behind)} is not at this version.",
+            remedy="Run `python manage.py prepare` once.",
+            field="DATABASE_URL",
+        )
+
+
+def check_port(bind: str, port: int) -> None:
+    """Refuse an address that the web role could not listen on."""
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((bind, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise ConfigurationError(
+                    f"Port {port} on {bind} is taken by another program.",
+                    remedy="Choose another: PORT=8001 make run.",
+                    field="PORT",
+                ) from error
+            raise ConfigurationError(
+                f"Nobody can listen on {bind}:{port} ({error.strerror}).", remedy="Correct BIND or PORT.", field="BIND"
+            ) from error
+
+
+def _eviction_policy(client: redis.Redis, info: dict[str, Any]) -> str | None:
+    try:
+        answer = cast("dict[str, str]", client.config_get("maxmemory-policy"))
+    except redis.ResponseError:
+        # Hosted stores forbid CONFIG; most still tell it here.
+        return cast("str | None", info.get("maxmemory_policy"))
+    return answer.get("maxmemory-policy")
+
+
+def _check_version(where: str, version: str) -> None:
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST_STORE:
+        raise ConfigurationError(
+            f"The store at {where} is too old: it says it is {version or 'of no version'}.",
+            remedy=f"Use Redis {'.'.join(map(str, OLDEST_STORE))} or newer, or any Valkey.",
+            field="REDIS_URL",
+        )
+
+
+def _database_address(alias: str) -> str:
+    values = connections[alias].settings_dict
+    if connections[alias].vendor == "sqlite":
+        return str(values["NAME"])
+    return f"{values['HOST'] or 'localhost'}:{values['PORT'] or 5432}/{values['NAME']}"
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what a driver says, without what follows a password."""
+    return re.sub(r"password=\S+", "password=…", str(error).strip().splitlines()[0].rstrip(".") if str(error) else "")

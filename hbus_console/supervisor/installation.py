@@ -1,0 +1,57 @@
+"""One installation: where its state lies, where it listens and which store it stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.env import Env
+from hbus_console.state import state_dir
+from hbus_console.supervisor import store
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What the supervisor and its roles need to know of their surroundings."""
+
+    state: Path
+    bind: str
+    port: int
+    prefix: str
+    #: Host name to send with the probe of the web role: the first one it accepts.
+    host: str
+    #: REDIS_URL of the operator's own store; empty: the embedded one.
+    external_store: str
+    #: Port of the embedded store; 0 with an external one.
+    store_port: int
+
+    @classmethod
+    def from_settings(cls, *, starting_store: bool = False) -> Installation:
+        """As the environment says; whoever is about to start the embedded store has its port chosen here."""
+        from django.conf import settings
+
+        external = Env().text("REDIS_URL")
+        state = state_dir()
+        port = store.choose_port(state) if starting_store else store.remembered_port(state) or 0
+        allowed = settings.ALLOWED_HOSTS[0].lstrip(".") if settings.ALLOWED_HOSTS else "localhost"
+        return cls(
+            state=state,
+            bind=settings.BIND,
+            port=settings.PORT,
+            prefix=settings.HBUS_PREFIX,
+            host="localhost" if allowed == "*" else allowed,
+            external_store=external,
+            store_port=0 if external else port,
+        )
+
+    @property
+    def store_url(self) -> str:
+        """REDIS_URL for the roles."""
+        return self.external_store or store.remembered_url(self.state)
+
+    @property
+    def console_url(self) -> str:
+        """What a person types into a browser on this machine."""
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - names of addresses, nothing is bound here
+        host = reachable.get(self.bind, f"[{self.bind}]" if ":" in self.bind else self.bind)
+        return f"http://{host}:{self.port}"

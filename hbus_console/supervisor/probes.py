@@ -1,0 +1,63 @@
+"""Is a role ready? Every probe answers the empty string for yes, else the reason in a few words; it never raises."""
+
+from __future__ import annotations
+
+import http.client
+
+import msgspec
+import redis
+
+from engine.core.clock import SystemClock
+from hbus_console.cluster.nodes import read_nodes
+from hbus_console.supervisor.installation import Installation
+
+_PATIENCE_S = 3.0
+
+
+def store_answers(at: Installation, slot: int, pid: int) -> str:
+    """The embedded store has read its log and answers."""
+    try:
+        with redis.Redis.from_url(at.store_url, socket_timeout=_PATIENCE_S, socket_connect_timeout=1) as client:
+            client.ping()
+    except redis.BusyLoadingError:
+        return "reading its log"
+    except redis.RedisError as error:
+        return f"does not answer: {error}"
+    return ""
+
+
+def web_answers(at: Installation, slot: int, pid: int) -> str:
+    """``/readyz`` answers 200."""
+    address = at.console_url.removeprefix("http://")
+    connection = http.client.HTTPConnection(address, timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", "/readyz", headers={"Host": at.host})
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        return f"does not answer: {error}"
+    finally:
+        connection.close()
+    if response.status == 200:
+        return ""
+    try:
+        parts = msgspec.json.decode(body)["parts"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"/readyz answered {response.status}"
+    return ", ".join(f"{part} {word}" for part, word in parts.items() if word != "ok")
+
+
+def node_beats(at: Installation, slot: int, pid: int) -> str:
+    """The process has stamped that its loop turns."""
+    try:
+        with redis.Redis.from_url(at.store_url, socket_timeout=_PATIENCE_S, socket_connect_timeout=1) as client:
+            found = [node for node in read_nodes(client, at.prefix, SystemClock()) if node.pid == pid]
+    except redis.RedisError as error:
+        return f"cannot ask the store: {error}"
+    if not found:
+        return "has not stamped yet"
+    return SILENT if found[0].silent else ""
+
+
+#: What :func:`node_beats` says of a process that lives and whose loop stands still.
+SILENT = "has stopped stamping: its loop stands still"
