@@ -2,30 +2,123 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import redis
 
 from engine.core.facts import Fact
 
-#: How many batches the stream holds; with the keeper away for longer, the oldest are trimmed by the store, and the
-#: keeper reports the gap as dropped facts.
-STREAM_LIMIT = 20_000
+#: How many facts may wait for the keeper (about 200 bytes each). With it away for longer the oldest are dropped,
+#: and the keeper reports the gap.
+BACKLOG_LIMIT = 1_000_000
+#: How long a writer's last batch is remembered, so that repeating it after a timeout adds nothing.
+REMEMBER_S = 600
+
+_APPEND = (Path(__file__).parent / "lua" / "append_facts.lua").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of one installation; they share a hash tag, so that one script may touch them all."""
+
+    prefix: str
+
+    @property
+    def log(self) -> str:
+        return f"{self.prefix}:{{facts}}:log"
+
+    @property
+    def count(self) -> str:
+        return f"{self.prefix}:{{facts}}:count"
+
+    @property
+    def floor(self) -> str:
+        return f"{self.prefix}:{{facts}}:floor"
+
+    def last(self, writer: str) -> str:
+        return f"{self.prefix}:{{facts}}:last:{writer}"
 
 
 class FactStream:
-    """A fact sink. An entry has two fields: ``n``, the running number of facts, and ``f``, a MessagePack list."""
+    """A fact sink. A batch repeated after an error is appended once. Raises what the store's client raises."""
+
+    def __init__(self, store: redis.Redis, prefix: str, *, limit: int = BACKLOG_LIMIT) -> None:
+        keys = Keys(prefix)
+        self._keys = [keys.log, keys.count, keys.floor, keys.last(secrets.token_hex(6))]
+        self._append = store.register_script(_APPEND)
+        self._encoder = msgspec.msgpack.Encoder()
+        self._limit = limit
+
+    def write(self, facts: Sequence[Fact]) -> None:
+        body = self._encoder.encode(list(facts))
+        digest = blake2b(body, digest_size=16).hexdigest()
+        self._append(keys=self._keys, args=[body, len(facts), digest, self._limit, REMEMBER_S])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One batch as it lies in the stream. ``last`` is the running number of its last fact, counted from 1."""
+
+    id: str
+    last: int
+    #: Empty with ``broken`` set when the bytes could not be read.
+    facts: list[Fact]
+    broken: str = ""
+
+
+class FactReader:
+    """The keeper's end of the stream. Raises what the store's client raises."""
 
     def __init__(self, store: redis.Redis, prefix: str) -> None:
         self._store = store
-        self._key = f"{prefix}:{{facts}}:log"
-        self._encoder = msgspec.msgpack.Encoder()
+        self._keys = Keys(prefix)
+        self._decoder = msgspec.msgpack.Decoder(list[Fact])
 
-    def write(self, facts: Sequence[Fact]) -> None:
-        self._store.xadd(
-            self._key,
-            {"n": len(facts), "f": self._encoder.encode(list(facts))},
-            maxlen=STREAM_LIMIT,
-            approximate=True,
-        )
+    def read(self, after: str, limit: int) -> list[Entry]:
+        """At most ``limit`` entries after the entry id ``after``, oldest first; does not wait."""
+        answer = cast(Any, self._store.xread({self._keys.log: after}, count=limit))
+        return [self._entry(entry, fields) for _, entries in _streams(answer) for entry, fields in entries]
+
+    def end(self) -> tuple[str, int]:
+        """Id of the newest entry ever added (``0-0`` when there is no stream) and how many facts ever came in."""
+        try:
+            info = self._store.xinfo_stream(self._keys.log)
+        except redis.ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            return "0-0", 0
+        return _text(info["last-generated-id"]), int(cast(bytes, self._store.get(self._keys.count)) or 0)
+
+    def forget(self, through: str, booked: int) -> None:
+        """Drop the entries before ``through``: they are booked, up to fact number ``booked``."""
+        with self._store.pipeline(transaction=True) as pipe:
+            pipe.xtrim(self._keys.log, minid=through, approximate=False)
+            pipe.set(self._keys.floor, booked)
+            pipe.execute()
+
+    def _entry(self, entry: bytes, fields: dict[bytes, bytes]) -> Entry:
+        try:
+            return Entry(_text(entry), int(fields[b"n"]), self._decoder.decode(fields[b"f"]))
+        except (KeyError, ValueError, msgspec.DecodeError) as error:
+            # Foreign bytes under our key must not stop the booking of everything after them.
+            return Entry(_text(entry), 0, [], broken=f"{type(error).__name__}: {error}")
+
+
+def _streams(answer: Any) -> list[tuple[Any, Any]]:
+    """The client's answer in one shape: it is a mapping or a list of pairs, depending on the protocol's version."""
+    if not answer:
+        return []
+    if isinstance(answer, dict):
+        # RESP3 wraps the entries of each stream once more.
+        return [(name, lists[0] if lists and isinstance(lists[0], list) else lists) for name, lists in answer.items()]
+    return [(name, entries) for name, entries in answer]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

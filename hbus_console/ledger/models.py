@@ -18,18 +18,21 @@ class LedgerMessage(models.Model):
     trace_id = models.CharField(max_length=32)
     position = models.CharField(max_length=64)
     size = models.PositiveIntegerField()
+    #: When it was appended to its topic; while it is delayed, when it was accepted.
     published_ms = models.BigIntegerField()
     #: 0 unless it was delayed.
     due_ms = models.BigIntegerField(default=0)
+    #: How long the store took to append it; 0 when unknown.
+    stored_us = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["source", "message_id"], name="ledger_identity")]
+        constraints = [models.UniqueConstraint(fields=["message_id", "source"], name="ledger_identity")]
         indexes = [
-            models.Index(fields=["message_id"], name="ledger_id"),
             models.Index(fields=["topic", "published_ms"], name="ledger_topic_time"),
+            models.Index(fields=["type", "published_ms"], name="ledger_type_time"),
             models.Index(fields=["published_ms"], name="ledger_time"),
             models.Index(fields=["key", "published_ms"], name="ledger_key"),
-            models.Index(fields=["correlation_id"], name="ledger_correlation"),
+            models.Index(fields=["correlation_id", "published_ms"], name="ledger_correlation"),
             models.Index(fields=["causation_id"], name="ledger_causation"),
         ]
 
@@ -98,3 +101,30 @@ class LagSample(models.Model):
             models.Index(fields=["topic", "subscription", "-at_ms"], name="lag_latest"),
             models.Index(fields=["at_ms"], name="lag_time"),
         ]
+
+
+class Notice(models.Model):
+    """A fact that concerns no single message: a group lost, retention held back, evidence dropped …"""
+
+    kind = models.CharField(max_length=20)
+    at_ms = models.BigIntegerField()
+    topic = models.CharField(max_length=200, blank=True)
+    subscription = models.CharField(max_length=100, blank=True)
+    node = models.CharField(max_length=100, blank=True)
+    #: How many messages or facts it is about; 0 when that has no meaning.
+    count = models.BigIntegerField(default=0)
+    detail = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["-at_ms"], name="notice_time")]
+
+
+class Cursor(models.Model):
+    """How far the fact stream is booked; moves in the transaction of the rows it stands for."""
+
+    name = models.CharField(max_length=20, primary_key=True)
+    #: Id of the last booked entry of the stream.
+    entry = models.CharField(max_length=40, default="0-0")
+    #: Running number of the last booked fact.
+    facts = models.BigIntegerField(default=0)
+    at_ms = models.BigIntegerField(default=0)
