@@ -6,7 +6,50 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+
+from hbus_console.accounts.permissions import ANONYMOUS, Actor, visible_scopes
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.ui import timerange
+
+THEMES = ("light", "dark")
 
 
 def layout(request: HttpRequest) -> dict[str, Any]:
-    return {"environment_name": settings.ENVIRONMENT_NAME}
+    """Template variables of the frame: who acts, where, over which time, in which theme."""
+    who: Actor = getattr(request, "actor", ANONYMOUS)
+    theme = request.COOKIES.get("hbus_theme", "")
+    frame: dict[str, Any] = {
+        "actor": who,
+        "environment_name": settings.ENVIRONMENT_NAME,
+        "range": timerange.time_range(request),
+        "range_problem": timerange.problem(request),
+        "range_presets": [(name, label) for name, (_, label) in timerange.PRESETS.items()],
+        "zone_name": timezone.get_current_timezone_name(),
+        "theme": theme if theme in THEMES else "",
+    }
+    if who.is_authenticated:
+        frame |= {
+            "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
+            "actor_scopes": " ".join(visible_scopes(who)) or "no topics yet",
+            "dead_count": SimpleLazyObject(lambda: dead_letters(who)),
+            "logout_url": _address("accounts:logout"),
+            "live_url": _address("ui:live"),
+        }
+    return frame
+
+
+def dead_letters(who: Actor) -> int:
+    """How many dead letters wait for a decision in what ``who`` may see."""
+    from hbus_console.deadletters.models import DeadLetter
+
+    return DeadLetter.objects.filter(topic_filter(visible_scopes(who)), state=DeadLetter.State.DEAD).count()
+
+
+def _address(name: str) -> str:
+    try:
+        return reverse(name)
+    except NoReverseMatch:
+        return ""

@@ -1,6 +1,17 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
+
+from hbus_console.ui.views.kit import kit, kit_chart
+from hbus_console.ui.views.overview import overview
+from hbus_console.ui.views.search import search
+from hbus_console.ui.views.theme import theme
 
 app_name = "ui"
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns = [
+    path("", overview, name="overview"),
+    path("search/", search, name="search"),
+    path("theme/", theme, name="theme"),
+    path("ui-kit/", kit, name="kit"),
+    path("ui-kit/chart/", kit_chart, name="kit-chart"),
+]

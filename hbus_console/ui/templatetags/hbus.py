@@ -2,6 +2,157 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from django import template
+from django.http import HttpRequest
+from django.template.base import NodeList, Parser, Token
+from django.template.context import Context
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from hbus_console.ui import curl as curls
+from hbus_console.ui import formats, icons, jsonview, menu, sparks
+from hbus_console.ui.states import tone_of
 
 register = template.Library()
+
+register.filter("num", formats.num)
+register.filter("ago", formats.ago)
+register.filter("clock", formats.clock)
+register.filter("exact", formats.exact)
+register.filter("duration", formats.duration)
+register.filter("size", formats.size)
+register.filter("short_id", formats.short_id)
+register.filter("tone", lambda value: tone_of(str(value)))
+
+
+@register.filter
+def hot(value: Any, tone: str = "bad") -> str:
+    """The class of a number that is bad when it is not 0, for a table cell."""
+    return f"hot-{tone}" if value else "zero"
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16, label: str = "") -> SafeString:
+    """``{% icon "outline/home" size=16 %}``; give it a ``label`` when it stands alone."""
+    return icons.icon(str(name), size, str(label))
+
+
+@register.simple_tag
+def spark(
+    values: Iterable[float | None], tone: str = "accent", width: int = sparks.WIDTH, height: int = sparks.HEIGHT
+) -> SafeString:
+    """``{% spark values "ok" %}``: a sparkline."""
+    return sparks.spark(values or (), tone, width, height)
+
+
+@register.simple_tag
+def state(word: str, text: str = "", tone: str = "") -> SafeString:
+    """``{% state "paused" %}``: a badge whose colour follows from the word; ``text`` replaces what it says."""
+    return format_html(
+        '<span class="badge {}">{}</span>', tone or tone_of(str(word)), text or str(word).replace("_", " ")
+    )
+
+
+@register.simple_tag
+def owner(team: Any) -> SafeString:
+    """``{% owner topic.team %}``: initials and name; says so in red when there is none."""
+    if not team:
+        return format_html('<span class="owner none">{} no owner</span>', icons.icon("outline/user-off", 14))
+    return format_html(
+        '<span class="owner" title="{}"><b aria-hidden="true">{}</b>{}</span>',
+        getattr(team, "contact", ""),
+        team.initials,
+        team.name,
+    )
+
+
+@register.simple_tag
+def json_block(value: Any) -> SafeString:
+    """``{% json_block payload %}``: highlighted JSON; masked values are chips."""
+    return jsonview.highlight(value)
+
+
+@register.simple_tag(takes_context=True)
+def curl(
+    context: Context, spec: curls.CurlRequest | Mapping[str, Any], text: str = "Copy as curl", small: bool = False
+) -> SafeString:
+    """``{% curl spec %}``: a button that copies the command. ``spec``: :class:`CurlRequest` or its fields as a mapping."""
+    wanted = spec if isinstance(spec, curls.CurlRequest) else curls.CurlRequest(**dict(spec))
+    request = context.get("request")
+    base = request.build_absolute_uri("/") if isinstance(request, HttpRequest) else "/"
+    return format_html(
+        '<button type="button" class="button{}" data-copy="{}">{} {}</button>',
+        " small" if small else "",
+        curls.command(wanted, base),
+        icons.icon("outline/copy", 14),
+        text,
+    )
+
+
+@register.simple_tag
+def copy(text: Any, label: str = "Copy") -> SafeString:
+    """``{% copy message.id "Copy id" %}``: a small icon button that copies a text."""
+    return format_html(
+        '<button type="button" class="button quiet small" data-copy="{}" title="{}" aria-label="{}">{}</button>',
+        str(text),
+        label,
+        label,
+        icons.icon("outline/copy", 14),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def href(context: Context, name: str, *args: Any, **kwargs: Any) -> str:
+    """``{% href "topics:detail" topic.name %}``: like ``{% url %}``, and keeps the page's time range."""
+    query = getattr(context.get("range"), "query", "")
+    return reverse(name, args=args, kwargs=kwargs) + (f"?{query}" if query else "")
+
+
+@register.simple_tag(takes_context=True)
+def query(context: Context, **changes: Any) -> str:
+    """``{% query cursor=next %}``: this address's query with changes; an empty value removes its parameter."""
+    request = context["request"]
+    parameters = request.GET.copy()
+    for name, value in changes.items():
+        if value is None or value == "":
+            parameters.pop(name, None)
+        else:
+            parameters[name] = str(value)
+    encoded = parameters.urlencode()
+    return f"?{encoded}" if encoded else request.path
+
+
+class RailNode(template.Node):
+    """Draws the menu; what stands between its tags (the page's block ``nav``) names the active entry."""
+
+    def __init__(self, active: NodeList) -> None:
+        self._active = active
+
+    def render(self, context: Context) -> SafeString:
+        request = context.get("request")
+        if request is None:
+            return mark_safe("")
+        active = self._active.render(context).strip() or menu.guess(request)
+        return mark_safe(  # noqa: S308 - rendered by the template engine
+            render_to_string("components/rail.html", {**context.flatten(), "sections": menu.sections(request, active)})
+        )
+
+
+@register.tag
+def rail(parser: Parser, token: Token) -> RailNode:
+    """``{% rail %}{% block nav %}{% endblock %}{% endrail %}``."""
+    active = parser.parse(("endrail",))
+    parser.delete_first_token()
+    return RailNode(active)
+
+
+@register.simple_tag(takes_context=True)
+def section(context: Context) -> str:
+    """The menu section this page belongs to: the root of its breadcrumb."""
+    request = context.get("request")
+    return menu.section_of(context.get("nav") or menu.guess(request)) if request is not None else ""

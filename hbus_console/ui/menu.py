@@ -1,0 +1,109 @@
+"""The menu: what exists, and of that only what the actor may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.ui.timerange import time_range
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the menu. ``key`` is what pages name as their ``nav``; ``shortcut`` follows the key g."""
+
+    key: str
+    title: str
+    icon: str
+    url_name: str
+    action: Action
+    shortcut: str
+    app: str
+
+
+SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    (
+        "Bus",
+        (
+            Entry("overview", "Overview", "outline/home", "ui:overview", Action.VIEW, "o", "ui"),
+            Entry("topics", "Topics", "outline/align-justified", "topics:list", Action.VIEW, "t", "topics"),
+            Entry("subscriptions", "Subscriptions", "outline/git-fork", "topics:subscriptions", Action.VIEW, "s", ""),
+            Entry("messages", "Messages", "outline/message", "ledger:search", Action.VIEW, "m", "ledger"),
+            Entry(
+                "dead-letters",
+                "Dead letters",
+                "outline/alert-triangle",
+                "deadletters:list",
+                Action.VIEW,
+                "d",
+                "deadletters",
+            ),
+        ),
+    ),
+    (
+        "Governance",
+        (
+            Entry("audit", "Audit log", "outline/file-text", "audit:list", Action.AUDIT_READ, "a", "audit"),
+            Entry("access", "Access", "outline/lock", "accounts:access", Action.TOKEN_OWN, "u", "accounts"),
+        ),
+    ),
+    (
+        "System",
+        (Entry("cluster", "Cluster", "outline/layout-grid", "cluster:overview", Action.CLUSTER_VIEW, "c", "cluster"),),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """An entry as it is drawn."""
+
+    entry: Entry
+    href: str
+    current: bool
+
+
+def may_open(who: Actor, entry: Entry) -> bool:
+    """Whether there is anything behind the entry that ``who`` may see."""
+    return allows(who, entry.action, SOMEWHERE)
+
+
+def sections(request: HttpRequest, active: str) -> list[tuple[str, list[Line]]]:
+    """The menu of this request; a section without entries is left out."""
+    who = actor(request)
+    kept = time_range(request).query
+    drawn = []
+    for title, entries in SECTIONS:
+        lines = []
+        for entry in entries:
+            if not may_open(who, entry):
+                continue
+            try:
+                address = reverse(entry.url_name)
+            except NoReverseMatch:
+                continue
+            lines.append(Line(entry, f"{address}?{kept}" if kept else address, entry.key == active))
+        if lines:
+            drawn.append((title, lines))
+    return drawn
+
+
+def guess(request: HttpRequest) -> str:
+    """The entry of the app that answers this request, for pages that name none."""
+    match = request.resolver_match
+    if match is None:
+        return ""
+    if match.app_name == "topics" and "subscription" in (match.url_name or ""):
+        return "subscriptions"
+    if match.app_name == "ui" and match.url_name != "overview":
+        return ""
+    return next((entry.key for _, entries in SECTIONS for entry in entries if entry.app == match.app_name), "")
+
+
+def section_of(key: str) -> str:
+    """The title of the section that holds ``key``; empty when none does."""
+    return next((title for title, entries in SECTIONS for entry in entries if entry.key == key), "")

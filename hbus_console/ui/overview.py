@@ -1,0 +1,212 @@
+"""What the overview says: five figures, and the topics by trouble. Each part is one or two indexed queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.db.models import Count
+
+from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger import flow
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.topics.models import Topic
+from hbus_console.ui import formats
+from hbus_console.ui.timerange import TimeRange
+
+#: How many topics the overview lists; the topics page has them all.
+MOST_TOPICS = 50
+_SPARK_POINTS = 30
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure with its history. ``key`` is what live updates address."""
+
+    key: str
+    label: str
+    value: str
+    unit: str
+    tone: str
+    history: Sequence[float | None]
+    note: str
+    note_tone: str = ""
+    url_name: str = ""
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """A topic and how it stands. ``unsettled`` is ``None`` where the store cannot tell."""
+
+    topic: Topic
+    history: Sequence[float]
+    per_second: float
+    unsettled: int | None
+    dead: int
+    note: str
+
+    @property
+    def trouble(self) -> tuple[int, int, int, int, float, str]:
+        """Sorts the worst first."""
+        blocked = self.topic.team_id is None or self.topic.paused
+        return (
+            -int(self.dead > 0),
+            -int(blocked),
+            -self.dead,
+            -(self.unsettled or 0),
+            -self.per_second,
+            self.topic.name,
+        )
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The whole page but for what needs a person and the roles."""
+
+    figures: list[Figure]
+    rows: list[TopicRow]
+    topics: int
+    subscriptions: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How things stand now: what live updates carry and what the first figures show."""
+
+    now: flow.FlowNow
+    lag: dict[tuple[str, str], flow.LagNow]
+    dead: dict[str, int]
+
+    @property
+    def unsettled(self) -> int:
+        return sum(lag.unsettled or 0 for lag in self.lag.values())
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the longest-waiting message was published; ``None`` when nothing waits."""
+        return min((lag.oldest_ms for lag in self.lag.values() if lag.oldest_ms), default=None)
+
+    def unsettled_of(self, topic: str) -> int | None:
+        """What all subscriptions of ``topic`` have not settled; ``None`` when none could be read."""
+        found = [lag.unsettled for (name, _), lag in self.lag.items() if name == topic]
+        known = [value for value in found if value is not None]
+        return sum(known) if known or not found else None
+
+
+def standing(now_ms: int, scopes: Sequence[str]) -> Standing:
+    """Rates, lag and waiting dead letters in ``scopes``: four queries."""
+    dead = (
+        DeadLetter.objects.filter(topic_filter(scopes), state=DeadLetter.State.DEAD)
+        .values_list("topic")
+        .annotate(count=Count("id"))
+        .order_by()
+    )
+    return Standing(flow.rates(now_ms, scopes), flow.latest_lag(scopes), dict(dead))
+
+
+def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
+    """The overview of what ``who`` may see over ``chosen``."""
+    scopes = visible_scopes(who)
+    stand = standing(now_ms, scopes)
+    topics = list(
+        Topic.objects.filter(topic_filter(scopes, "name"))
+        .select_related("team")
+        .annotate(readers=Count("subscriptions"))
+    )
+    sparks = flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
+    rows = [
+        TopicRow(
+            topic=topic,
+            history=sparks.get(topic.name, ()),
+            per_second=_of(stand.now.topics, topic.name).published,
+            unsettled=stand.unsettled_of(topic.name),
+            dead=stand.dead.get(topic.name, 0),
+            note=_note(topic),
+        )
+        for topic in topics
+    ]
+    rows.sort(key=lambda row: row.trouble)
+    return Overview(
+        figures=_figures(stand, chosen, now_ms, scopes),
+        rows=rows[:MOST_TOPICS],
+        topics=len(topics),
+        subscriptions=sum(topic.readers for topic in topics),
+    )
+
+
+def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[str]) -> list[Figure]:
+    history = flow.series(chosen.start_ms, chosen.end_ms, scopes)
+    waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scopes)
+    dead = sum(stand.dead.values())
+    total = stand.now.total
+    first = history.first_attempt
+    return [
+        Figure("published", "Published", formats.num(_round(total.published)), "/s", "accent", history.published,
+               _peak(history), url_name="ledger:search"),
+        Figure("settled", "Settled", formats.num(_round(total.settled)), "/s", "ok", history.settled,
+               "nothing settled yet" if first is None else f"{share(first)} at first attempt", url_name="topics:subscriptions"),
+        Figure("unsettled", "Unsettled", formats.num(stand.unsettled), "", "warn" if stand.unsettled else "muted", waiting.unsettled,
+               oldest(stand.oldest_ms, now_ms), url_name="topics:subscriptions"),
+        Figure("dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
+               _dead_note(stand.dead), "bad" if dead else "", url_name="deadletters:list"),
+        Figure("handling", "Handling time", *_handling(total.handler_us), "muted", history.handler_ms, _slowest(history)),
+    ]  # fmt: skip
+
+
+def oldest(oldest_ms: int | None, now_ms: int) -> str:
+    """``oldest 1.4 s``."""
+    return "nothing waits" if oldest_ms is None else f"oldest {formats.duration(max(0, now_ms - oldest_ms) * 1000)}"
+
+
+def share(part: float) -> str:
+    """A share from 0 to 1 in percent, never rounded up to a perfect one: 0.99997 is 99.99 %, not 100 %."""
+    percent = int(part * 10_000) / 100
+    return f"{percent:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def _round(rate: float) -> float:
+    return round(rate, 1) if rate < 10 else round(rate)
+
+
+def _handling(handler_us: int | None) -> tuple[str, str]:
+    value, _, unit = formats.duration(handler_us).partition(" ")
+    return value, unit
+
+
+def _peak(history: flow.Series) -> str:
+    best, at_ms = history.peak("published")
+    return f"peak {formats.num(_round(best))} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
+
+
+def _slowest(history: flow.Series) -> str:
+    known = [(value, second) for value, second in zip(history.handler_ms, history.t, strict=True) if value is not None]
+    if not known:
+        return "no attempt in this time"
+    worst, second = max(known)
+    return f"slowest {formats.duration(worst * 1000)} at {formats.clock(second * 1000)[:5]}"
+
+
+def _dead_note(dead: dict[str, int]) -> str:
+    if not dead:
+        return "none waits for a decision"
+    topic, count = max(dead.items(), key=lambda item: item[1])
+    return f"all on {topic}" if len(dead) == 1 else f"{formats.num(count)} on {topic}"
+
+
+def _note(topic: Topic) -> str:
+    if topic.team_id is None:
+        return "publishes are refused"
+    if topic.paused:
+        return "paused"
+    if not getattr(topic, "readers", 1):
+        return "nobody subscribes"
+    return "ordered by key" if topic.ordering == Topic.Ordering.KEY else ""
+
+
+_Key = TypeVar("_Key")
+
+
+def _of(found: dict[_Key, flow.Rates], key: _Key) -> flow.Rates:
+    return found.get(key, flow.Rates())

@@ -1,0 +1,135 @@
+"""The one time range that holds on every page and lives in the address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import BadInput
+
+#: Name in the address -> (seconds, words).
+PRESETS: dict[str, tuple[int, str]] = {
+    "15m": (15 * 60, "Last 15 minutes"),
+    "1h": (3_600, "Last hour"),
+    "3h": (3 * 3_600, "Last 3 hours"),
+    "24h": (24 * 3_600, "Last 24 hours"),
+    "7d": (7 * 86_400, "Last 7 days"),
+}
+DEFAULT = "1h"
+#: A range longer than this is refused: nothing on a page is kept or readable beyond it.
+LONGEST_MS = 366 * 86_400_000
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """Milliseconds since the epoch, UTC, end exclusive. ``query`` is what links carry on; empty for the default."""
+
+    start_ms: int
+    end_ms: int
+    label: str
+    query: str
+    #: Whether the range ends now and moves on.
+    moving: bool = True
+
+    @property
+    def span_ms(self) -> int:
+        return self.end_ms - self.start_ms
+
+    @property
+    def from_input(self) -> str:
+        """The start as a ``datetime-local`` field takes it, in the console's zone."""
+        return _input(self.start_ms)
+
+    @property
+    def to_input(self) -> str:
+        """The end, likewise."""
+        return _input(self.end_ms)
+
+
+def time_range(request: HttpRequest, clock: Clock | None = None) -> TimeRange:
+    """The range this request asks for, read once: ``?range=3h`` or ``?from=…&to=…`` (RFC 3339 or epoch ms).
+
+    A malformed range falls back to the default and is said on the page through :func:`problem`; use
+    :func:`read_range` where it must be refused (endpoints).
+    """
+    found: TimeRange | None = getattr(request, "_hbus_range", None)
+    if found is None:
+        try:
+            found = read_range(request, clock)
+        except BadInput as refused:
+            request._hbus_range_problem = refused  # type: ignore[attr-defined]
+            found = _preset(DEFAULT, (clock or SystemClock()).now_ms())
+        request._hbus_range = found  # type: ignore[attr-defined]
+    return found
+
+
+def problem(request: HttpRequest) -> BadInput | None:
+    """Why the address's range was not taken, if it was not."""
+    found: BadInput | None = getattr(request, "_hbus_range_problem", None)
+    return found
+
+
+def read_range(request: HttpRequest, clock: Clock | None = None) -> TimeRange:
+    """Like :func:`time_range`, but raises ``BadInput`` naming the parameter at fault."""
+    now_ms = (clock or SystemClock()).now_ms()
+    name, start, end = (request.GET.get(key, "") for key in ("range", "from", "to"))
+    if start or end:
+        return _span(start, end, now_ms)
+    if not name:
+        return _preset(DEFAULT, now_ms)
+    if name not in PRESETS:
+        raise BadInput(
+            f"There is no time range {name[:20]!r}.", remedy=f"Use one of {', '.join(PRESETS)}.", field="range"
+        )
+    return _preset(name, now_ms)
+
+
+def _preset(name: str, now_ms: int) -> TimeRange:
+    seconds, label = PRESETS[name]
+    return TimeRange(now_ms - seconds * 1000, now_ms, label, "" if name == DEFAULT else f"range={name}")
+
+
+def _span(start: str, end: str, now_ms: int) -> TimeRange:
+    start_ms = _moment(start, "from") if start else None
+    end_ms = _moment(end, "to") if end else now_ms
+    if start_ms is None:
+        start_ms = end_ms - PRESETS[DEFAULT][0] * 1000
+    if start_ms >= end_ms:
+        raise BadInput("The time range ends before it starts.", remedy="Give a later `to`.", field="to")
+    if end_ms - start_ms > LONGEST_MS:
+        raise BadInput("The time range is longer than a year.", remedy="Give a later `from`.", field="from")
+    query = urlencode({"from": start_ms} | ({"to": end_ms} if end else {}))
+    return TimeRange(start_ms, end_ms, _words(start_ms, end_ms), query, moving=not end)
+
+
+def _moment(text: str, field: str) -> int:
+    try:
+        if text.isdigit():
+            value = int(text)
+            datetime.fromtimestamp(value / 1000, tz=timezone.get_current_timezone())
+            return value
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=timezone.get_current_timezone())
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise BadInput(
+            f"{text[:40]!r} is not a moment.", remedy="Write 2026-11-20T14:00 or epoch milliseconds.", field=field
+        ) from error
+
+
+def _words(start_ms: int, end_ms: int) -> str:
+    zone = timezone.get_current_timezone()
+    start, end = (datetime.fromtimestamp(value / 1000, tz=zone) for value in (start_ms, end_ms))
+    if start.date() == end.date():
+        return f"{start:%d %b %H:%M} to {end:%H:%M}"
+    return f"{start:%d %b %H:%M} to {end:%d %b %H:%M}"
+
+
+def _input(value_ms: int) -> str:
+    return datetime.fromtimestamp(value_ms / 1000, tz=timezone.get_current_timezone()).strftime("%Y-%m-%dT%H:%M")
