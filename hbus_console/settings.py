@@ -225,5 +225,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 
 LOGGING_CONFIG = "hbus_console.logs.configure"
+# Django calls the function above only when this is not empty.
+LOGGING = {"version": 1}
 LOG_LEVEL = env.text("HBUS_LOG_LEVEL", "INFO")
 PROMETHEUS_MULTIPROC_DIR = STATE / "metrics"

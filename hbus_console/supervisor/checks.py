@@ -40,7 +40,7 @@ def check_store(url: str) -> list[str]:
             f"REDIS_URL is not an address: {error}.", remedy="Write redis://:password@host:6379/0.", field="REDIS_URL"
         ) from error
     try:
-        info = cast("dict[str, Any]", client.info())
+        info = client.info()
         policy = _eviction_policy(client, info)
     except redis.AuthenticationError as error:
         raise ConfigurationError(

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
@@ -53,7 +54,8 @@ def collect_assets(say: Say) -> None:
     stamp = Path(settings.STATIC_ROOT).with_suffix(".stamp")
     if stamp.exists() and stamp.read_text(encoding="utf-8") == inputs:
         return
-    for source in settings.STATICFILES_DIRS:
+    sources: list[Any] = settings.STATICFILES_DIRS
+    for source in sources:
         folder = Path(source[1] if isinstance(source, tuple) else source)
         if not folder.is_dir():
             raise ConfigurationError(

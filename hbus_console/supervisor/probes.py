@@ -11,7 +11,7 @@ from engine.core.clock import SystemClock
 from hbus_console.cluster.nodes import read_nodes
 from hbus_console.supervisor.installation import Installation
 
-_PATIENCE_S = 3.0
+_PATIENCE_S = 2.0
 
 
 def store_answers(at: Installation, slot: int, pid: int) -> str:

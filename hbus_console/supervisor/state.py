@@ -32,6 +32,9 @@ class RoleState(msgspec.Struct):
     started_ms: int = 0
     ready_ms: int = 0
     restarts: int = 0
+    #: Why it is not ready now.
+    reason: str = ""
+    #: What it last died of or fell short of, also after it has recovered.
     last_error: str = ""
     last_error_ms: int = 0
     address: str = ""

@@ -1,0 +1,82 @@
+"""``manage.py status``: which roles run, how long, how often they had to be restarted, and what they need."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from engine.core.clock import SystemClock
+from engine.core.errors import ConfigurationError
+from hbus_console.cluster.nodes import Node, nodes
+from hbus_console.supervisor.status import Line, Status, collect
+
+_COLUMNS = ("role", "pid", "state", "uptime", "restarts", "memory", "address", "last error")
+
+
+class Command(BaseCommand):
+    help = "Show the roles of this installation; exit 1 if something that should run does not."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON object on one line")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        status = collect(Path(settings.STATE), _stamped(), SystemClock())
+        if options["json"]:
+            self.stdout.write(json.dumps(status.as_dict()))
+        else:
+            self.stdout.write(_table(status))
+        if not status.healthy:
+            sys.exit(1)
+
+
+def _stamped() -> list[Node]:
+    """The nodes the store knows of; none when it does not answer, which the store's own line then tells."""
+    try:
+        return nodes()
+    except (redis.RedisError, ConfigurationError):
+        return []
+
+
+def _table(status: Status) -> str:
+    if not status.lines:
+        return f"hbus does not run on {settings.STATE}. Start it with `make run`."
+    rows = [_COLUMNS, *(_cells(line) for line in status.lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS) - 1)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    ]
+    footer = f"{_size(status.memory)} in all · console {status.url} · store {status.store}"
+    return "\n".join([*(line.rstrip() for line in lines), footer])
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    name = line.role if line.slot == "0" else f"{line.role}-{line.slot}"
+    return (
+        f"{name}@{line.host}" if line.host else name,
+        str(line.pid or "–"),
+        line.state,
+        _duration(line.uptime_s),
+        str(line.restarts),
+        _size(line.memory),
+        line.address or "–",
+        line.last_error or "–",
+    )
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 60:
+        return f"{seconds} s" if seconds else "–"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def _size(number: int) -> str:
+    return f"{number / 1024**2:.0f} MB" if number else "–"

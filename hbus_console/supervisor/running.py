@@ -1,0 +1,89 @@
+"""What one role process does: its checks, then its work, in this process and in the foreground."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+
+from engine.core.env import Env
+from engine.core.errors import BadInput
+from hbus_console.supervisor import checks, leash, state
+from hbus_console.supervisor.installation import Installation
+from hbus_console.supervisor.roles import Role, store_command
+
+#: Without a supervisor a role may take its time to drain.
+_GRACE_ALONE_S = 25
+
+
+def run(role: Role, slot: int) -> None:
+    """Run ``role`` until it is told to stop.
+
+    Raises ``ConfigurationError`` or ``Unavailable`` before anything starts when what it stands on will not do.
+    """
+    if slot and not role.many:
+        raise BadInput(f"Only one {role.name} runs on one machine.", remedy="Use slot 0.", field="slot")
+    os.environ["HBUS_ROLE"] = role.name
+    os.environ["HBUS_SLOT"] = str(slot)
+    os.environ.setdefault("HBUS_GRACE_S", str(_GRACE_ALONE_S))
+    supervisor = Env().integer("HBUS_SUPERVISOR_PID", 0, least=0, most=2**31)
+    if role.name == "store":
+        _run_store()
+        return
+    if supervisor:
+        leash.watch_parent(supervisor, grace_s())
+    checks.check_databases()
+    if not supervisor:
+        from hbus_console import wiring
+
+        for warning in checks.check_store(wiring.redis_url()):
+            print(f"Warning: {warning}", flush=True)
+        checks.check_migrated()
+    _MAIN[role.name](slot)
+
+
+def grace_s() -> int:
+    """How many seconds this process has to drain once it was told to stop."""
+    return Env().integer("HBUS_GRACE_S", _GRACE_ALONE_S, least=1, most=3600)
+
+
+def _run_store() -> None:
+    if state.is_running(Path(settings.STATE)):
+        raise BadInput(
+            f"The store of {settings.STATE} already runs under its supervisor.",
+            remedy="Stop that one, or name another STATE.",
+            field="STATE",
+        )
+    command = store_command(Installation.from_settings(starting_store=True))
+    os.execv(command[0], command)  # noqa: S606 - no shell on purpose
+
+
+def _run_web(_: int) -> None:
+    from hbus_console.supervisor.web import serve
+
+    serve(settings.BIND, settings.PORT, grace_s())
+
+
+def _run_consumer(slot: int) -> None:
+    from hbus_console.celery import app
+
+    app.worker_main(
+        [
+            "worker",
+            "--pool=threads",
+            "--concurrency=1",
+            "--without-gossip",
+            "--without-mingle",
+            f"--hostname=consumer-{slot}@%h",
+        ]
+    )
+
+
+def _run_keeper(_: int) -> None:
+    call_command("keeper")
+
+
+_MAIN: dict[str, Callable[[int], None]] = {"web": _run_web, "consumer": _run_consumer, "keeper": _run_keeper}

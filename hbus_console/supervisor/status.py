@@ -1,0 +1,127 @@
+"""What runs, for ``manage.py status`` and the cluster page: the supervisor's record, the kernel's word, the stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.clock import Clock
+from hbus_console.cluster.nodes import Node
+from hbus_console.supervisor import state
+
+#: A process the supervisor says it has and the kernel does not know.
+GONE = "gone"
+#: Words of a process that is as it should be.
+_FINE = {state.READY, "beating"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One process. Times in epoch milliseconds and seconds, memory in bytes; 0 where it is not known."""
+
+    role: str
+    slot: str
+    state: str
+    pid: int
+    host: str
+    uptime_s: int
+    restarts: int
+    memory: int
+    address: str
+    #: Why it is not ready now, else what it last died of.
+    last_error: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """The whole installation at one instant."""
+
+    running: bool
+    url: str
+    store: str
+    lines: list[Line]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether everything that should run does."""
+        return bool(self.lines) and all(line.state in _FINE for line in self.lines)
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes of all processes on this machine."""
+        return sum(line.memory for line in self.lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "healthy": self.healthy, "memory": self.memory}
+
+
+def collect(folder: Path, nodes: Sequence[Node], clock: Clock) -> Status:
+    """Bring together the supervisor of ``folder`` and the ``nodes`` that stamp but are not its own."""
+    snapshot = state.read(folder)
+    running = state.is_running(folder)
+    now_ms = clock.now_ms()
+    lines = []
+    if snapshot is not None and running:
+        lines.append(
+            Line(
+                role="supervisor",
+                slot="0",
+                state=state.READY,
+                pid=snapshot.pid,
+                host="",
+                uptime_s=(now_ms - snapshot.started_ms) // 1000,
+                restarts=0,
+                memory=snapshot.memory(),
+                address="",
+                last_error="",
+            )
+        )
+    own = set()
+    for role in snapshot.roles if snapshot is not None else ():
+        own.add(role.pid)
+        lines.append(_own_line(role, running, now_ms))
+    lines.extend(_line_of_node(node, now_ms) for node in nodes if node.pid not in own)
+    return Status(
+        running=running,
+        url=snapshot.url if snapshot is not None else "",
+        store=snapshot.store if snapshot is not None else "",
+        lines=lines,
+    )
+
+
+def _own_line(role: state.RoleState, running: bool, now_ms: int) -> Line:
+    alive = role.process() is not None
+    word = role.state
+    if not running and not alive:
+        word = state.STOPPED
+    elif role.pid and not alive:
+        word = GONE
+    return Line(
+        role=role.role,
+        slot=str(role.slot),
+        state=word,
+        pid=role.pid if alive else 0,
+        host="",
+        uptime_s=(now_ms - role.started_ms) // 1000 if alive else 0,
+        restarts=role.restarts,
+        memory=role.memory(),
+        address=role.address,
+        last_error=role.reason or role.last_error,
+    )
+
+
+def _line_of_node(node: Node, now_ms: int) -> Line:
+    return Line(
+        role=node.role,
+        slot=node.slot,
+        state="silent" if node.silent else "beating",
+        pid=node.pid,
+        host=node.host,
+        uptime_s=(now_ms - node.started_ms) // 1000,
+        restarts=0,
+        memory=0,
+        address="",
+        last_error=f"last stamped {(now_ms - node.stamp_ms) // 1000} s ago" if node.silent else "",
+    )

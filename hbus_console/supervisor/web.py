@@ -1,0 +1,50 @@
+"""The web role: uvicorn on the console's ASGI application."""
+
+from __future__ import annotations
+
+import time
+
+import uvicorn
+from django.conf import settings
+
+from hbus_console import wiring
+from hbus_console.cluster.nodes import NodeBeat
+
+
+def serve(bind: str, port: int, grace_s: int) -> None:
+    """Serve until SIGTERM; open streams get ``grace_s`` to end."""
+    turned_ms = _now_ms()
+
+    async def turned() -> None:
+        nonlocal turned_ms
+        turned_ms = _now_ms()
+
+    config = uvicorn.Config(
+        "hbus_console.asgi:application",
+        host=bind,
+        port=port,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=grace_s,
+        callback_notify=turned,
+        timeout_notify=1,
+    )
+    server = uvicorn.Server(config)
+    beat = NodeBeat(
+        wiring.store(),
+        settings.HBUS_PREFIX,
+        name=wiring.node_name(),
+        role="web",
+        turned_ms=lambda: turned_ms,
+        detail=lambda: {"requests": server.server_state.total_requests, "open": len(server.server_state.connections)},
+    ).start()
+    try:
+        server.run()
+    finally:
+        beat.stop()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
