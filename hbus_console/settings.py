@@ -173,6 +173,8 @@ HBUS_PREFIX = env.text("HBUS_PREFIX", "hbus")
 HBUS_SOURCE = env.text("HBUS_SOURCE", "/hbus/console")
 #: This host's stable name among consumers.
 HBUS_NODE = env.text("HBUS_NODE")
+#: Webhooks may call loopback, private and link-local addresses. Off: they are refused when saved and when called.
+HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
 #: Evidence: facts off only for measurements; the ledger keeps at most so many messages.
 HBUS_FACTS = env.flag("HBUS_FACTS", True)
 HBUS_LEDGER = env.flag("HBUS_LEDGER", True)
@@ -228,4 +230,6 @@ LOGGING_CONFIG = "hbus_console.logs.configure"
 # Django calls the function above only when this is not empty.
 LOGGING = {"version": 1}
 LOG_LEVEL = env.text("HBUS_LOG_LEVEL", "INFO")
+#: Which facts become log lines: ``matter`` (failures and acts) or ``all``.
+LOG_FACTS = env.text("HBUS_LOG_FACTS", "matter")
 PROMETHEUS_MULTIPROC_DIR = STATE / "metrics"

@@ -44,16 +44,24 @@ class Topic(models.Model):
     classification = models.CharField(max_length=16, choices=Classification, default=Classification.INTERNAL)
     #: Dotted paths into the payload, e.g. ``guest.name``; shown only to who may reveal them, and each time audited.
     masked_fields = models.JSONField(default=list, blank=True)
+    #: Somebody has looked and said that nothing in a personal payload needs masking.
+    nothing_to_mask = models.BooleanField(default=False)
     compatibility = models.CharField(max_length=16, choices=Compatibility, default=Compatibility.BACKWARD)
     ordering = models.CharField(max_length=8, choices=Ordering, default=Ordering.NONE)
+    #: Whether messages may jump the queue; excludes ordering by key.
+    priorities = models.BooleanField(default=True)
     retention_hours = models.PositiveIntegerField(default=168)
     #: 0: no bound by number.
     retention_messages = models.PositiveBigIntegerField(default=0)
     max_bytes = models.PositiveIntegerField(default=1024 * 1024)
     idempotency_window_s = models.PositiveIntegerField(default=24 * 3600)
+    #: How long a message is wanted when its producer does not say; 0: for ever.
+    ttl_s = models.PositiveIntegerField(default=0)
     #: Name of the transport; empty: the installation's default.
     transport = models.CharField(max_length=32, blank=True)
+    #: Holds the deliveries of every subscription; publishing goes on.
     paused = models.BooleanField(default=False)
+    pause_reason = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     #: Grows with every change; consumers and catalogs notice a change by it.
@@ -101,6 +109,8 @@ class Subscription(models.Model):
     backoff_s = models.JSONField(default=list, blank=True)
     lease_s = models.PositiveIntegerField(default=30)
     transactional = models.BooleanField(default=False)
+    #: Policies a person has set: the declaration in code no longer moves them.
+    held_fields = models.JSONField(default=list, blank=True)
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)
     #: The last position known to be safe to restart from when the store has lost the group.
@@ -117,3 +127,16 @@ class Subscription(models.Model):
     @property
     def label(self) -> str:
         return f"{self.group} on {self.topic.name}"
+
+
+class StoreRemoval(models.Model):
+    """Something deleted here that the store may still hold: written with the deletion, gone once the store obeyed."""
+
+    topic = models.CharField(max_length=200)
+    #: Empty: the whole topic.
+    group = models.CharField(max_length=100, blank=True)
+    transport = models.CharField(max_length=32, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]

@@ -1,0 +1,75 @@
+"""Brings the store in line with the rows: what a crash between a commit and the store's call left undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.facts import Fact
+from hbus_console import wiring
+from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+from hbus_console.topics.services import store
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Reconciled:
+    """What had to be mended; each entry is ``topic`` or ``topic/group``."""
+
+    groups_made: list[str] = field(default_factory=list)
+    pauses_set: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def ensure_transport_objects(clock: Clock | None = None) -> Reconciled:
+    """Make every topic, group and pause of the rows true in the store. Idempotent; raises ``Unavailable``.
+
+    A group that had vanished is made at its last known checkpoint, and a ``group_lost`` fact says so.
+    """
+    clock = clock or SystemClock()
+    done = Reconciled()
+    for removal in StoreRemoval.objects.all():
+        store.remove(removal)
+        done.removed.append(f"{removal.topic}/{removal.group}" if removal.group else removal.topic)
+    for topic in Topic.objects.all():
+        store.make_topic(topic)
+    for subscription in Subscription.objects.select_related("topic"):
+        label = f"{subscription.topic.name}/{subscription.group}"
+        if store.make_group(subscription):
+            done.groups_made.append(label)
+            if subscription.checkpoint_at is not None:
+                wiring.facts().emit([_group_lost(subscription, clock)])
+        if store.set_pause(subscription):
+            done.pauses_set.append(label)
+    return done
+
+
+def _group_lost(subscription: Subscription, clock: Clock) -> Fact:
+    return Fact(
+        "group_lost",
+        clock.now_ms(),
+        topic=subscription.topic.name,
+        subscription=subscription.group,
+        position=subscription.checkpoint,
+        node=wiring.node_name(),
+        detail=f"made anew after position {subscription.checkpoint or 'zero'}; what lay before it is settled",
+    )
+
+
+class TopicReconciler:
+    """The keeper's duty of it."""
+
+    name = "topics in line"
+    interval_s = 30.0
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
+
+    def tick(self) -> None:
+        """Raises ``Unavailable`` when the store cannot be reached; the next tick tries again."""
+        done = ensure_transport_objects(self._clock)
+        if done.groups_made or done.pauses_set or done.removed:
+            log.info("store brought in line", groups=done.groups_made, pauses=done.pauses_set, removed=done.removed)

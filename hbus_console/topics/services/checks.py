@@ -1,0 +1,79 @@
+"""Checks of single values, each refusal naming the field and the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from engine.core.errors import BadInput
+
+#: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
+NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
+MAX_NAME = 64
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def name(value: object, field: str) -> str:
+    """A topic's or a group's name."""
+    if not isinstance(value, str) or not NAME.fullmatch(value) or len(value) > MAX_NAME:
+        raise BadInput(
+            f"{value!r} cannot be a name." if value else "A name is needed.",
+            remedy=f"Use a-z and 0-9 in parts joined by . _ or -, at most {MAX_NAME} characters: booking.created.",
+            field=field,
+        )
+    return value
+
+
+def text(value: object, field: str, *, most: int, required: bool = False, lines: bool = False) -> str:
+    """Text without control characters, trimmed."""
+    if not isinstance(value, str):
+        raise BadInput(f"{field} is not text.", remedy="Send a string.", field=field)
+    value = value.strip()
+    if _CONTROL.search(value) or (not lines and "\n" in value):
+        raise BadInput(f"{field} holds control characters.", remedy="Remove them.", field=field)
+    if required and not value:
+        raise BadInput(f"{field.capitalize().replace('_', ' ')} is needed.", remedy="Fill it in.", field=field)
+    if len(value) > most:
+        raise BadInput(f"{field} has {len(value)} characters.", remedy=f"At most {most}.", field=field)
+    return value
+
+
+def reason(value: object, *, required: bool = True) -> str:
+    """Why somebody does it; kept in the audit log."""
+    if required and not (isinstance(value, str) and value.strip()):
+        raise BadInput("This act needs a reason.", remedy="Say why; it is kept in the audit log.", field="reason")
+    return text(value, "reason", most=300)
+
+
+def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -> int:
+    """A whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadInput(
+            f"{field} is not a whole number from {least:,} to {most:,}{unit and ' ' + unit}.",
+            remedy=f"{value!r} was given.",
+            field=field,
+        )
+    return value
+
+
+def flag(value: object, field: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise BadInput(f"{field} is neither true nor false.", remedy="Send true or false.", field=field)
+    return value
+
+
+def choice(value: object, field: str, options: Iterable[str]) -> str:
+    """One of some words."""
+    known = list(options)
+    if value not in known:
+        raise BadInput(f"{field} cannot be {value!r}.", remedy=f"Choose one of {', '.join(known)}.", field=field)
+    return str(value)
+
+
+def typed(value: object, expected: str) -> None:
+    """The name a person types to confirm a deletion."""
+    if value != expected:
+        raise BadInput(
+            "The name typed is not the name of what would be deleted.", remedy=f"Type {expected}.", field="typed_name"
+        )

@@ -1,0 +1,65 @@
+"""The store's side of a change: done right after the commit, and done again by the keeper if that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from django.db import transaction
+
+from engine.bus.errors import GroupLost
+from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console import wiring
+from hbus_console.topics import catalog
+from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+
+log = structlog.get_logger(__name__)
+
+
+def after_commit(what: str, act: Callable[[], object]) -> None:
+    """Run ``act`` on the store once the transaction has committed.
+
+    The row is the truth by then: a store that does not answer is logged, and the reconciler brings it in line.
+    """
+
+    def attempt() -> None:
+        try:
+            act()
+        except (Unavailable, GroupLost, ConfigurationError) as error:
+            log.warning("store not in line yet; the keeper will see to it", act=what, error=str(error))
+
+    catalog.changed()
+    transaction.on_commit(attempt)
+
+
+def make_topic(topic: Topic) -> None:
+    wiring.admin(topic.transport).create_topic(topic.name)
+
+
+def make_group(subscription: Subscription) -> bool:
+    """Make the group where the subscription would continue; ``True`` when it was not there."""
+    topic = subscription.topic
+    admin = wiring.admin(topic.transport)
+    admin.create_topic(topic.name)
+    return admin.create_group(topic.name, subscription.group, subscription.checkpoint or "beginning")
+
+
+def set_pause(subscription: Subscription) -> bool:
+    """Make the store hold or hand out deliveries as the rows say; ``True`` when it had to be changed."""
+    topic = subscription.topic
+    admin = wiring.admin(topic.transport)
+    wanted = topic.paused or subscription.paused
+    if admin.lag(topic.name, subscription.group).paused == wanted:
+        return False
+    (admin.pause if wanted else admin.resume)(topic.name, subscription.group)
+    return True
+
+
+def remove(removal: StoreRemoval) -> None:
+    """Delete from the store what was deleted here, then forget about it."""
+    admin = wiring.admin(removal.transport)
+    if removal.group:
+        admin.delete_group(removal.topic, removal.group)
+    else:
+        admin.delete_topic(removal.topic)
+    removal.delete()

@@ -1,0 +1,96 @@
+"""Teams: who answers for topics and subscriptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import F
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.api.problems import Conflict
+from hbus_console.audit.services import record
+from hbus_console.topics import catalog
+from hbus_console.topics.models import Team
+from hbus_console.topics.services import checks, lookup
+
+
+@dataclass(frozen=True)
+class TeamDraft:
+    """A team as somebody wants it. ``contact`` is a mail address, a channel or a pager."""
+
+    name: str
+    contact: str
+
+
+@transaction.atomic
+def create_team(actor: Actor, draft: TeamDraft, reason: str = "") -> Team:
+    """Make a team. Raises ``Forbidden`` and :class:`BadInput`."""
+    require(actor, Action.TEAM_EDIT)
+    made = Team(name=_name(draft.name), contact=_contact(draft.contact))
+    _refuse_taken(made)
+    made.save()
+    reason = checks.reason(reason, required=False)
+    record(actor, "team.create", "team", made.name, reason=reason, after=_snapshot(made))
+    return made
+
+
+@transaction.atomic
+def change_team(
+    actor: Actor, name: str, *, new_name: str | None = None, contact: str | None = None, reason: str = ""
+) -> Team:
+    """Rename a team or change its contact; what is left out stays. Changing nothing leaves no trace."""
+    require(actor, Action.TEAM_EDIT)
+    changed = lookup.team(name)
+    before = _snapshot(changed)
+    if new_name is not None:
+        changed.name = _name(new_name)
+        _refuse_taken(changed)
+    if contact is not None:
+        changed.contact = _contact(contact)
+    if before == _snapshot(changed):
+        return changed
+    changed.save()
+    changed.topics.update(revision=F("revision") + 1)
+    reason = checks.reason(reason, required=False)
+    record(actor, "team.change", "team", changed.name, reason=reason, before=before, after=_snapshot(changed))
+    catalog.changed()
+    return changed
+
+
+@transaction.atomic
+def delete_team(actor: Actor, name: str, reason: str) -> None:
+    """Delete a team that answers for nothing any more."""
+    require(actor, Action.TEAM_EDIT)
+    gone = lookup.team(name)
+    reason = checks.reason(reason)
+    topics, subscriptions = gone.topics.count(), gone.subscriptions.count()
+    if topics or subscriptions:
+        raise Conflict(
+            f"{gone.name} still answers for {topics} topics and {subscriptions} subscriptions.",
+            remedy="Hand them over first.",
+            field="team",
+        )
+    record(actor, "team.delete", "team", gone.name, reason=reason, before=_snapshot(gone))
+    gone.delete()
+
+
+def _name(value: object) -> str:
+    named = checks.text(value, "name", most=80, required=True)
+    if "/" in named:
+        raise BadInput("A team's name has no slash: it is part of addresses.", remedy="Leave it out.", field="name")
+    return named
+
+
+def _contact(value: object) -> str:
+    return checks.text(value, "contact", most=200, required=True)
+
+
+def _refuse_taken(wanted: Team) -> None:
+    if Team.objects.filter(name__iexact=wanted.name).exclude(pk=wanted.pk).exists():
+        raise Conflict(f"There is already a team {wanted.name!r}.", remedy="Choose another name.", field="name")
+
+
+def _snapshot(row: Team) -> dict[str, object]:
+    return {"name": row.name, "contact": row.contact}

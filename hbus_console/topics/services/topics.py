@@ -1,0 +1,199 @@
+"""Topics: made with an owner, changed with a trace, held, and deleted only when nobody reads them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.db import transaction
+
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.api.problems import Conflict
+from hbus_console.audit.services import record
+from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.services import checks, lookup, schemas, store
+from hbus_console.topics.services.topic_rules import TopicDraft, checked
+
+#: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
+CHANGES: dict[str, Action] = {
+    "description": Action.TOPIC_EDIT,
+    "ordering": Action.TOPIC_EDIT,
+    "priorities": Action.TOPIC_EDIT,
+    "retention_hours": Action.TOPIC_EDIT,
+    "retention_messages": Action.TOPIC_EDIT,
+    "max_bytes": Action.TOPIC_EDIT,
+    "idempotency_window_s": Action.TOPIC_EDIT,
+    "ttl_s": Action.TOPIC_EDIT,
+    "owner": Action.TOPIC_GOVERN,
+    "classification": Action.TOPIC_GOVERN,
+    "masked_fields": Action.TOPIC_GOVERN,
+    "nothing_to_mask": Action.TOPIC_GOVERN,
+    "compatibility": Action.TOPIC_GOVERN,
+    "transport": Action.TOPIC_GOVERN,
+}
+_STORED = tuple(field for field in CHANGES if field != "owner")
+
+
+def snapshot(row: Topic) -> dict[str, Any]:
+    """A topic's settings as the audit log and the API show them."""
+    return {
+        "owner": row.team.name if row.team else "",
+        **{field: getattr(row, field) for field in _STORED},
+        "paused": row.paused,
+    }
+
+
+@transaction.atomic
+def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
+    """Make a topic with its owner and, if given, its first schema.
+
+    Raises ``Forbidden``, :class:`BadInput` naming the field, and :class:`Conflict` when the name is taken.
+    """
+    name = checks.name(draft.name, "name")
+    require(actor, Action.TOPIC_EDIT, name)
+    reason = checks.reason(reason, required=False)
+    if Topic.objects.filter(name=name).exists():
+        raise Conflict(f"There is already a topic {name}.", remedy="Choose another name.", field="name")
+    if StoreRemoval.objects.filter(topic=name, group="").exists():
+        raise Conflict(
+            f"A deleted topic {name} is still being removed from the store.",
+            remedy="Try again in a minute.",
+            field="name",
+        )
+    made = Topic(name=name, team=lookup.owner(draft.owner), **checked(asdict(draft)))
+    made.save()
+    record(actor, "topic.create", "topic", name, reason=reason, after=snapshot(made))
+    if draft.schema is not None:
+        schemas.first_version(actor, made, draft.schema)
+    store.after_commit(f"create topic {name}", lambda: store.make_topic(made))
+    return made
+
+
+@transaction.atomic
+def change_topic(
+    actor: Actor, name: str, changes: Mapping[str, Any], reason: str = "", *, revision: int | None = None
+) -> Topic:
+    """Change some settings; an empty ``owner`` takes it away, and publishes are refused until somebody takes over.
+
+    Only what differs is changed, and each field asks for its own permission (:data:`CHANGES`). What belongs to
+    governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
+    """
+    row = lookup.topic(name, lock=True)
+    for field in changes.keys() - CHANGES.keys():
+        raise BadInput(f"A topic has no setting {field!r} to change.", remedy="See the API's description.", field=field)
+    before = snapshot(row)
+    given = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
+    wanted = {field: value for field, value in given.items() if value != before[field]}
+    for action in sorted({CHANGES[field] for field in wanted}):
+        require(actor, action, name)
+    if not wanted:
+        require(actor, Action.TOPIC_EDIT, name)
+        return row
+    if revision is not None and revision != row.revision:
+        raise Conflict(
+            f"{name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again.", field=""
+        )
+    reason = checks.reason(reason, required=any(CHANGES[field] is Action.TOPIC_GOVERN for field in wanted))
+    clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
+    if clean["transport"] != row.transport:
+        _refuse_unsettled(row)
+    for field in _STORED:
+        setattr(row, field, clean[field])
+    if "owner" in wanted:
+        row.team = lookup.owner(wanted["owner"]) if wanted["owner"] else None
+    after = snapshot(row)
+    if after == before:
+        return row
+    row.revision += 1
+    row.save()
+    record(actor, "topic.change", "topic", name, reason=reason, before=before, after=after)
+    store.after_commit(f"change topic {name}", lambda: _bring_in_line(row))
+    return row
+
+
+@transaction.atomic
+def pause_topic(actor: Actor, name: str, reason: str) -> Topic:
+    """Hold the deliveries of all its subscriptions; publishing goes on. Pausing twice leaves one trace."""
+    require(actor, Action.TOPIC_PAUSE, name)
+    row = lookup.topic(name, lock=True)
+    reason = checks.reason(reason)
+    return row if row.paused else _set_pause(actor, row, True, reason)
+
+
+@transaction.atomic
+def resume_topic(actor: Actor, name: str, reason: str = "") -> Topic:
+    """Hand out deliveries again, except to subscriptions that are paused themselves."""
+    require(actor, Action.TOPIC_PAUSE, name)
+    row = lookup.topic(name, lock=True)
+    reason = checks.reason(reason, required=False)
+    return _set_pause(actor, row, False, reason) if row.paused else row
+
+
+@transaction.atomic
+def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
+    """Delete a topic with all its messages. Refused while a subscription reads it.
+
+    ``typed_name`` is what a person typed to confirm.
+    """
+    require(actor, Action.TOPIC_DELETE, name)
+    row = lookup.topic(name, lock=True)
+    reason = checks.reason(reason)
+    checks.typed(typed_name, name)
+    if readers := list(row.subscriptions.values_list("group", flat=True)):
+        raise Conflict(
+            f"{len(readers)} subscriptions still read {name}: {', '.join(readers[:5])}.",
+            remedy="Delete them first; their owners must know.",
+            field="name",
+        )
+    removal = StoreRemoval.objects.create(topic=name, transport=row.transport)
+    record(actor, "topic.delete", "topic", name, reason=reason, before=snapshot(row))
+    row.delete()
+    store.after_commit(f"delete topic {name}", lambda: store.remove(removal))
+
+
+def _set_pause(actor: Actor, row: Topic, paused: bool, reason: str) -> Topic:
+    row.paused, row.pause_reason = paused, reason if paused else ""
+    row.revision += 1
+    row.save()
+    record(
+        actor,
+        "topic.pause" if paused else "topic.resume",
+        "topic",
+        row.name,
+        reason=reason,
+        before={"paused": not paused},
+        after={"paused": paused},
+    )
+    store.after_commit(f"{'pause' if paused else 'resume'} {row.name}", _pauses_of(row))
+    return row
+
+
+def _pauses_of(row: Topic) -> Callable[[], None]:
+    def act() -> None:
+        for subscription in row.subscriptions.select_related("topic"):
+            store.set_pause(subscription)
+
+    return act
+
+
+def _bring_in_line(row: Topic) -> None:
+    store.make_topic(row)
+    for subscription in row.subscriptions.select_related("topic"):
+        store.make_group(subscription)
+        store.set_pause(subscription)
+
+
+def _refuse_unsettled(row: Topic) -> None:
+    """Messages stay where they were stored, so a topic changes its transport only when all of them are settled."""
+    admin = wiring.admin(row.transport)
+    for group in row.subscriptions.values_list("group", flat=True):
+        lag = admin.lag(row.name, group)
+        if lag.unsettled is None or lag.unsettled or lag.dead:
+            raise Conflict(
+                f"{group} has not settled everything that {row.transport or 'the present transport'} holds.",
+                remedy="Stop publishing, let it drain, then switch.",
+                field="transport",
+            )

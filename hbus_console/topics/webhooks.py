@@ -1,0 +1,140 @@
+"""Where a webhook may lead: checked when it is saved, and again at every connection.
+
+A webhook is a request that the bus makes on a person's behalf, so it must not reach what only the bus can reach. The
+check at save catches mistakes; the one at the connection is the one that holds, because a name may point elsewhere by
+then, and because it is the very address checked that gets connected to.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpcore
+import httpx
+from django.conf import settings
+
+from engine.core.errors import BadInput
+
+Resolve = Callable[[str, int], list[str]]
+MAX_URL = 500
+
+
+class ForbiddenTarget(BadInput):
+    """The webhook leads to an address that lies inside."""
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host name; raises ``OSError`` when there are none."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def check_url(url: object, *, look_up: Resolve = resolve) -> str:
+    """The URL, trimmed; raises :class:`BadInput` (field ``webhook_url``) unless it may be called.
+
+    A name that does not resolve now is accepted: the receiver may not exist yet.
+    """
+    if not isinstance(url, str) or not url.strip():
+        raise _refused("A webhook needs an address.", "For example https://partner.example/hooks/bookings.")
+    url = url.strip()
+    if len(url) > MAX_URL or any(character.isspace() or not character.isprintable() for character in url):
+        raise _refused("The address holds blanks or is too long.", f"At most {MAX_URL} characters.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise _refused(f"The address cannot be read: {error}.", "Write https://host/path.") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused("A webhook is called over http or https.", "Write https://host/path.")
+    if "@" in parts.netloc:
+        raise _refused(
+            "The address carries credentials, which would end up in logs.",
+            "Leave them out; each call is signed with the subscription's secret.",
+        )
+    if parts.fragment:
+        raise _refused("The part after # is never sent.", "Leave it out.")
+    try:
+        addresses = look_up(host, port)
+    except OSError:
+        addresses = []
+    _check_addresses(host, addresses)
+    return url
+
+
+def allowed_addresses(host: str, port: int, *, look_up: Resolve = resolve) -> list[str]:
+    """Where a connection to ``host`` may go; raises :class:`ForbiddenTarget`, or ``OSError`` if nothing resolves."""
+    addresses = look_up(host, port)
+    _check_addresses(host, addresses)
+    return addresses
+
+
+def client(timeout_s: float, *, look_up: Resolve = resolve) -> httpx.Client:
+    """An HTTP client that connects only to addresses that were checked, follows no redirect and uses no proxy."""
+    return httpx.Client(
+        transport=_GuardedTransport(look_up),
+        timeout=timeout_s,
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+def _check_addresses(host: str, addresses: Iterable[str]) -> None:
+    if settings.HBUS_WEBHOOK_PRIVATE:
+        return
+    for address in addresses:
+        if not _is_public(address):
+            raise ForbiddenTarget(
+                f"{host} leads to {address}, which is not a public address.",
+                remedy="Use a public address, or allow inner ones for the whole installation with "
+                "HBUS_WEBHOOK_PRIVATE=1.",
+                field="webhook_url",
+            )
+
+
+def _is_public(address: str) -> bool:
+    # A scope such as %eth0 is not part of the address.
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address):
+        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
+        if inner is not None:
+            return _is_public(str(inner))
+        # NAT64 carries an IPv4 address in its last 32 bits.
+        if parsed in ipaddress.ip_network("64:ff9b::/96"):
+            return _is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
+    return parsed.is_global and not parsed.is_multicast
+
+
+def _refused(what: str, remedy: str) -> BadInput:
+    return BadInput(what, remedy=remedy, field="webhook_url")
+
+
+class _GuardedBackend(httpcore.SyncBackend):
+    """Resolves, checks, and connects to what was checked: no second look-up can come between."""
+
+    def __init__(self, look_up: Resolve) -> None:
+        self._look_up = look_up
+
+    def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
+        try:
+            addresses = allowed_addresses(host, port, look_up=self._look_up)
+        except OSError as error:
+            raise httpcore.ConnectError(f"{host} does not resolve: {error}") from error
+        failure: Exception | None = None
+        for address in addresses:
+            try:
+                return super().connect_tcp(address, port, *args, **kwargs)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpcore.ConnectError(f"{host} has no address")
+
+
+class _GuardedTransport(httpx.HTTPTransport):
+    def __init__(self, look_up: Resolve) -> None:
+        super().__init__(trust_env=False)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=httpx.create_ssl_context(trust_env=False), network_backend=_GuardedBackend(look_up)
+        )
