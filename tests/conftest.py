@@ -11,6 +11,13 @@ import pytest
 from hbus_console.supervisor.standalone import StandaloneStore
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _flush_empties_the_audit_log() -> None:
+    from tests.guards import let_flush_empty_the_audit_log
+
+    let_flush_empty_the_audit_log()
+
+
 @pytest.fixture(scope="session")
 def redis_url() -> str:
     """Address of this process's own Valkey. Do not flush it: other tests share it; use ``prefix``."""

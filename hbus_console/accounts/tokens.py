@@ -22,7 +22,7 @@ from hbus_console.audit.services import record
 LONGEST_LIFE = timedelta(days=365)
 #: ``last_used_at`` is written at most this often.
 USE_NOTED_EVERY = timedelta(minutes=1)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:-]{0,47}")
 _RAW = re.compile(r"hbus_([0-9a-f]{10})_([A-Za-z0-9_-]{43})")
 #: What an unknown prefix is compared with, so that it takes as long as a known one.
 _NOBODY = hashlib.sha256(b"").hexdigest()
@@ -50,7 +50,7 @@ def create_token(
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} is not a name for a token.",
-            remedy="Take 1 to 100 letters, digits, blanks or . _ : - and begin with a letter or digit.",
+            remedy="Take 1 to 48 letters, digits, blanks or . _ : - and begin with a letter or digit.",
             field="name",
         )
     scope = valid_scope(scope)

@@ -15,7 +15,7 @@ class AuditEntry(models.Model):
     #: ``topic.pause``, ``payload.reveal`` …; refused acts end in ``.refused``.
     action = models.CharField(max_length=64)
     target_type = models.CharField(max_length=32)
-    target = models.CharField(max_length=300)
+    target = models.CharField(max_length=400)
     #: The topic in whose namespace the target lies; empty for what lies outside every namespace.
     topic = models.CharField(max_length=200, blank=True)
     reason = models.TextField(blank=True)

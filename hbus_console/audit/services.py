@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
-from django.core.serializers.json import DjangoJSONEncoder
 from django.db import connection, transaction
 
 from hbus_console.accounts.permissions import Actor
-from hbus_console.audit import chain, context
+from hbus_console.audit import anchor, chain, context
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.redact import redact
+from hbus_console.audit.plain import as_stored, plain
+from hbus_console.audit.redact import redact_text
 
 #: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.
 _ADVISORY_LOCK = 0x6862_7573
@@ -41,6 +40,7 @@ def record(
     if not connection.in_atomic_block:
         raise RuntimeError("An audit entry is written in the transaction of its change; open one with atomic().")
     request = context.current()
+    actor_name, target, topic, reason = (as_stored(text) for text in (actor.name, target, topic, redact_text(reason)))
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -49,15 +49,15 @@ def record(
         entry = AuditEntry(
             seq=1 if last is None else last.seq + 1,
             at=datetime.now(UTC),
-            actor=actor.name,
+            actor=actor_name,
             actor_kind=actor.kind,
             action=action,
             target_type=target_type,
             target=target,
             topic=topic or (target if target_type == "topic" else ""),
             reason=reason,
-            before=_plain(before),
-            after=_plain(after),
+            before=plain(before),
+            after=plain(after),
             request_id=request.request_id,
             correlation_id=request.correlation_id,
             address=request.address,
@@ -65,6 +65,9 @@ def record(
         )
         entry.hash = chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry))
         entry.save(force_insert=True)
+    if entry.seq % anchor.EVERY_ENTRIES == 0:
+        # Robust: a full disk is logged and must not undo, or seem to undo, what has been committed.
+        transaction.on_commit(anchor.anchor_head, robust=True)
     return entry
 
 
@@ -86,10 +89,3 @@ def content(entry: AuditEntry) -> dict[str, Any]:
         "correlation_id": entry.correlation_id,
         "address": entry.address,
     }
-
-
-def _plain(values: Mapping[str, Any] | None) -> Any:
-    """Redacted JSON types, exactly as the database will give them back, so that hashes can be recomputed."""
-    if values is None:
-        return None
-    return json.loads(json.dumps(redact(dict(values)), cls=DjangoJSONEncoder))
