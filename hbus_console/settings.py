@@ -175,6 +175,8 @@ HBUS_SOURCE = env.text("HBUS_SOURCE", "/hbus/console")
 HBUS_NODE = env.text("HBUS_NODE")
 #: Webhooks may call loopback, private and link-local addresses. Off: they are refused when saved and when called.
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
+#: How long a role drains once it was told to stop; the supervisor sets it shorter.
+HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
 #: Evidence: facts off only for measurements; the ledger keeps at most so many messages.
 HBUS_FACTS = env.flag("HBUS_FACTS", True)
 HBUS_LEDGER = env.flag("HBUS_LEDGER", True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import re
 import socket
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import redis
@@ -31,7 +32,7 @@ def address(url: str) -> str:
 
 
 def check_store(url: str) -> list[str]:
-    """Ask the store whether the bus can stand on it; returns warnings about what could not be asked."""
+    """Ask the store whether the bus can stand on it; returns warnings about what it would not tell."""
     where = address(url)
     try:
         client = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
@@ -40,14 +41,19 @@ def check_store(url: str) -> list[str]:
             f"REDIS_URL is not an address: {error}.", remedy="Write redis://:password@host:6379/0.", field="REDIS_URL"
         ) from error
     try:
+        client.ping()
         info = client.info()
-        policy = _eviction_policy(client, info)
     except redis.AuthenticationError as error:
         raise ConfigurationError(
             f"The store at {where} refused the password or asks for one.",
             remedy="Put it into REDIS_URL: redis://:password@host:6379/0.",
             field="REDIS_URL",
         ) from error
+    except redis.exceptions.NoPermissionError:
+        return [
+            f"The store at {where} does not let hbus read INFO: make sure yourself that it is new enough and that its "
+            "maxmemory-policy is noeviction, or messages may vanish."
+        ]
     except redis.RedisError as error:
         raise Unavailable(
             f"The store at {where} does not answer ({_reason(error)}).",
@@ -56,25 +62,33 @@ def check_store(url: str) -> list[str]:
         ) from error
     finally:
         client.close()
-    _check_version(where, str(info.get("redis_version", "")))
+    judge_store(where, info)
+    return []
+
+
+def judge_store(where: str, info: Mapping[str, Any]) -> None:
+    """Refuse a server, by what its INFO says, that is too old, takes no writes or may evict messages."""
+    version = str(info.get("redis_version", ""))
+    if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_STORE:
+        raise ConfigurationError(
+            f"The store at {where} is too old: it says it is {version or 'of no version'}.",
+            remedy=f"Use Redis {'.'.join(map(str, OLDEST_STORE))} or newer, or any Valkey.",
+            field="REDIS_URL",
+        )
     if info.get("role") == "slave":
         raise ConfigurationError(
             f"The store at {where} is a replica and takes no writes.",
             remedy="Point REDIS_URL at the primary.",
             field="REDIS_URL",
         )
-    if policy is None:
-        return [
-            f"The store at {where} does not tell its maxmemory-policy; make sure that it is noeviction, "
-            "or messages may vanish."
-        ]
+    # INFO tells it to everyone; CONFIG GET is closed on most hosted stores.
+    policy = info.get("maxmemory_policy")
     if policy != "noeviction":
         raise ConfigurationError(
             f"The store at {where} may evict messages: its maxmemory-policy is {policy}.",
             remedy="Set it to noeviction, or use another store.",
             field="REDIS_URL",
         )
-    return []
 
 
 def check_databases() -> None:
@@ -120,25 +134,6 @@ def check_port(bind: str, port: int) -> None:
             raise ConfigurationError(
                 f"Nobody can listen on {bind}:{port} ({error.strerror}).", remedy="Correct BIND or PORT.", field="BIND"
             ) from error
-
-
-def _eviction_policy(client: redis.Redis, info: dict[str, Any]) -> str | None:
-    try:
-        answer = cast("dict[str, str]", client.config_get("maxmemory-policy"))
-    except redis.ResponseError:
-        # Hosted stores forbid CONFIG; most still tell it here.
-        return cast("str | None", info.get("maxmemory_policy"))
-    return answer.get("maxmemory-policy")
-
-
-def _check_version(where: str, version: str) -> None:
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    if numbers < OLDEST_STORE:
-        raise ConfigurationError(
-            f"The store at {where} is too old: it says it is {version or 'of no version'}.",
-            remedy=f"Use Redis {'.'.join(map(str, OLDEST_STORE))} or newer, or any Valkey.",
-            field="REDIS_URL",
-        )
 
 
 def _database_address(alias: str) -> str:

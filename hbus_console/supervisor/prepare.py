@@ -24,7 +24,7 @@ _ADVISORY_LOCK = 0x6862_7573_0001
 Say = Callable[[str], None]
 
 
-def prepare(say: Say) -> str | None:
+def prepare(say: Say, *, first_admin: bool = True) -> str | None:
     """Migrate, collect and make the first administrator where needed; returns the password if it made one.
 
     ``say`` hears one line for each thing that had to be done. Raises ``ConfigurationError`` when the assets that npm
@@ -35,7 +35,7 @@ def prepare(say: Say) -> str | None:
             say(f"Preparing the database {alias} …")
             call_command("migrate", database=alias, verbosity=0, interactive=False)
         collect_assets(say)
-        return ensure_first_admin()
+        return ensure_first_admin() if first_admin else None
 
 
 def aliases_to_migrate() -> list[str]:

@@ -47,13 +47,14 @@ ROLES = {
     role.name: role
     for role in (
         Role("store", "the embedded Valkey", probes.store_answers, needs=(), grace_s=1.0, tone=35),
-        Role("web", "console and API", probes.web_answers, needs=("store",), grace_s=3.4, tone=36),
-        Role("consumer", "hosts subscriptions", probes.node_beats, needs=("store",), grace_s=3.4, tone=32, many=True),
-        Role("keeper", "background duties", probes.node_beats, needs=("store",), grace_s=3.4, tone=33, many=True),
+        Role("web", "console and API", probes.web_answers, needs=("store",), grace_s=3.8, tone=36),
+        Role("consumer", "hosts subscriptions", probes.node_beats, needs=("store",), grace_s=3.8, tone=32, many=True),
+        Role("keeper", "background duties", probes.node_beats, needs=("store",), grace_s=3.8, tone=33, many=True),
     )
 }
-#: How long roles that drain may take before the supervisor kills them; they get it as HBUS_GRACE_S.
-DRAIN_S = 3.0
+#: How long a role has to drain under the supervisor (it gets it as HBUS_GRACE_S); what is left until ``grace_s`` is for
+#: closing. Together with the store's all must have ended in five seconds.
+DRAIN_S = 2
 
 
 def store_command(at: Installation) -> list[str]:

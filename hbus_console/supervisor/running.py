@@ -15,8 +15,8 @@ from hbus_console.supervisor import checks, leash, state
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.roles import Role, store_command
 
-#: Without a supervisor a role may take its time to drain.
-_GRACE_ALONE_S = 25
+#: Between the end of the grace and the end of a process whose supervisor has gone.
+_CLOSING_S = 2
 
 
 def run(role: Role, slot: int) -> None:
@@ -28,13 +28,12 @@ def run(role: Role, slot: int) -> None:
         raise BadInput(f"Only one {role.name} runs on one machine.", remedy="Use slot 0.", field="slot")
     os.environ["HBUS_ROLE"] = role.name
     os.environ["HBUS_SLOT"] = str(slot)
-    os.environ.setdefault("HBUS_GRACE_S", str(_GRACE_ALONE_S))
     supervisor = Env().integer("HBUS_SUPERVISOR_PID", 0, least=0, most=2**31)
     if role.name == "store":
         _run_store()
         return
     if supervisor:
-        leash.watch_parent(supervisor, grace_s())
+        leash.watch_parent(supervisor, settings.HBUS_GRACE_S + _CLOSING_S)
     checks.check_databases()
     if not supervisor:
         from hbus_console import wiring
@@ -43,11 +42,6 @@ def run(role: Role, slot: int) -> None:
             print(f"Warning: {warning}", flush=True)
         checks.check_migrated()
     _MAIN[role.name](slot)
-
-
-def grace_s() -> int:
-    """How many seconds this process has to drain once it was told to stop."""
-    return Env().integer("HBUS_GRACE_S", _GRACE_ALONE_S, least=1, most=3600)
 
 
 def _run_store() -> None:
@@ -64,7 +58,7 @@ def _run_store() -> None:
 def _run_web(_: int) -> None:
     from hbus_console.supervisor.web import serve
 
-    serve(settings.BIND, settings.PORT, grace_s())
+    serve(settings.BIND, settings.PORT, settings.HBUS_GRACE_S)
 
 
 def _run_consumer(slot: int) -> None:

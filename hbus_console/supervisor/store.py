@@ -26,7 +26,7 @@ aof-use-rdb-preamble yes
 save ""
 maxmemory-policy noeviction
 daemonize no
-loglevel notice
+loglevel warning
 """
 
 

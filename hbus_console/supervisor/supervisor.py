@@ -163,7 +163,7 @@ class Supervisor:
             "STATE": str(self._at.state),
             "HBUS_ROLE": unit.role.name,
             "HBUS_SLOT": str(unit.slot),
-            "HBUS_GRACE_S": f"{DRAIN_S:g}",
+            "HBUS_GRACE_S": str(DRAIN_S),
             "HBUS_SUPERVISOR_PID": str(os.getpid()),
             "PROMETHEUS_MULTIPROC_DIR": str(metrics_folder(self._at.state)),
             "PYTHONUNBUFFERED": "1",

@@ -44,6 +44,7 @@ def serve(bind: str, port: int, grace_s: int) -> None:
         server.run()
     finally:
         beat.stop()
+        wiring.close(1.0)
 
 
 def _now_ms() -> int:

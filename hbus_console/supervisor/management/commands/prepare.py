@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from hbus_console.supervisor import checks
 from hbus_console.supervisor.prepare import prepare
@@ -14,8 +14,11 @@ class Command(BaseCommand):
     help = "Migrate the databases, collect the assets, and make the first administrator where needed."
     requires_system_checks = []
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--no-admin", action="store_true", help="leave the first administrator, and the password")
+
     def handle(self, *_: Any, **options: Any) -> None:
         checks.check_databases()
-        password = prepare(self.stdout.write)
+        password = prepare(self.stdout.write, first_admin=not options["no_admin"])
         if password is not None:
             self.stdout.write(f"First start: sign in as admin with {password} (not shown again).")

@@ -53,7 +53,7 @@ def _table(status: Status) -> str:
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
     footer = f"{_size(status.memory)} in all · console {status.url} · store {status.store}"
-    return "\n".join([*(line.rstrip() for line in lines), footer])
+    return "\n".join([*lines, footer])
 
 
 def _cells(line: Line) -> tuple[str, ...]:

