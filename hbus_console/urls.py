@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from hbus_console import metrics
 from hbus_console.cluster.health import healthz, readyz
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
+    path("metrics", metrics.page, name="metrics"),
     path("", include("hbus_console.ui.urls")),
     path("", include("hbus_console.accounts.urls")),
     path("audit/", include("hbus_console.audit.urls")),
@@ -17,5 +19,4 @@ urlpatterns = [
     path("dead-letters/", include("hbus_console.deadletters.urls")),
     path("cluster/", include("hbus_console.cluster.urls")),
     path("api/v1/", include("hbus_console.api.urls", namespace="v1")),
-    path("", include("django_prometheus.urls")),
 ]

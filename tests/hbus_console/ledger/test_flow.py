@@ -6,6 +6,7 @@ import pytest
 
 from hbus_console.ledger import flow
 from hbus_console.ledger.models import FlowSample, LagSample
+from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -54,6 +55,7 @@ def test_without_settlements_there_is_no_share_and_no_duration() -> None:
 
 def test_scopes_hide_other_topics() -> None:
     for topic in ("booking", "booking.created", "bookings.other", "stay.completed"):
+        Topic.objects.create(name=topic)
         sample(topic, published=30)
         lag(topic, "g", NOW, 1)
 
@@ -62,6 +64,7 @@ def test_scopes_hide_other_topics() -> None:
     assert flow.rates(NOW, []).topics == {}
     assert set(flow.latest_lag(["booking.*"])) == {("booking", "g"), ("booking.created", "g")}
     assert sum(flow.series(NOW - 60_000, NOW, ["stay.*"]).published) == 3.0
+    assert flow.latest_lag(["booking.deleted"]) == {}
 
 
 def test_a_series_fills_quiet_slots_and_names_its_peak() -> None:

@@ -1,0 +1,78 @@
+"""Applies each topic's retention to its stream, and says when a subscription holds it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.bus.transport import Admin, TrimReport
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import HbusError, Unavailable
+from engine.core.facts import Emitter, Fact
+from hbus_console.database import fresh_connections
+from hbus_console.topics.models import Topic
+
+HOUR_MS = 3_600_000
+#: While the same subscriptions hold the same topic back, it is said again after so long.
+REMIND_MS = 24 * HOUR_MS
+
+
+class StreamRetention:
+    """A duty. One topic that cannot be trimmed does not keep the others from it; its error is raised at the end."""
+
+    name = "stream-retention"
+    interval_s = 30.0
+
+    def __init__(
+        self, admin: Callable[[str], Admin], facts: Emitter, *, node: str = "", clock: Clock | None = None
+    ) -> None:
+        self._admin = admin
+        self._facts = facts
+        self._node = node
+        self._clock = clock or SystemClock()
+        self._said: dict[str, tuple[tuple[str, ...], int]] = {}
+
+    def tick(self) -> None:
+        """Trim every topic once. Raises ``Unavailable`` naming the topics whose store could not be reached."""
+        with fresh_connections():
+            topics = list(Topic.objects.order_by("name"))
+        failed: dict[str, str] = {}
+        for topic in topics:
+            try:
+                self._apply(topic)
+            except HbusError as error:
+                failed[topic.name] = error.what
+        if failed:
+            raise Unavailable(f"Retention could not be applied to {', '.join(failed)}: {next(iter(failed.values()))}")
+
+    def _apply(self, topic: Topic) -> None:
+        now_ms = self._clock.now_ms()
+        report = self._admin(topic.transport).trim(
+            topic.name,
+            older_than_ms=now_ms - topic.retention_hours * HOUR_MS,
+            keep_at_most=topic.retention_messages or None,
+        )
+        if report.removed:
+            detail = f"Retention removed {report.removed:,} messages."
+            self._emit("trimmed", now_ms, topic.name, size=report.removed, detail=detail)
+        self._say_held(topic.name, report, now_ms)
+
+    def _say_held(self, topic: str, report: TrimReport, now_ms: int) -> None:
+        if not report.held:
+            self._said.pop(topic, None)
+            return
+        said = self._said.get(topic)
+        if said is not None and said[0] == report.held and now_ms - said[1] < REMIND_MS:
+            return
+        self._said[topic] = (report.held, now_ms)
+        detail = (
+            f"{report.held_back:,} messages are past retention and stay, "
+            f"because {' and '.join(report.held)} {'has' if len(report.held) == 1 else 'have'} not settled them."
+        )
+        self._emit("retention_held", now_ms, topic, size=report.held_back, detail=detail, held=report.held)
+
+    def _emit(self, kind: str, now_ms: int, topic: str, *, size: int, detail: str, held: tuple[str, ...] = ()) -> None:
+        # One fact names one subscription; with several the sentence does.
+        subscription = held[0] if len(held) == 1 else ""
+        self._facts.emit(
+            [Fact(kind, now_ms, topic=topic, subscription=subscription, size=size, node=self._node, detail=detail)]
+        )

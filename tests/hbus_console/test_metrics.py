@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from engine.core.facts import Fact
+from hbus_console import metrics
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.ledger.models import LagSample
+
+AT = 1_790_000_000_000
+
+
+class Sink:
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.written = 0
+
+    def write(self, facts: Sequence[Fact]) -> None:
+        if self.failures:
+            raise self.failures.pop()
+        self.written += len(facts)
+
+
+def value(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def settled(topic: str, duration_us: int = 3_000) -> Fact:
+    return Fact("settled", AT, topic=topic, subscription="g", message_id="m", attempt=1, duration_us=duration_us)
+
+
+def test_facts_are_counted_by_topic_and_subscription(prefix: str) -> None:
+    sink = Sink()
+    metrics.CountingSink(sink).write([
+        Fact("published", AT, topic=prefix), Fact("published", AT, topic=prefix), settled(prefix),
+        Fact("dead", AT, topic=prefix, subscription="g"), Fact("retried", AT, topic=prefix, subscription="g"),
+    ])  # fmt: skip
+    assert value("hbus_published_total", topic=prefix) == 2
+    assert value("hbus_settled_total", topic=prefix, subscription="g") == 1
+    assert value("hbus_dead_total", topic=prefix, subscription="g") == 1
+    assert value("hbus_retried_total", topic=prefix, subscription="g") == 1
+    assert value("hbus_handler_seconds_sum", topic=prefix, subscription="g") == pytest.approx(0.003)
+    assert sink.written == 5
+
+
+def test_a_batch_offered_again_is_counted_once_and_counting_outlives_the_store(prefix: str) -> None:
+    sink = Sink(ConnectionError("away"), ConnectionError("away"))
+    counting = metrics.CountingSink(sink)
+    batch = [settled(prefix)]
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            counting.write(batch)
+        assert value("hbus_settled_total", topic=prefix, subscription="g") == 1
+    counting.write(batch)
+    counting.write([settled(prefix)])
+    assert value("hbus_settled_total", topic=prefix, subscription="g") == 2
+
+
+def test_dropped_evidence_is_counted_by_its_number() -> None:
+    before = value("hbus_facts_dropped_total")
+    metrics.count([Fact("facts_dropped", AT, size=40)])
+    assert value("hbus_facts_dropped_total") == before + 40
+
+
+def test_labels_stay_bounded(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.setattr(metrics, "MOST_LABELS", 0)
+    before = value("hbus_published_total", topic="other")
+    metrics.count([Fact("published", AT, topic=f"{prefix}{n}") for n in range(50)])
+    assert value("hbus_published_total", topic="other") == before + 50
+
+
+def test_gauges_follow_the_sampler_and_forget_what_is_gone(prefix: str) -> None:
+    sample = LagSample(
+        at_ms=AT, topic=prefix, subscription="g", waiting=5, in_flight=2, retrying=1, oldest_ms=AT - 1_500
+    )
+    metrics.show_lag([sample], AT)
+    assert value("hbus_unsettled_messages", topic=prefix, subscription="g") == 8
+    assert value("hbus_oldest_unsettled_seconds", topic=prefix, subscription="g") == 1.5
+    metrics.show_lag([], AT)
+    assert math.isnan(value("hbus_unsettled_messages", topic=prefix, subscription="g"))
+
+
+def test_counters_of_other_processes_are_on_the_page(tmp_path: Path, client: Client) -> None:
+    # Given two roles that counted in the shared folder and went away
+    code = (
+        "import django; django.setup()\n"
+        "from hbus_console import metrics\n"
+        "from engine.core.facts import Fact\n"
+        "metrics.count([Fact('published', 1, topic='t')] * 3)\n"
+    )
+    environment = {
+        **os.environ,
+        "PROMETHEUS_MULTIPROC_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "hbus_console.settings",
+    }
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    # When a third one, the web role, is asked
+    ask = (
+        "import django; django.setup()\n"
+        "from django.test import Client\n"
+        "print(Client(headers={'host': 'localhost'}).get('/metrics').content.decode())"
+    )
+    answer = subprocess.run([sys.executable, "-c", ask], env=environment, check=True, capture_output=True, text=True)
+    assert 'hbus_published_total{topic="t"} 6.0' in answer.stdout
+
+
+def test_this_machine_may_look(client: Client) -> None:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert b"hbus_published_total" in answer.content
+
+
+@pytest.mark.parametrize("headers", [{"X-Forwarded-For": "203.0.113.9"}, {"Forwarded": "for=203.0.113.9"}])
+def test_what_came_through_a_proxy_is_not_this_machine(client: Client, headers: dict[str, str]) -> None:
+    assert client.get("/metrics", headers=headers).status_code == 401
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("scope", "status"), [("*", 200), ("booking.*", 401)])
+def test_others_need_a_token_that_sees_every_topic(client: Client, scope: str, status: int) -> None:
+    new = services.create_user(SYSTEM, "prometheus", [ScopedRole(Role.VIEWER, scope)])
+    expires_at = timezone.now() + timedelta(days=1)
+    raw = services.create_token(actor_of(new.user), "scrape", Role.VIEWER, scope, expires_at).raw
+    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
+    assert client.get("/metrics", **elsewhere).status_code == 401  # type: ignore[arg-type]
+    answer = client.get("/metrics", headers={"Authorization": f"Bearer {raw}"}, **elsewhere)  # type: ignore[arg-type]
+    assert answer.status_code == status
