@@ -86,7 +86,8 @@ class _Comparison:
         self._reader_root = reader
         self._writer_root = writer
         self._told = told
-        self._walked: set[tuple[int, int]] = set()
+        #: Pairs compared before, by identity; holding them keeps an identity from being used again.
+        self._walked: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._found: list[Incompatibility] = []
 
     def run(self) -> list[Incompatibility]:
@@ -116,10 +117,8 @@ class _Comparison:
             return False
 
     def _compare(self, path: str, reader: Schema, writer: Schema) -> None:
-        pair = (id(reader), id(writer))
-        if pair in self._walked or reader is True or reader == {} or writer is False:
+        if reader is True or reader == {} or writer is False:
             return
-        self._walked.add(pair)
         if reader is False:
             self._break(path, "must not be there", "may carry it")
             return
@@ -127,7 +126,11 @@ class _Comparison:
         write = _resolved({} if writer is True else writer, self._writer_root)
         if read is None or write is None:
             self._unjudged(path, "$ref")
-        elif "anyOf" in read or "anyOf" in write:
+            return
+        if (id(read), id(write)) in self._walked:
+            return
+        self._walked[id(read), id(write)] = (read, write)
+        if "anyOf" in read or "anyOf" in write:
             self._alternatives(path, read, write)
         else:
             self._values(path, read, write)
@@ -247,7 +250,7 @@ class _Comparison:
 
     def _silently(self, path: str, reader: Schema, writer: Schema) -> list[Incompatibility]:
         inner = _Comparison(reader=self._reader_root, writer=self._writer_root, told=self._told)
-        inner._walked = set(self._walked)
+        inner._walked = dict(self._walked)
         inner._compare(path, reader, writer)
         return inner._found
 
