@@ -1,6 +1,7 @@
 """The only place that builds engine objects out of settings and database rows.
 
-One set per process, made on first use; :func:`close` drains and frees it.
+One set per process, made on first use by whichever thread comes first; a forked child makes its own. :func:`close`
+drains and frees it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from functools import cache
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import redis
 from django.conf import settings
@@ -19,8 +21,42 @@ from engine.bus.transport import Admin, Transport
 from engine.core.errors import ConfigurationError
 from engine.core.facts import Emitter, FactLog, NullFacts
 
+if TYPE_CHECKING:
+    from engine.bus.catalog import TopicCatalog
+    from engine.bus.consumer import Consumer
+    from engine.bus.delays import RedisDelays
+    from engine.bus.inbox import Inbox, Positions
+    from engine.bus.producer import Producer
+    from engine.core.leases import Ownership
+    from hbus_console.topics.models import Subscription
+
+T = TypeVar("T")
+
+#: How long a duty's lease lasts without renewal: how soon another keeper takes over from one that died.
+DUTY_LEASE_S = 10.0
+
 _lock = threading.RLock()
-_transports: dict[str, Transport] = {}
+_made: dict[str, Any] = {}
+
+
+def _once(name: str, make: Callable[[], T]) -> T:
+    try:
+        return cast(T, _made[name])
+    except KeyError:
+        with _lock:
+            if name not in _made:
+                _made[name] = make()
+            return cast(T, _made[name])
+
+
+def _forget() -> None:
+    """In a forked child: sockets and threads of the parent are not ours to use, nor to close."""
+    global _lock  # noqa: PLW0603 - another thread of the parent may have held it during the fork
+    _lock = threading.RLock()
+    _made.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def node_name() -> str:
@@ -40,10 +76,14 @@ def redis_url() -> str:
     return str(settings.REDIS_URL)
 
 
-@cache
 def store() -> redis.Redis:
     """This process's client for evidence and coordination (not for the bus's own traffic)."""
-    return redis.Redis.from_url(redis_url(), socket_timeout=10, socket_connect_timeout=5, health_check_interval=30)
+    return _once(
+        "store",
+        lambda: redis.Redis.from_url(
+            redis_url(), socket_timeout=10, socket_connect_timeout=5, health_check_interval=30
+        ),
+    )
 
 
 def bus_config(transport: str = "") -> BusConfig:
@@ -54,10 +94,7 @@ def bus_config(transport: str = "") -> BusConfig:
 def transport(name: str = "") -> Transport:
     """The process's transport of that name. Thread-safe."""
     name = name or settings.HBUS_TRANSPORT
-    with _lock:
-        if name not in _transports:
-            _transports[name] = open_transport(bus_config(name))
-        return _transports[name]
+    return _once(f"transport {name}", lambda: open_transport(bus_config(name)))
 
 
 def admin(name: str = "") -> Admin:
@@ -65,11 +102,102 @@ def admin(name: str = "") -> Admin:
     return transport(name).admin
 
 
-@cache
 def facts() -> Emitter:
     """The process's fact log, written to the store's fact stream, from where the keeper books it."""
+    return _once("facts", _open_facts)
+
+
+def catalog() -> TopicCatalog:
+    """The topics of the database, cached for a moment."""
+    from hbus_console.topics.catalog import DjangoCatalog
+
+    return _once("catalog", DjangoCatalog)
+
+
+def delays() -> RedisDelays:
+    """The path of messages that are due later."""
+    from engine.bus.delays import RedisDelays
+
+    return _once("delays", lambda: RedisDelays(store(), settings.HBUS_PREFIX))
+
+
+def producer() -> Producer:
+    """The process's producer. Thread-safe."""
+    from engine.bus.producer import Producer
+
+    return _once(
+        "producer",
+        lambda: Producer(
+            transport, catalog(), source=settings.HBUS_SOURCE, facts=facts(), delays=delays(), node=node_name()
+        ),
+    )
+
+
+def inbox() -> Inbox:
+    """The inbox of transactional subscriptions, in the default database."""
+    from hbus_console.outbox.inbox import DjangoInbox
+
+    return _once("inbox", DjangoInbox)
+
+
+def positions() -> Positions:
+    """Where subscriptions go on after the store has lost them, as the database remembers."""
+    from hbus_console.consumers.positions import DjangoPositions
+
+    return _once("positions", DjangoPositions)
+
+
+def lease(name: str) -> Ownership:
+    """A lease of its own on ``name`` for this process; the keeper's duties run under them."""
+    from engine.core.leases import Lease
+
+    return Lease(store(), settings.HBUS_PREFIX, name, owner=node_name(), ttl_s=DUTY_LEASE_S)
+
+
+def consumer_for(subscription: Subscription) -> Consumer:
+    """A consumer for one row, not started; its topic must be loaded.
+
+    Raises ``ConfigurationError`` when the row's handler is code that this process has not registered.
+    """
+    from engine.bus.consumer import Consumer
+    from hbus_console.consumers.policies import handler_of, policy_of
+
+    return Consumer(
+        transport(subscription.topic.transport),
+        policy_of(subscription),
+        handler_of(subscription),
+        name=node_name(),
+        facts=facts(),
+        inbox=inbox() if subscription.transactional else None,
+        positions=positions(),
+    )
+
+
+def close(drain_s: float = 5.0) -> None:
+    """Let running publishes end, flush the facts and close the connections; the next use makes new ones.
+
+    Stop consumers and duties first. Each of the two waits lasts at most ``drain_s`` seconds.
+    """
+    with _lock:
+        made = dict(_made)
+        _made.clear()
+    if "producer" in made:
+        made["producer"].close(drain_s)
+    if isinstance(log := made.get("facts"), FactLog):
+        log.close(drain_s)
+    for name, thing in made.items():
+        if name.startswith("transport "):
+            thing.close()
+    if "store" in made:
+        made["store"].close()
+
+
+def _open_facts() -> Emitter:
     if not settings.HBUS_FACTS:
         return NullFacts()
     from hbus_console.ledger.fact_stream import FactStream
+    from hbus_console.logs import LoggingSink
+    from hbus_console.metrics import CountingSink
 
-    return FactLog(FactStream(store(), settings.HBUS_PREFIX))
+    stream = FactStream(store(), settings.HBUS_PREFIX)
+    return FactLog(CountingSink(LoggingSink(stream, everything=settings.LOG_FACTS == "all")))

@@ -12,6 +12,8 @@ class OutboxMessage(models.Model):
     topic = models.CharField(max_length=200)
     key = models.CharField(max_length=200, blank=True)
     message_id = models.CharField(max_length=64, unique=True)
+    #: Under which the relay publishes, so that a repeat after a crash is not stored twice.
+    idempotency_key = models.CharField(max_length=512)
     body = models.BinaryField()
     priority = models.CharField(max_length=8, default="normal")
     due_ms = models.BigIntegerField(default=0)

@@ -1,0 +1,90 @@
+"""Plays a feed in the background: what the console's one click starts, and no closed browser stops."""
+
+from __future__ import annotations
+
+import threading
+
+from django.db import transaction
+from django.utils import timezone
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import HbusError
+from examples.hotel import feeds, player
+from examples.hotel.lifecycle import event_count
+from examples.hotel.models import Load
+from examples.hotel.seed import seed
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.audit.services import record
+from hbus_console.database import fresh_connections
+from hbus_console.imports.publishing import SteadyPublisher
+
+#: Three to four years of bookings pass in about five minutes.
+SPEED_DAYS = 4.0
+
+
+def start(actor: Actor, file: str = "", limit: int | None = None, *, clock: Clock | None = None) -> Load:
+    """Seed the example and let the keeper play its bookings; a second call while they play changes nothing.
+
+    Raises ``Forbidden`` unless ``actor`` may make teams and topics, and ``BadInput`` for an unreadable file.
+    """
+    require(actor, Action.TEAM_EDIT)
+    require(actor, Action.TOPIC_EDIT, "booking.created")
+    feed = feeds.open_feed(file, limit)
+    seed(actor)
+    with transaction.atomic():
+        load, made = Load.objects.get_or_create(
+            source=feed.source,
+            defaults={
+                "file": file,
+                "bookings": len(feed.bookings),
+                "speed": SPEED_DAYS,
+                "events": event_count(feed),
+                "started_by": actor.name,
+                "started_ms": (clock or SystemClock()).now_ms(),
+            },
+        )
+        if made:
+            record(
+                actor,
+                "example.start",
+                "example",
+                "hotel",
+                after={"source": feed.source, "bookings": load.bookings, "events": load.events},
+            )
+    return load
+
+
+class LoadDuty:
+    """The keeper's duty of it: publishes what is due of every unfinished load. Repeats after a crash are recognised."""
+
+    name = "hotel-load"
+    interval_s = 0.5
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    def tick(self) -> None:
+        """Raises what keeps a load from going on; it is tried again."""
+        with fresh_connections():
+            for load in Load.objects.filter(finished_at=None):
+                try:
+                    self._play(load)
+                except HbusError as error:
+                    Load.objects.filter(pk=load.pk).update(last_error=str(error)[:500])
+                    raise
+
+    def _play(self, load: Load) -> None:
+        _, moments = feeds.score(load.file, load.bookings)
+        elapsed_s = (self._clock.now_ms() - load.started_ms) / 1000
+        # No patience: this thread has other loads to play, and the next tick comes soon.
+        publisher = SteadyPublisher(wiring.producer(), clock=self._clock, stop=threading.Event(), patience_s=0)
+        coming = player.due(moments, load.published, speed=load.speed, elapsed_s=elapsed_s)
+        if coming:
+            player.publish(publisher, load.source, coming)
+            load.published += len(coming)
+        if load.published == load.events:
+            load.finished_at = timezone.now()
+            feeds.score.cache_clear()
+        load.last_error = ""
+        load.save(update_fields=["published", "finished_at", "last_error"])

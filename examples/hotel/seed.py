@@ -1,0 +1,93 @@
+"""Teams, topics and subscriptions of the example. Seeding twice changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from examples.hotel.events import TOPICS
+from examples.hotel.models import PartnerRoom
+from examples.hotel.partner import FIRST_ROOMS
+from hbus_console.accounts.permissions import Actor
+from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.topics.services.subscriptions import SubscriptionDraft, create_subscription
+from hbus_console.topics.services.teams import TeamDraft, create_team
+from hbus_console.topics.services.topic_rules import TopicDraft
+from hbus_console.topics.services.topics import create_topic
+
+_REASON = "The hotel example"
+RESERVATIONS, DISTRIBUTION, FINANCE = "Reservations", "Distribution", "Finance"
+TEAMS = {
+    RESERVATIONS: "reservations@hotel.example",
+    DISTRIBUTION: "#distribution-oncall",
+    FINANCE: "finance@hotel.example",
+}
+
+
+@dataclass(frozen=True)
+class _Topic:
+    owner: str
+    description: str
+    ordering: str = "none"
+    #: Paths of what is personal; with any, the topic's class is personal.
+    masked: tuple[str, ...] = ()
+
+
+_GUEST = ("guest.name", "guest.email")
+_TOPICS = {
+    "booking.created": _Topic(RESERVATIONS, "A guest has booked a stay.", masked=_GUEST),
+    "booking.changed": _Topic(RESERVATIONS, "A booked stay has moved; names it before and after.", ordering="key"),
+    "booking.cancelled": _Topic(RESERVATIONS, "Nights can be sold again, by cancellation or no-show."),
+    "stay.completed": _Topic(RESERVATIONS, "A guest has checked out.", masked=_GUEST),
+    "invoice.drafted": _Topic(FINANCE, "Billing has drafted an invoice for a stay.", masked=_GUEST),
+}
+_READERS = {
+    ("booking.created", "availability"): (RESERVATIONS, "Counts the room-nights of new bookings."),
+    ("booking.changed", "availability"): (RESERVATIONS, "Moves room-nights when a stay moves."),
+    ("booking.cancelled", "availability"): (RESERVATIONS, "Takes back the room-nights that fall free."),
+    ("booking.cancelled", "partner-sync"): (DISTRIBUTION, "Gives free rooms back to the channel partner."),
+    ("stay.completed", "billing"): (FINANCE, "Drafts an invoice for each completed stay."),
+}
+
+
+def seed(actor: Actor) -> bool:
+    """Make what is missing, as ``actor``; ``True`` when anything was."""
+    made = False
+    for name, contact in TEAMS.items():
+        if not Team.objects.filter(name=name).exists():
+            create_team(actor, TeamDraft(name, contact), _REASON)
+            made = True
+    for name, topic in _TOPICS.items():
+        if not Topic.objects.filter(name=name).exists():
+            create_topic(actor, _draft(name, topic), _REASON)
+            made = True
+    for (name, group), (owner, description) in _READERS.items():
+        if not Subscription.objects.filter(topic__name=name, group=group).exists():
+            create_subscription(actor, _subscription(name, group, owner, description), _REASON)
+            made = True
+    for code in FIRST_ROOMS:
+        PartnerRoom.objects.get_or_create(code=code, defaults={"added_by": actor.name})
+    return made
+
+
+def subscriptions() -> list[tuple[str, str]]:
+    """(topic, group) of every subscription of the example."""
+    return list(_READERS)
+
+
+def _draft(name: str, topic: _Topic) -> TopicDraft:
+    return TopicDraft(
+        name=name,
+        owner=topic.owner,
+        description=topic.description,
+        classification="personal" if topic.masked else "internal",
+        masked_fields=topic.masked,
+        ordering=topic.ordering,
+        schema=msgspec.json.schema(TOPICS[name]),
+    )
+
+
+def _subscription(topic: str, group: str, owner: str, description: str) -> SubscriptionDraft:
+    """Policies are left to the declaration in ``handlers.py``."""
+    return SubscriptionDraft(topic=topic, group=group, owner=owner, description=description)

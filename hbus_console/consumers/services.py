@@ -1,0 +1,69 @@
+"""Acts on consumer workers, as command, page and API call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery.exceptions import OperationalError as CeleryUnreachable
+from django.db import transaction
+from kombu.exceptions import OperationalError as KombuUnreachable
+from redis.exceptions import RedisError
+
+from engine.core.errors import BadInput, Unavailable
+from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require
+from hbus_console.audit.services import record
+from hbus_console.celery import app
+
+#: Seconds to wait for the answers of all workers.
+ANSWER_S = 1.5
+ACTS = ("pause", "resume", "drain")
+_UNREACHABLE = (CeleryUnreachable, KombuUnreachable, RedisError, OSError)
+
+
+def worker_status(actor: Actor, worker: str = "") -> dict[str, dict[str, Any]]:
+    """Worker → its report (see ``HostedRole.report``). Raises ``Unavailable`` when the broker cannot be asked."""
+    require(actor, Action.CLUSTER_VIEW)
+    return _ask("hbus_status", {}, worker)
+
+
+def steer(
+    actor: Actor, act: str, *, topic: str = "", group: str = "", worker: str = "", reason: str = ""
+) -> dict[str, dict[str, Any]]:
+    """Pause, resume or drain subscriptions on workers, until those end or are resumed; returns each one's answer.
+
+    This empties or holds a *worker*; to hold a subscription everywhere and lastingly, pause the subscription. Raises
+    ``Forbidden``, ``BadInput`` or ``Unavailable``.
+    """
+    require(actor, Action.SUBSCRIPTION_OPERATE if topic else Action.CLUSTER_OPERATE, topic or GLOBAL)
+    if act not in ACTS:
+        raise BadInput(f"Workers cannot {act}.", remedy=f"Choose one of {', '.join(ACTS)}.", field="act")
+    if act != "resume" and not reason.strip():
+        raise BadInput("A reason is required.", remedy="Say why; it goes into the audit log.", field="reason")
+    with transaction.atomic():
+        # Asked for inside the transaction: what could not be sent is not recorded as done.
+        answers = _ask(f"hbus_{act}", {"topic": topic, "group": group}, worker)
+        record(
+            actor,
+            f"worker.{act}",
+            "worker",
+            worker or "all",
+            topic=topic,
+            reason=reason,
+            after={"topic": topic, "group": group, "workers": sorted(answers)},
+        )
+    return answers
+
+
+def _ask(command: str, arguments: dict[str, Any], worker: str) -> dict[str, dict[str, Any]]:
+    try:
+        replies = app.control.broadcast(
+            command,
+            arguments=arguments,
+            destination=[worker] if worker else None,
+            reply=True,
+            timeout=ANSWER_S,
+            limit=1 if worker else None,
+        )
+    except _UNREACHABLE as error:
+        raise Unavailable(f"The workers cannot be asked: {error}.", remedy="Look at the store.") from error
+    return {name: answer for reply in replies or () for name, answer in reply.items()}

@@ -1,0 +1,52 @@
+"""Which subscriptions a worker should run: the rows, as far as this process has their handlers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from hbus_console import wiring
+from hbus_console.consumers.host import Key, Wanted
+from hbus_console.consumers.policies import has_handler, policy_of
+from hbus_console.database import fresh_connections
+from hbus_console.topics import registrations
+from hbus_console.topics.models import Subscription
+
+
+class WantedSubscriptions:
+    """Called by the host with every look; raises what the database raises.
+
+    Declarations in code are brought into the rows first, so that a new ``@subscription`` runs without further steps.
+    """
+
+    def __init__(self) -> None:
+        #: Subscriptions that cannot run here, and why; replaced by each call.
+        self.problems: dict[Key, str] = {}
+
+    def __call__(self) -> dict[Key, Wanted]:
+        with fresh_connections():
+            problems = {}
+            wanted = {}
+            for row in Subscription.objects.select_related("topic"):
+                key = (row.topic.name, row.group)
+                if has_handler(row):
+                    wanted[key] = Wanted(
+                        _version(row), row.paused or row.topic.paused, partial(wiring.consumer_for, row)
+                    )
+                else:
+                    problems[key] = "this worker has no handler registered for it"
+        self.problems = problems
+        return wanted
+
+
+def _version(row: Subscription) -> tuple[Any, ...]:
+    """Whatever of the row (and its topic) a running consumer has built in."""
+    return (
+        row.pk,
+        policy_of(row),
+        row.topic.transport,
+        row.handler,
+        row.webhook_url,
+        row.webhook_secret,
+        row.webhook_timeout_s,
+    )

@@ -1,0 +1,72 @@
+"""The file of rows that could not be imported: one JSON object a line with line number, reason and values."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import msgspec
+
+from engine.core.errors import BadInput
+from hbus_console.imports.rows import Row
+
+
+class Rejects:
+    """Appends to ``path``, which is made with the first reject.
+
+    ``keep`` is the length that belongs to rows already accounted for: what a killed run wrote beyond it is cut off, for
+    those rows will be read again. Used as a context manager; raises ``BadInput`` when the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, keep: int) -> None:
+        self._path = path
+        self._length = keep
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Rejects:
+        try:
+            if self._path.exists():
+                self._length = min(self._length, self._path.stat().st_size)
+                os.truncate(self._path, self._length)
+            else:
+                self._length = 0
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    def add(self, row: Row, reason: str) -> None:
+        """Note one row."""
+        values = {name: _readable(value) for name, value in row.values.items()}
+        line = msgspec.json.encode({"line": row.line, "row": row.number, "reason": reason, "values": values}) + b"\n"
+        try:
+            if self._file is None:
+                self._file = self._path.open("ab")
+            self._file.write(line)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._length += len(line)
+
+    def flush(self) -> int:
+        """Bring what was added to the disk; returns the file's length in bytes."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return self._length
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _unwritable(self, error: OSError) -> BadInput:
+        return BadInput(
+            f"The rejects file {self._path} cannot be written: {error.strerror}.",
+            remedy="Name another with --rejects.",
+            field="rejects",
+        )
+
+
+def _readable(value: object) -> object:
+    """Bytes that are not UTF-8 were read as lone surrogates, which no JSON may hold."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,0 +1,236 @@
+"""Imports a file into a topic: resumable, without duplicates, every row accounted for."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+from django.db import transaction
+from django.utils import timezone
+
+from engine.bus.producer import BatchItem, Producer, Receipt
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import BadInput, HbusError
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.audit.services import record
+from hbus_console.database import fresh_connections
+from hbus_console.imports.mapping import Mapper, Mapping, RowRefused
+from hbus_console.imports.models import ImportRun
+from hbus_console.imports.publishing import SteadyPublisher, Tally
+from hbus_console.imports.rejects import Rejects
+from hbus_console.imports.rows import Row, read_rows
+
+#: The most rows published, and accounted for, at once.
+BATCH_LIMIT = 5_000
+
+
+class ImportRequest(msgspec.Struct, frozen=True):
+    """What to import, and how. ``mapping.topic`` is the topic; ``rate`` 0 means as fast as it goes."""
+
+    file: Path
+    #: SHA-256 of the file; see :func:`hbus_console.imports.rows.file_digest`.
+    digest: str
+    mapping: Mapping
+    rejects: Path
+    rate: float = 0
+    batch: int = 500
+    #: Forget where an earlier run stopped. Rows published before are still recognised by their keys.
+    from_start: bool = False
+
+
+class ImportReport(msgspec.Struct):
+    """The account of a file, over all runs of its import."""
+
+    topic: str
+    file: str
+    read: int = 0
+    published: int = 0
+    deduplicated: int = 0
+    rejected: int = 0
+    #: Rows that earlier runs had accounted for.
+    resumed_after: int = 0
+    finished: bool = False
+    dry_run: bool = False
+    rejects_file: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """read = published + deduplicated + rejected."""
+        return self.read == self.published + self.deduplicated + self.rejected
+
+
+Progress = Callable[[ImportReport], None]
+
+
+def run_import(
+    actor: Actor,
+    request: ImportRequest,
+    producer: Producer,
+    *,
+    stop: threading.Event,
+    progress: Progress = lambda _: None,
+    waiting: Callable[[str], None] = lambda _: None,
+    clock: Clock | None = None,
+) -> ImportReport:
+    """Publish the rows not yet accounted for; ends early, between batches, once ``stop`` is set.
+
+    Raises ``Forbidden``, ``BadInput`` (file, mapping, options) or ``Unavailable`` (the store stayed away too long);
+    whatever ends it, the next call goes on behind the last batch that was accounted for.
+    """
+    check(request)
+    topic = request.mapping.topic
+    require(actor, Action.PUBLISH, topic)
+    run = _open_run(actor, request)
+    report = ImportReport(topic, str(request.file), resumed_after=run.read)
+    _copy_counts(run, report)
+    publisher = SteadyPublisher(producer, clock=clock or SystemClock(), stop=stop, rate=request.rate, waiting=waiting)
+    mapper = Mapper(request.mapping)
+    progress(report)
+    with Rejects(request.rejects, keep=run.rejects_bytes) as rejects:
+        for rows in _batches(islice(read_rows(request.file), run.read, None), request.batch):
+            if stop.is_set():
+                return report
+            tally = _publish(publisher, mapper, request, rows, rejects)
+            with fresh_connections():
+                _account(run, len(rows), tally, rejects.flush())
+            _copy_counts(run, report)
+            report.rejects_file = str(request.rejects) if run.rejected else ""
+            progress(report)
+    _finish(actor, run, report)
+    return report
+
+
+def try_import(
+    actor: Actor, request: ImportRequest, producer: Producer, *, progress: Progress = lambda _: None
+) -> tuple[ImportReport, list[str]]:
+    """A dry run: everything but the publishing. Returns the account and the first ten problems; writes nothing.
+
+    ``published`` counts what would be published.
+    """
+    check(request)
+    require(actor, Action.PUBLISH, request.mapping.topic)
+    report = ImportReport(request.mapping.topic, str(request.file), dry_run=True)
+    mapper, problems = Mapper(request.mapping), []
+    for row in read_rows(request.file):
+        report.read += 1
+        try:
+            item = _item(mapper, request, row)
+            producer.prepare(request.mapping.topic, item.payload, item.options)
+            report.published += 1
+        except (RowRefused, HbusError) as error:
+            report.rejected += 1
+            if len(problems) < 10:
+                problems.append(f"line {row.line}: {error}")
+        if report.read % request.batch == 0:
+            progress(report)
+    report.finished = True
+    progress(report)
+    return report, problems
+
+
+def check(request: ImportRequest) -> None:
+    """Raises ``BadInput`` naming the option at fault."""
+    if not request.mapping.topic:
+        raise BadInput("No topic is named.", remedy="Give --topic, or topic in the mapping.", field="topic")
+    if not 1 <= request.batch <= BATCH_LIMIT:
+        raise BadInput(f"A batch has 1 to {BATCH_LIMIT} rows.", remedy="500 is the default.", field="batch")
+    if request.rate < 0:
+        raise BadInput(
+            "A rate cannot be negative.", remedy="Messages a second; leave it out for full speed.", field="rate"
+        )
+
+
+def _publish(
+    publisher: SteadyPublisher, mapper: Mapper, request: ImportRequest, rows: list[Row], rejects: Rejects
+) -> Tally:
+    tally = Tally()
+    good: list[Row] = []
+    items: list[BatchItem] = []
+    refused: list[tuple[Row, str]] = []
+    for row in rows:
+        try:
+            items.append(_item(mapper, request, row))
+            good.append(row)
+        except RowRefused as error:
+            refused.append((row, str(error)))
+    for row, answer in zip(good, publisher.publish(request.mapping.topic, items) if items else (), strict=True):
+        if not isinstance(answer, Receipt):
+            refused.append((row, str(answer)))
+        elif answer.status == "duplicate":
+            tally.deduplicated += 1
+        else:
+            tally.published += 1
+    for row, reason in sorted(refused, key=lambda pair: pair[0].number):
+        rejects.add(row, reason)
+    tally.rejected = len(refused)
+    return tally
+
+
+def _item(mapper: Mapper, request: ImportRequest, row: Row) -> BatchItem:
+    if row.problem:
+        raise RowRefused(row.problem)
+    identity = hashlib.sha256(f"{request.digest}:{row.line}".encode()).hexdigest()[:32]
+    return BatchItem(mapper.payload(row.values), mapper.options(row.values, identity=identity))
+
+
+def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    rows = iter(rows)
+    while batch := list(islice(rows, size)):
+        yield batch
+
+
+def _open_run(actor: Actor, request: ImportRequest) -> ImportRun:
+    with transaction.atomic():
+        run, made = ImportRun.objects.get_or_create(
+            file_digest=request.digest,
+            topic=request.mapping.topic,
+            mapping_digest=hashlib.sha256(msgspec.json.encode(request.mapping, order="sorted")).hexdigest(),
+            defaults={"file_name": str(request.file)[:500], "started_by": actor.name},
+        )
+        if request.from_start and not made:
+            run.read = run.published = run.deduplicated = run.rejected = run.rejects_bytes = 0
+            run.finished_at = None
+            run.save()
+        if run.finished_at is None:
+            record(actor, "import.start", "topic", run.topic, after={"file": run.file_name, "after_row": run.read})
+    return run
+
+
+def _account(run: ImportRun, rows: int, tally: Tally, rejects_bytes: int) -> None:
+    run.read += rows
+    run.published += tally.published
+    run.deduplicated += tally.deduplicated
+    run.rejected += tally.rejected
+    run.rejects_bytes = rejects_bytes
+    run.save(update_fields=["read", "published", "deduplicated", "rejected", "rejects_bytes", "updated_at"])
+
+
+def _finish(actor: Actor, run: ImportRun, report: ImportReport) -> None:
+    report.finished = True
+    if run.finished_at is not None:
+        return
+    with fresh_connections(), transaction.atomic():
+        run.finished_at = timezone.now()
+        run.save(update_fields=["finished_at", "updated_at"])
+        record(
+            actor,
+            "import.finish",
+            "topic",
+            run.topic,
+            after={
+                "file": run.file_name,
+                "read": run.read,
+                "published": run.published,
+                "deduplicated": run.deduplicated,
+                "rejected": run.rejected,
+            },
+        )
+
+
+def _copy_counts(run: ImportRun, report: ImportReport) -> None:
+    report.read, report.published = run.read, run.published
+    report.deduplicated, report.rejected = run.deduplicated, run.rejected

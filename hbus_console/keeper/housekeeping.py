@@ -1,0 +1,17 @@
+"""Small duties that belong to no engine."""
+
+from __future__ import annotations
+
+from hbus_console.api import idempotency
+from hbus_console.database import fresh_connections
+
+
+class IdempotencyExpiry:
+    """Forgets the API's idempotency keys once they are older than the API promises to remember them."""
+
+    name = "idempotency-expiry"
+    interval_s = 600.0
+
+    def tick(self) -> None:
+        with fresh_connections():
+            idempotency.expire()

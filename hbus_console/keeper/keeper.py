@@ -1,0 +1,63 @@
+"""The keeper role: hosts the duties of an installation and stamps that it is alive."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+from django.conf import settings
+
+from engine.core.duties import Duty, DutyRunner
+from hbus_console import wiring
+from hbus_console.cluster.nodes import NodeBeat
+from hbus_console.database import keep_connections
+
+#: A duty whose loop has not moved for so long makes the node fall silent, for its thread hangs.
+HUNG_AFTER_S = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Keeper:
+    """Started once, stopped once. Thread-safe."""
+
+    def __init__(self, duties: Sequence[Duty]) -> None:
+        keep_connections()
+        self._intervals = {duty.name: duty.interval_s for duty in duties}
+        self._runner = DutyRunner(duties, leases=wiring.lease)
+        self._beat = NodeBeat(
+            wiring.store(),
+            settings.HBUS_PREFIX,
+            name=wiring.node_name(),
+            role="keeper",
+            slot=os.environ.get("HBUS_SLOT", "0"),
+            detail=self.report,
+            turned_ms=self.turned_ms,
+        )
+
+    def start(self) -> None:
+        self._runner.start()
+        self._beat.start()
+
+    def stop(self, drain_s: float) -> None:
+        """Let running ticks end within ``drain_s`` seconds, give the leases up, flush the evidence, leave."""
+        if not self._runner.stop(drain_s):
+            _log.warning("a duty was still at work when the grace ended; its lease runs out by itself")
+        self._beat.stop()
+        wiring.close(1.0)
+
+    def report(self) -> dict[str, Any]:
+        """The duties as they stand, JSON-able."""
+        return {"duties": [asdict(status) for status in self._runner.status()]}
+
+    def turned_ms(self) -> int:
+        """Now; or, once a duty's thread hangs, the moment from which it should have moved."""
+        late_s = max(
+            (status.loop_age_s - self._intervals[status.name] for status in self._runner.status()), default=0.0
+        )
+        now_ms = time.time_ns() // 1_000_000
+        return now_ms if late_s < HUNG_AFTER_S else now_ms - round(late_s * 1000)

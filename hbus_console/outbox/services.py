@@ -1,0 +1,74 @@
+"""The way of a message into the outbox, and what a person may do about those that were refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+
+from engine.bus import message as envelope
+from engine.bus.options import PublishOptions
+from engine.core.clock import from_rfc3339
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.audit.services import record
+from hbus_console.outbox.models import OutboxMessage
+
+_log = structlog.get_logger(__name__)
+
+
+def wake_key() -> str:
+    """The list in the store that wakes the relay."""
+    return f"{settings.HBUS_PREFIX}:{{outbox}}:wake"
+
+
+def publish_on_commit(topic: str, payload: Any, options: PublishOptions | None = None) -> str:
+    """Publish ``payload`` if, and only if, the caller's transaction commits; returns the message id.
+
+    Everything a publish checks is checked now, so a refusal (``PublishRefused``) can still roll the transaction back.
+    Messages of one key leave in the order of these calls. Raises ``RuntimeError`` outside a transaction.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("publish_on_commit() belongs to the transaction of its cause; open one with atomic().")
+    options = options or PublishOptions()
+    message = wiring.producer().prepare(topic, payload, options)
+    OutboxMessage.objects.create(
+        topic=topic,
+        key=message.partitionkey,
+        message_id=message.id,
+        idempotency_key=options.idempotency_key or f"outbox:{message.id}",
+        body=envelope.encode(message),
+        priority=options.priority.value,
+        due_ms=from_rfc3339(message.hbusdue) if message.hbusdue else 0,
+    )
+    transaction.on_commit(wake_relay)
+    return message.id
+
+
+def wake_relay() -> None:
+    """Tell the relay that there is work. Without the store it finds it by itself, within its interval."""
+    try:
+        wake = wiring.store().pipeline(transaction=False)
+        wake.lpush(wake_key(), 1)
+        wake.ltrim(wake_key(), 0, 0)
+        wake.execute()
+    except redis.RedisError as error:
+        _log.info("outbox relay not woken", error=str(error))
+
+
+def retry_refused(actor: Actor, topic: str, reason: str) -> int:
+    """Offer a topic's refused outbox messages to the bus again; returns how many there were."""
+    require(actor, Action.PUBLISH, topic)
+    if not reason.strip():
+        raise BadInput("A reason is required.", remedy="Say why they shall be published now.", field="reason")
+    with transaction.atomic():
+        count = OutboxMessage.objects.filter(topic=topic, refused_at__isnull=False).update(
+            refused_at=None, last_error=""
+        )
+        record(actor, "outbox.retry", "topic", topic, reason=reason, after={"messages": count})
+        transaction.on_commit(wake_relay)
+    return count
