@@ -13,6 +13,7 @@ def _publish_request() -> dict[str, Any]:
     _, components = msgspec.json.schema_components([PublishRequest], ref_template="#/components/schemas/{name}")
     body: dict[str, Any] = components["PublishRequest"]
     body["properties"]["data"] = {"description": "The payload: any JSON. Exclusive with data_base64."}
+    body["properties"]["headers"]["additionalProperties"] = {"type": "string"}
     body["properties"]["priority"] = {"enum": ["low", "normal", "high"], "default": "normal"}
     return body
 

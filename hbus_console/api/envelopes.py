@@ -34,7 +34,7 @@ class PublishRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     key: str = ""
     subject: str = ""
     #: CloudEvents extension attributes: names of a-z and 0-9, values text.
-    headers: dict[str, str] = {}
+    headers: dict[str, Any] = {}
     #: Seconds to wait before delivery, or ``due``: not both.
     delay_s: float | None = None
     due: str | None = None
@@ -119,6 +119,11 @@ def _from_request(request: PublishRequest, defaults: Mapping[str, str]) -> Parse
         raise BadInput(
             "Give either data or data_base64.", remedy="data takes any JSON, data_base64 takes bytes.", field="data"
         )
+    for name, value in request.headers.items():
+        if not isinstance(value, str):
+            raise BadInput(
+                f"Header {name!r} is not text.", remedy="Header values are strings.", field=f"headers.{name}"
+            )
     options = PublishOptions(
         type=request.type,
         key=request.key,

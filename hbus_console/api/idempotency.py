@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Actor
 from hbus_console.api.models import IdempotencyRecord
-from hbus_console.api.problems import Conflict
+from hbus_console.errors import Conflict
 
 HEADER = "Idempotency-Key"
 #: How long a key is remembered.

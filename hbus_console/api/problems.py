@@ -15,17 +15,11 @@ from engine.bus.errors import IdempotencyConflict, PublishUnknown, UnknownTopic
 from engine.core.errors import BadInput, ConfigurationError, HbusError, Unavailable
 from hbus_console.accounts.permissions import Forbidden
 from hbus_console.audit import context
+from hbus_console.audit.refusals import record_refusal
+from hbus_console.errors import Conflict, NotThere
 
 CONTENT_TYPE = "application/problem+json"
 log = structlog.get_logger(__name__)
-
-
-class NotThere(BadInput):
-    """The thing asked for does not exist, or lies outside what the caller may see."""
-
-
-class Conflict(BadInput):
-    """The request is fine, but what it is about has moved on."""
 
 
 def problem(
@@ -72,9 +66,11 @@ def describe(error: HbusError) -> tuple[int, str]:
     return status.HTTP_500_INTERNAL_SERVER_ERROR, "Failed"
 
 
-def handle(error: Exception, _: dict[str, Any]) -> Response | None:
+def handle(error: Exception, where: dict[str, Any]) -> Response | None:
     """DRF's exception handler. ``None`` lets Django log an unforeseen error and answer 500."""
     if isinstance(error, HbusError):
+        if isinstance(error, Forbidden):
+            record_refusal(where["view"].actor, error)
         return of(error)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)

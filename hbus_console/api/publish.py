@@ -9,12 +9,12 @@ from typing import Any
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from engine.bus.producer import BatchItem, Receipt
 from rest_framework import status
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.bus.producer import BatchItem, Receipt
 from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, HbusError
 from hbus_console import wiring

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.bus.errors import UnknownTopic
 from engine.core.errors import BadInput
-from hbus_console.api.problems import NotThere
+from hbus_console.errors import NotThere
 from hbus_console.topics.models import SchemaVersion, Subscription, Team, Topic
 
 

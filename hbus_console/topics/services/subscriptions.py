@@ -13,8 +13,8 @@ from engine.bus.policy import DEFAULT_BACKOFF_S, RetryPolicy
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
-from hbus_console.api.problems import Conflict
 from hbus_console.audit.services import record
+from hbus_console.errors import Conflict
 from hbus_console.topics.models import StoreRemoval, Subscription, Topic
 from hbus_console.topics.services import checks, lookup, store
 from hbus_console.topics.webhooks import check_url

@@ -9,8 +9,8 @@ from django.db.models import F
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Action, Actor, require
-from hbus_console.api.problems import Conflict
 from hbus_console.audit.services import record
+from hbus_console.errors import Conflict
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Team
 from hbus_console.topics.services import checks, lookup

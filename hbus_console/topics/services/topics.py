@@ -11,8 +11,8 @@ from django.db import transaction
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
-from hbus_console.api.problems import Conflict
 from hbus_console.audit.services import record
+from hbus_console.errors import Conflict
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import checks, lookup, schemas, store
 from hbus_console.topics.services.topic_rules import TopicDraft, checked

@@ -52,7 +52,7 @@ def test_null_is_a_payload() -> None:
         ({}, "data"),
         ({"data": 1, "data_base64": "AA=="}, "data"),
         ({"data_base64": "not base64!"}, "data_base64"),
-        ({"data": 1, "headers": {"tenant": 7}}, "headers[...]"),
+        ({"data": 1, "headers": {"tenant": 7}}, "headers.tenant"),
         ({"data": 1, "due": "tomorrow"}, "due"),
         ({"data": 1, "due": "2026-12-01T00:00:00"}, "due"),
         ({"data": 1, "priority": "urgent"}, "priority"),

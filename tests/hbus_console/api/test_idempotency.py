@@ -1,0 +1,97 @@
+"""Idempotency keys: one effect, one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from hbus_console import wiring
+from hbus_console.api import idempotency
+from hbus_console.api.models import IdempotencyRecord
+from tests.hbus_console.api.conftest import TOPIC, Caller
+
+PATH = f"topics/{TOPIC}/messages"
+KEY = {"Idempotency-Key": "key-1"}
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+
+
+def stored() -> int:
+    return wiring.admin().depth(TOPIC).messages
+
+
+def test_a_repeat_gets_the_first_answer_and_has_no_effect(program: Callable[..., Caller]) -> None:
+    call = program()
+    first = call("post", PATH, {"data": 1}, **KEY)
+    again = call("post", PATH, {"data": 1}, **KEY)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.headers["Content-Type"] == first.headers["Content-Type"]
+    assert stored() == 1
+
+
+def test_the_same_key_with_another_body_is_refused(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    answer = call("post", PATH, {"data": 2}, **KEY)
+    assert (answer.status_code, answer.json()["field"]) == (409, "Idempotency-Key")
+    assert stored() == 1
+
+
+def test_a_refusal_is_remembered_too(program: Callable[..., Caller]) -> None:
+    call = program()
+    first = call("post", PATH, {}, **KEY)
+    again = call("post", PATH, {}, **KEY)
+    assert (first.status_code, again.content) == (422, first.content)
+
+
+def test_another_route_or_another_caller_has_keys_of_its_own(program: Callable[..., Caller]) -> None:
+    one, other = program(), program(scope="booking.*")
+    assert one("post", PATH, {"data": 1}, **KEY).status_code == 201
+    assert one("post", f"{PATH}/batch", {"messages": [{"data": 1}]}, **KEY).status_code == 200
+    assert other("post", PATH, {"data": 1}, **KEY).status_code == 201
+    assert stored() == 3
+
+
+def test_while_the_first_request_is_at_work_a_repeat_is_told_to_wait(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    IdempotencyRecord.objects.update(status=0)
+    assert call("post", PATH, {"data": 1}, **KEY).status_code == 409
+    assert stored() == 1
+
+
+def test_a_key_whose_first_request_died_can_be_used_after_a_while(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    IdempotencyRecord.objects.update(
+        status=0, created_at=F("created_at") - idempotency.ABANDONED_AFTER - timedelta(seconds=1)
+    )
+    assert call("post", PATH, {"data": 1}, **KEY).status_code == 201
+    assert stored() == 2
+
+
+def test_a_key_that_the_caller_may_not_use_is_not_kept(program: Callable[..., Caller]) -> None:
+    from hbus_console.accounts.permissions import Role
+
+    call = program(Role.VIEWER)
+    assert call("post", PATH, {"data": 1}, **KEY).status_code == 403
+    assert IdempotencyRecord.objects.count() == 0
+
+
+@pytest.mark.parametrize("key", ["with space", "x" * 129, "ümlaut"])
+def test_a_malformed_key_is_refused(program: Callable[..., Caller], key: str) -> None:
+    answer = program()("post", PATH, {"data": 1}, **{"Idempotency-Key": key})
+    assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
+    assert stored() == 0
+
+
+def test_keys_are_forgotten_after_a_day(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    assert idempotency.expire() == 0
+    IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.KEEP - timedelta(seconds=1))
+    assert idempotency.expire() == 1
