@@ -1,0 +1,60 @@
+"""Actors, a team, a topic, and a store whose keys belong to one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM, Actor, Role, ScopedRole
+from hbus_console.audit.models import AuditEntry
+from hbus_console.topics import services
+from hbus_console.topics.models import Team, Topic
+from hbus_console.topics.services import TeamDraft, TopicDraft
+
+
+def actor(role: Role, scope: str = "*") -> Actor:
+    return Actor(name=f"a-{role.value}", user_id=1, grants=(ScopedRole(role, scope),))
+
+
+VIEWER, OPERATOR, EDITOR, GOVERNOR, ADMIN = (actor(role) for role in Role)
+
+
+@pytest.fixture
+def own_keys(settings: Settings, prefix: str) -> Iterator[None]:
+    """The process's wiring under a prefix nobody else uses."""
+    wiring.close()
+    settings.HBUS_PREFIX = prefix
+    yield
+    wiring.close()
+
+
+@pytest.fixture
+def team(db: None) -> Team:
+    return services.create_team(SYSTEM, TeamDraft("Reservations", "#reservations"))
+
+
+@pytest.fixture
+def topic(own_keys: None, team: Team, committed: Callable[..., None]) -> Topic:
+    committed(lambda: services.create_topic(SYSTEM, TopicDraft(name="booking.created", owner="Reservations")))
+    return Topic.objects.get(name="booking.created")
+
+
+@pytest.fixture
+def committed(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Callable[..., None]:
+    """Run a function and then what it left for after the commit."""
+
+    def run(act: Callable[[], object]) -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            act()
+
+    return run
+
+
+@pytest.fixture
+def told(db: None) -> Callable[[], list[str]]:
+    """The actions in the audit log since the fixture was asked for, oldest first."""
+    begin = AuditEntry.objects.count()
+    return lambda: list(AuditEntry.objects.order_by("seq").values_list("action", flat=True)[begin:])
