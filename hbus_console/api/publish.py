@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import time_ns
-from typing import Any
+from typing import Any, cast
 
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
@@ -29,9 +29,8 @@ from hbus_console.audit import context
 class _Bytes(BaseParser):
     """Hands the body over unread: :mod:`hbus_console.api.envelopes` reads it once, strictly."""
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
-        body: bytes = stream.read()
-        return body
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, bytes]:
+        return {"body": stream.read()}
 
 
 class JsonBytes(_Bytes):
@@ -69,6 +68,11 @@ def _defaults(request: Request) -> Mapping[str, str]:
         "tracestate": request.headers.get("tracestate", ""),
         "now_ms": str(time_ns() // 1_000_000),
     }
+
+
+def _body(request: Request) -> bytes:
+    body: bytes = cast(dict[str, bytes], request.data).get("body", b"")
+    return body
 
 
 def _media_type(request: Request) -> str:
@@ -119,7 +123,7 @@ class PublishView(ApiView):
         },
     )
     def post(self, request: Request, topic: str) -> Response:
-        item = parse_one(_media_type(request), request.data, _defaults(request))
+        item = parse_one(_media_type(request), _body(request), _defaults(request))
         answer = publish(self.actor, topic, [item])[0]
         if isinstance(answer, HbusError):
             raise answer
@@ -143,7 +147,7 @@ class PublishBatchView(ApiView):
         responses={(200, "application/json"): BATCH_RESPONSE, (422, problems.CONTENT_TYPE): PROBLEM},
     )
     def post(self, request: Request, topic: str) -> Response:
-        items = parse_batch(_media_type(request), request.data, _defaults(request))
+        items = parse_batch(_media_type(request), _body(request), _defaults(request))
         answers = publish(self.actor, topic, items)
         results = [_result(index, answer) for index, answer in enumerate(answers)]
         counts: dict[str, int] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
-from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -46,7 +45,7 @@ class ApiView(APIView):
         """One keyset page of a queryset, each row through ``serialize``."""
         pages = CursorPages()
         pages.ordering = ordering
-        found = pages.paginate_queryset(rows, self.request, view=self) or []
+        found: list[Any] = pages.paginate_queryset(rows, self.request, view=self) or []
         return pages.get_paginated_response([serialize(row) for row in found])
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -71,7 +70,7 @@ class ApiView(APIView):
                 self._record.delete()
             raise
 
-    def finalize_response(self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any) -> Any:
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final = super().finalize_response(request, response, *args, **kwargs)
         record = self._record
         if record is not None and isinstance(final, Response):
