@@ -76,32 +76,36 @@ def snapshot(row: Subscription) -> dict[str, Any]:
     }
 
 
-@transaction.atomic
 def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = "") -> Subscription:
     """Make a subscription. A webhook's secret is in ``webhook_secret`` of the answer: show it now, never again.
 
     Raises ``Forbidden``, :class:`BadInput` naming the field, :class:`Conflict` when the group exists.
     """
     require(actor, Action.SUBSCRIPTION_EDIT, draft.topic)
-    topic = lookup.topic(draft.topic)
     group = checks.name(draft.group, "group")
-    reason = checks.reason(reason, required=False)
-    _refuse_taken(topic, group)
     handler = checks.choice(draft.handler, "handler", Subscription.Handler.values)
-    row = Subscription(topic=topic, group=group, team=lookup.owner(draft.owner), handler=handler)
-    _apply(row, {field: getattr(draft, field) for field in CHANGES if field != "owner"})
+    reason = checks.reason(reason, required=False)
+    values = {field: getattr(draft, field) for field in CHANGES if field != "owner"}
+    # Names are looked up and the store is asked before the transaction, which would make every other writer wait.
     if handler == Subscription.Handler.WEBHOOK:
-        row.webhook_secret = _new_secret()
-    else:
-        row.held_fields = [field for field in POLICY if getattr(draft, field) != getattr(SubscriptionDraft, field)]
-    row.checkpoint = _start(topic, draft.start)
-    row.save()
-    record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
-    store.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
+        values["webhook_url"] = check_url(draft.webhook_url)
+    checkpoint = _start(lookup.topic(draft.topic), draft.start)
+    with transaction.atomic():
+        topic = lookup.topic(draft.topic)
+        _refuse_taken(topic, group)
+        row = Subscription(topic=topic, group=group, team=lookup.owner(draft.owner), handler=handler)
+        _apply(row, values)
+        if handler == Subscription.Handler.WEBHOOK:
+            row.webhook_secret = _new_secret()
+        else:
+            row.held_fields = [field for field in POLICY if getattr(draft, field) != getattr(SubscriptionDraft, field)]
+        row.checkpoint = checkpoint
+        row.save()
+        record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
+        store.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
     return row
 
 
-@transaction.atomic
 def change_subscription(
     actor: Actor,
     topic: str,
@@ -116,29 +120,14 @@ def change_subscription(
     ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
     require(actor, Action.SUBSCRIPTION_EDIT, topic)
-    row = lookup.subscription(topic, group, lock=True)
     for field in changes.keys() - set(CHANGES):
         raise BadInput(f"A subscription has no setting {field!r} to change.", remedy="See the API.", field=field)
-    before = snapshot(row)
-    given = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
-    wanted = {field: value for field, value in given.items() if value != before[field]}
     reason = checks.reason(reason, required=False)
-    if not wanted:
-        return row
-    if revision is not None and revision != row.revision:
-        raise Conflict(
-            f"{row.label} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
-        )
-    _apply(row, {**before, **wanted})
-    if "owner" in wanted:
-        row.team = lookup.owner(wanted["owner"]) if wanted["owner"] else None
-    after = snapshot(row)
-    if after == before:
-        return row
-    row.held_fields = sorted({*row.held_fields, *(field for field in POLICY if after[field] != before[field])})
-    save(row)
-    record_act(actor, "subscription.change", row, reason, before=before, after=after)
-    return row
+    changes = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
+    if changes.get("webhook_url") not in (None, lookup.subscription(topic, group).webhook_url):
+        changes["webhook_url"] = check_url(changes["webhook_url"])
+    with transaction.atomic():
+        return _change(actor, lookup.subscription(topic, group, lock=True), changes, reason, revision)
 
 
 @transaction.atomic
@@ -228,8 +217,32 @@ def delete_subscription(actor: Actor, topic: str, group: str, typed_name: str, r
     store.after_commit(f"delete {group} on {topic}", lambda: store.remove(removal))
 
 
+def _change(
+    actor: Actor, row: Subscription, changes: Mapping[str, Any], reason: str, revision: int | None
+) -> Subscription:
+    before = snapshot(row)
+    wanted = {field: value for field, value in changes.items() if value != before[field]}
+    if not wanted:
+        return row
+    if revision is not None and revision != row.revision:
+        raise Conflict(
+            f"{row.label} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
+        )
+    _apply(row, {**before, **wanted})
+    if "owner" in wanted:
+        row.team = lookup.owner(wanted["owner"]) if wanted["owner"] else None
+    after = snapshot(row)
+    if after == before:
+        return row
+    if row.handler == Subscription.Handler.CODE:
+        row.held_fields = sorted({*row.held_fields, *(field for field in POLICY if after[field] != before[field])})
+    save(row)
+    record_act(actor, "subscription.change", row, reason, before=before, after=after)
+    return row
+
+
 def _apply(row: Subscription, values: Mapping[str, Any]) -> None:
-    """Check and set everything but the owner."""
+    """Check and set everything but the owner; a webhook's address was checked before."""
     whole = checks.whole
     row.description = checks.text(values["description"], "description", most=2_000, lines=True)
     row.concurrency = whole(values["concurrency"], "concurrency", least=1, most=64, unit="threads")
@@ -243,8 +256,7 @@ def _apply(row: Subscription, values: Mapping[str, Any]) -> None:
         values["webhook_timeout_s"], "webhook_timeout_s", least=1, most=MAX_TIMEOUT_S, unit="seconds"
     )
     if row.handler == Subscription.Handler.WEBHOOK:
-        if values["webhook_url"] != row.webhook_url:
-            row.webhook_url = check_url(values["webhook_url"])
+        row.webhook_url = values["webhook_url"]
         if row.transactional:
             raise BadInput(
                 "A webhook's effects lie elsewhere and cannot commit with the inbox.",

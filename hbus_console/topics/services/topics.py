@@ -15,7 +15,7 @@ from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import checks, lookup, schemas, store
-from hbus_console.topics.services.topic_rules import TopicDraft, checked
+from hbus_console.topics.services.topic_rules import TopicDraft, capabilities, checked
 
 #: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
 CHANGES: dict[str, Action] = {
@@ -72,7 +72,6 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
     return made
 
 
-@transaction.atomic
 def change_topic(
     actor: Actor, name: str, changes: Mapping[str, Any], reason: str = "", *, revision: int | None = None
 ) -> Topic:
@@ -81,37 +80,17 @@ def change_topic(
     Only what differs is changed, and each field asks for its own permission (:data:`CHANGES`). What belongs to
     governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
-    row = lookup.topic(name, lock=True)
     for field in changes.keys() - CHANGES.keys():
         raise BadInput(f"A topic has no setting {field!r} to change.", remedy="See the API's description.", field=field)
-    before = snapshot(row)
-    given = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
-    wanted = {field: value for field, value in given.items() if value != before[field]}
-    for action in sorted({CHANGES[field] for field in wanted}):
+    row = lookup.topic(name)
+    for action in sorted({CHANGES[field] for field in _wanted(row, changes)} or {Action.TOPIC_EDIT}):
         require(actor, action, name)
-    if not wanted:
-        require(actor, Action.TOPIC_EDIT, name)
-        return row
-    if revision is not None and revision != row.revision:
-        raise Conflict(
-            f"{name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again.", field=""
-        )
-    reason = checks.reason(reason, required=any(CHANGES[field] is Action.TOPIC_GOVERN for field in wanted))
-    clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
-    if clean["transport"] != row.transport:
+    if changes.get("transport", row.transport) != row.transport:
+        # The store is asked before the transaction, which would make every other writer wait.
+        capabilities(checks.text(changes["transport"], "transport", most=32))
         _refuse_unsettled(row)
-    for field in _STORED:
-        setattr(row, field, clean[field])
-    if "owner" in wanted:
-        row.team = lookup.owner(wanted["owner"]) if wanted["owner"] else None
-    after = snapshot(row)
-    if after == before:
-        return row
-    row.revision += 1
-    row.save()
-    record(actor, "topic.change", "topic", name, reason=reason, before=before, after=after)
-    store.after_commit(f"change topic {name}", lambda: _bring_in_line(row))
-    return row
+    with transaction.atomic():
+        return _change(actor, lookup.topic(name, lock=True), changes, reason, revision)
 
 
 @transaction.atomic
@@ -152,6 +131,39 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
     record(actor, "topic.delete", "topic", name, reason=reason, before=snapshot(row))
     row.delete()
     store.after_commit(f"delete topic {name}", lambda: store.remove(removal))
+
+
+def _wanted(row: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes that differ from what is."""
+    before = snapshot(row)
+    given = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
+    return {field: value for field, value in given.items() if value != before[field]}
+
+
+def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, revision: int | None) -> Topic:
+    before, wanted = snapshot(row), _wanted(row, changes)
+    if not wanted:
+        return row
+    for action in sorted({CHANGES[field] for field in wanted}):
+        require(actor, action, row.name)
+    if revision is not None and revision != row.revision:
+        raise Conflict(
+            f"{row.name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
+        )
+    reason = checks.reason(reason, required=any(CHANGES[field] is Action.TOPIC_GOVERN for field in wanted))
+    clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
+    for field in _STORED:
+        setattr(row, field, clean[field])
+    if "owner" in wanted:
+        row.team = lookup.owner(wanted["owner"]) if wanted["owner"] else None
+    after = snapshot(row)
+    if after == before:
+        return row
+    row.revision += 1
+    row.save()
+    record(actor, "topic.change", "topic", row.name, reason=reason, before=before, after=after)
+    store.after_commit(f"change topic {row.name}", lambda: _bring_in_line(row))
+    return row
 
 
 def _set_pause(actor: Actor, row: Topic, paused: bool, reason: str) -> Topic:

@@ -1,0 +1,99 @@
+"""What a crash between the commit and the store's call left undone is done by the keeper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
+from engine.core.facts import MemoryFacts
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.topics import services
+from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+from hbus_console.topics.reconcile import TopicReconciler, ensure_transport_objects
+from hbus_console.topics.services import SubscriptionDraft
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
+
+
+@pytest.fixture
+def billing(topic: Topic) -> Subscription:
+    """A row whose after-commit work never ran."""
+    return services.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
+
+
+@pytest.fixture
+def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
+    seen = MemoryFacts()
+    monkeypatch.setattr(wiring, "facts", lambda: seen)
+    return seen
+
+
+def test_a_group_and_its_pause_are_made(billing: Subscription, facts: MemoryFacts) -> None:
+    services.pause_subscription(SYSTEM, "booking.created", "billing", "x")
+    done = ensure_transport_objects()
+    assert (done.groups_made, done.pauses_set) == (["booking.created/billing"], ["booking.created/billing"])
+    assert wiring.admin().lag("booking.created", "billing").paused
+    assert facts.seen == []
+
+
+def test_the_second_time_there_is_nothing_to_do(billing: Subscription) -> None:
+    ensure_transport_objects()
+    done = ensure_transport_objects()
+    assert (done.groups_made, done.pauses_set, done.removed) == ([], [], [])
+
+
+def test_a_group_that_vanished_goes_on_at_its_checkpoint_and_a_fact_says_so(
+    billing: Subscription, facts: MemoryFacts
+) -> None:
+    first = wiring.producer().publish("booking.created", {"n": 1})
+    wiring.producer().publish("booking.created", {"n": 2})
+    facts.seen.clear()
+    Subscription.objects.update(checkpoint=first.position, checkpoint_at=billing.created_at)
+    clock = ManualClock()
+    ensure_transport_objects(clock)
+    assert wiring.admin().lag("booking.created", "billing").waiting == 1
+    (fact,) = facts.seen
+    assert (fact.kind, fact.subscription, fact.position, fact.at_ms) == (
+        "group_lost",
+        "billing",
+        first.position,
+        clock.now_ms(),
+    )
+
+
+def test_a_pause_taken_back_is_taken_back_in_the_store(billing: Subscription) -> None:
+    ensure_transport_objects()
+    wiring.admin().pause("booking.created", "billing")
+    assert ensure_transport_objects().pauses_set == ["booking.created/billing"]
+    assert not wiring.admin().lag("booking.created", "billing").paused
+
+
+def test_what_was_deleted_leaves_the_store(billing: Subscription, topic: Topic) -> None:
+    ensure_transport_objects()
+    wiring.producer().publish(topic.name, {})
+    services.delete_subscription(SYSTEM, topic.name, "billing", "billing", "moved")
+    assert ensure_transport_objects().removed == ["booking.created/billing"]
+    assert wiring.admin().groups(topic.name) == []
+    services.delete_topic(SYSTEM, topic.name, topic.name, "old")
+    assert ensure_transport_objects().removed == ["booking.created"]
+    assert wiring.admin().depth(topic.name).messages == 0
+    assert not StoreRemoval.objects.exists()
+
+
+def test_a_store_that_is_away_is_said_and_tried_again(
+    billing: Subscription, monkeypatch: pytest.MonkeyPatch, committed: Callable[..., None]
+) -> None:
+    def away(*args: object) -> None:
+        raise Unavailable("The store is away.")
+
+    duty = TopicReconciler()
+    with monkeypatch.context() as patch:
+        patch.setattr(wiring, "admin", away)
+        with pytest.raises(Unavailable):
+            duty.tick()
+    duty.tick()
+    assert wiring.admin().groups("booking.created") == ["billing"]
