@@ -1,7 +1,8 @@
 """The message: a CloudEvents 1.0 envelope in structured JSON mode, with JSON or binary data.
 
 Attributes of the specification and of its documented extensions carry their standard names; ours begin with
-``hbus``. Anything else a producer adds travels in :attr:`Message.extensions` and is forwarded untouched.
+``hbus``. Anything else a producer adds travels in :attr:`Message.extensions` and is forwarded; integers and booleans
+become the text that CloudEvents 1.0 §3.1 gives them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,17 @@ ATTRIBUTE_NAME = re.compile(r"[a-z0-9]{1,20}")
 
 
 class Message(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="specversion", tag="1.0"
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    gc=False,
+    tag_field="specversion",
+    tag="1.0",
 ):
-    """One immutable message. ``source`` + ``id`` is its identity."""
+    """One immutable message. ``source`` + ``id`` is its identity. Read and write it with :func:`decode` and
+    :func:`encode`, which know where the further attributes go."""
 
     id: str
     source: str
@@ -52,6 +61,10 @@ class Message(
     hbusdue: str = ""
     #: ``low`` or ``high``; absent means normal.
     hbuspriority: str = ""
+    #: ``redrive`` or ``replay`` when it is a copy; ``causationid`` then names the original.
+    hbusreplay: str = ""
+    #: The only subscription that shall handle it, when it is not for all: the others settle it unhandled.
+    hbustarget: str = ""
     #: Payload as JSON, kept byte for byte.
     data: msgspec.Raw = NO_DATA
     #: Payload as bytes; base64 on the wire.
@@ -103,33 +116,54 @@ def decode(body: bytes) -> Message:
     """
     try:
         message = _decoder.decode(body)
-        members = _members.decode(body)
+    except msgspec.ValidationError:
+        # Either it is malformed or it carries further attributes. Looking only now keeps the common case at one pass.
+        return _decode_extended(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedEnvelope(
-            f"Not a CloudEvents 1.0 envelope: {error}.",
-            remedy="Send structured JSON with specversion 1.0, id, source and type.",
-            field=_path_of(error),
-        ) from error
-    unknown = members.keys() - KNOWN_ATTRIBUTES
-    if unknown:
-        extensions = {name: _extension(name, members[name]) for name in sorted(unknown)}
-        message = msgspec.structs.replace(message, extensions=extensions)
+        raise _malformed(error) from error
+    if message.extensions:
+        raise _bad_name("_extensions")
     return message
+
+
+def _decode_extended(body: bytes) -> Message:
+    try:
+        members = _members.decode(body)
+        further = {name: members.pop(name) for name in [*members] if name not in KNOWN_ATTRIBUTES}
+        message = _decoder.decode(_encoder.encode(members))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _malformed(error) from error
+    extensions = {name: _extension(name, raw) for name, raw in further.items()}
+    return msgspec.structs.replace(message, extensions=extensions)
 
 
 def _extension(name: str, raw: msgspec.Raw) -> str:
     if not ATTRIBUTE_NAME.fullmatch(name):
-        raise MalformedEnvelope(
-            f"Attribute name {name!r} is not allowed.", remedy="Use a-z and 0-9, at most 20 of them.", field=name
-        )
+        raise _bad_name(name)
     value = msgspec.json.decode(bytes(raw))
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if not isinstance(value, str):
-        raise MalformedEnvelope(f"Attribute {name} is not text.", remedy="Send a string.", field=name)
+        raise MalformedEnvelope(
+            f"Attribute {name} is no text, whole number or boolean.", remedy="Send a string.", field=name
+        )
     return value
+
+
+def _bad_name(name: str) -> MalformedEnvelope:
+    return MalformedEnvelope(
+        f"Attribute name {name!r} is not allowed.", remedy="Use a-z and 0-9, at most 20 of them.", field=name
+    )
+
+
+def _malformed(error: Exception) -> MalformedEnvelope:
+    return MalformedEnvelope(
+        f"Not a CloudEvents 1.0 envelope: {error}.",
+        remedy="Send structured JSON with specversion 1.0, id, source and type.",
+        field=_path_of(error),
+    )
 
 
 def _path_of(error: Exception) -> str:

@@ -40,3 +40,7 @@ class PublishOptions:
     source: str = ""
     #: A fresh ULID when left out.
     message_id: str = ""
+
+
+#: Nothing asked for.
+NO_OPTIONS = PublishOptions()

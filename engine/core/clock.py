@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -89,7 +90,13 @@ def to_datetime(epoch_ms: int) -> datetime:
 
 def to_rfc3339(epoch_ms: int) -> str:
     """``epoch_ms`` as RFC 3339 in UTC with milliseconds, the form CloudEvents asks for."""
-    return to_datetime(epoch_ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{epoch_ms % 1000:03d}Z"
+    return f"{_to_the_second(epoch_ms // 1000)}.{epoch_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _to_the_second(epoch_s: int) -> str:
+    # Every message is stamped; formatting is dear and most stamps share their second.
+    return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def from_rfc3339(text: str) -> int:

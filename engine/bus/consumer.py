@@ -1,0 +1,390 @@
+"""The consumer: one subscription's deliveries handled by a few threads, settled, and evidenced."""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass
+
+from engine.bus.consuming.feed import Feed, PlainFeed
+from engine.bus.consuming.health import Backoff, StoreHealth
+from engine.bus.consuming.heartbeat import Heartbeat
+from engine.bus.consuming.held import Hands, Held
+from engine.bus.consuming.judge import Judge
+from engine.bus.consuming.lanes import KeyLanes
+from engine.bus.consuming.owner import Owner
+from engine.bus.consuming.prefetch import Prefetch
+from engine.bus.consuming.reader import Reader
+from engine.bus.consuming.recovery import Recovery
+from engine.bus.consuming.settler import Finished, Settler
+from engine.bus.consuming.threads import LoopThread
+from engine.bus.consuming.worker import Handler, Worker
+from engine.bus.inbox import Inbox, Positions
+from engine.bus.policy import SubscriptionPolicy
+from engine.bus.transport import Transport, Verdict
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import ConfigurationError
+from engine.core.facts import Emitter
+from engine.core.leases import Ownership
+
+__all__ = ["Consumer", "ConsumerStatus", "Handler", "Left"]
+
+#: The share of a drain's time in which handlers may end; the rest is for settling.
+HANDLERS_SHARE = 0.9
+#: How long the owner's thread may take to end its last call to the store, in (real) seconds.
+OWNER_END_S = 2.0
+#: The shortest time over which a rate is measured, in seconds.
+RATE_LEAST_S = 1.0
+
+
+@dataclass(frozen=True)
+class ConsumerStatus:
+    """How a consumer stands now."""
+
+    name: str
+    topic: str
+    group: str
+    #: starting | running | paused | draining | stopped | store lost | waiting for ownership
+    state: str
+    #: Handlers running now.
+    in_flight: int
+    #: Leased and not begun, those behind another of their key included.
+    queued: int
+    #: Decided and not yet taken by the store.
+    unsettled: int
+    #: Settled for good since the start: acknowledged, expired or dead.
+    handled: int
+    #: Attempts that failed since the start.
+    failed: int
+    #: Handled per second between the last two looks that were at least a second apart.
+    rate: float
+    #: Seconds since the reading loop last moved: the sign of life. It moves at least every few seconds.
+    loop_age_s: float
+    #: Of the ownership of an ordered group; 0 for others.
+    epoch: int
+    last_error: str
+    #: How long the oldest running handler has been at it.
+    oldest_running_s: float
+    #: Threads that are gone and should not be; normally empty.
+    dead_threads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a drain left undone; all of it will be delivered again."""
+
+    #: Handlers still running when the time was up.
+    running: int = 0
+    #: Decisions the store had not taken.
+    unsettled: int = 0
+    #: Handed back unhandled, as it should be.
+    released: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether every handler ended and every decision was taken."""
+        return not self.running and not self.unsettled
+
+
+class Consumer:
+    """Handles one subscription until stopped. Start it once; every other method is thread-safe.
+
+    ``name`` is stable over restarts and unique among live consumers of the group. ``handler(message, context)``
+    settles by returning and fails the attempt by raising. ``inbox`` is needed for (and used by) transactional
+    subscriptions, ``ownership`` for ``ordering="key"``. ``positions`` tells where to begin again after the store has
+    lost the group.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        policy: SubscriptionPolicy,
+        handler: Handler,
+        *,
+        name: str,
+        facts: Emitter,
+        clock: Clock | None = None,
+        inbox: Inbox | None = None,
+        positions: Positions | None = None,
+        ownership: Ownership | None = None,
+        chance: random.Random | None = None,
+        handler_name: str = "",
+    ) -> None:
+        _check(transport, policy, inbox, ownership)
+        self._clock = clock = clock or SystemClock()
+        chance = chance or random.Random()  # noqa: S311 - jitter
+        self._policy = policy
+        self._name = name
+        self._stop = threading.Event()
+        self._beats_over = threading.Event()
+        self._draining = self._stopped = False
+        self._health = StoreHealth(topic=policy.topic, group=policy.group, node=name, facts=facts, clock=clock)
+        self._hands = Hands()
+        self._lanes = KeyLanes(clock) if policy.ordering == "key" else None
+        self._feed: Feed = self._lanes or PlainFeed()
+        self._prefetch = Prefetch(policy.concurrency)
+        self._receiver = transport.receiver(
+            policy.topic, policy.group, consumer=name, lease_ms=round(policy.lease_s * 1000)
+        )
+        recovery = Recovery(
+            admin=transport.admin,
+            topic=policy.topic,
+            group=policy.group,
+            node=name,
+            positions=positions,
+            facts=facts,
+            clock=clock,
+            health=self._health,
+        )
+        self._settler = Settler(
+            receiver=self._receiver,
+            hands=self._hands,
+            topic=policy.topic,
+            group=policy.group,
+            node=name,
+            facts=facts,
+            clock=clock,
+            health=self._health,
+            backoff=Backoff(chance),
+        )
+        self._heartbeat = Heartbeat(
+            receiver=self._receiver,
+            hands=self._hands,
+            lease_s=policy.lease_s,
+            clock=clock,
+            health=self._health,
+            backoff=Backoff(chance),
+            stop=self._beats_over,
+            also=recovery.note,
+        )
+        self._owner = None
+        if self._lanes is not None and ownership is not None:
+            self._owner = Owner(
+                ownership,
+                name=f"{name} of {policy.topic}/{policy.group}",
+                clock=clock,
+                health=self._health,
+                stop=self._beats_over,
+                on_lost=self._on_ownership_lost,
+            )
+        self._reader = Reader(
+            receiver=self._receiver,
+            feed=self._feed,
+            hands=self._hands,
+            prefetch=self._prefetch,
+            running=self._count_running,
+            concurrency=policy.concurrency,
+            unsettled=lambda: self._settler.waiting,
+            release=self._release,
+            owner=self._owner,
+            lease_s=policy.lease_s,
+            recovery=recovery,
+            health=self._health,
+            backoff=Backoff(chance),
+            clock=clock,
+            stop=self._stop,
+        )
+        judge = Judge(
+            policy,
+            consumer=name,
+            handler=handler_name or getattr(handler, "__qualname__", type(handler).__name__),
+            chance=chance,
+        )
+        self._workers = [
+            Worker(
+                policy=policy,
+                handler=handler,
+                inbox=inbox if policy.transactional else None,
+                judge=judge,
+                feed=self._feed,
+                hands=self._hands,
+                settler=self._settler,
+                prefetch=self._prefetch,
+                clock=clock,
+                freed=self._reader.freed,
+            )
+            for _ in range(policy.concurrency)
+        ]
+        self._threads = self._make_threads()
+        self._rate_lock = threading.Lock()
+        self._rate_seen = (clock.monotonic(), 0)
+        self._rate = 0.0
+
+    def start(self) -> None:
+        """Start all threads and return. An absent store is waited for."""
+        for thread in self._threads.values():
+            thread.start()
+
+    def stop(self, drain_s: float = 30.0) -> Left:
+        """Read no more, let running handlers end, hand back the rest, settle what is decided, within ``drain_s``.
+
+        Returns what could not be finished in time: its handlers see ``lease_lost``, and it is delivered again.
+        Idempotent.
+        """
+        if self._draining:
+            return Left()
+        self._draining = True
+        clock = self._clock
+        begun = clock.monotonic()
+        self._stop.set()
+        released = self._give_back()
+        self._reader.resume()
+        handlers_until = begun + drain_s * HANDLERS_SHARE
+        clock.wait(self._threads["reader"].ended, handlers_until - clock.monotonic())
+        # What the reader had on its way when it was stopped.
+        released += self._give_back()
+        self._feed.close(len(self._workers))
+        for index in range(len(self._workers)):
+            clock.wait(self._threads[f"worker-{index}"].ended, handlers_until - clock.monotonic())
+        running = self._count_running()
+        self._settler.close()
+        settled = clock.wait(self._threads["settler"].ended, begun + drain_s - clock.monotonic())
+        unsettled = 0 if settled else self._settler.waiting
+        self._settler.abandon()
+        self._beats_over.set()
+        for held in self._hands.everything():
+            held.lose()
+        if self._owner is not None:
+            self._threads["owner"].ended.wait(OWNER_END_S)
+            self._owner.release(clean=not running and not unsettled)
+        self._receiver.close()
+        self._stopped = True
+        return Left(running, unsettled, released)
+
+    def pause(self) -> None:
+        """Stop handling new messages in this consumer; running handlers end, the rest is handed back."""
+        self._reader.pause()
+
+    def resume(self) -> None:
+        """Handle messages again."""
+        self._reader.resume()
+
+    def status(self) -> ConsumerStatus:
+        """How it stands; costs little."""
+        now = self._clock.monotonic()
+        busy = [worker.begun for worker in self._workers if worker.running is not None]
+        return ConsumerStatus(
+            name=self._name,
+            topic=self._policy.topic,
+            group=self._policy.group,
+            state=self._state(),
+            in_flight=len(busy),
+            queued=self._feed.ready() + self._feed.blocked(),
+            unsettled=self._settler.waiting,
+            handled=self._settler.handled,
+            failed=self._settler.failed,
+            rate=self._measured_rate(now),
+            loop_age_s=now - self._reader.moved,
+            epoch=self._owner.epoch if self._owner else 0,
+            last_error=self._health.last_error,
+            oldest_running_s=max((now - begun for begun in busy), default=0.0),
+            dead_threads=tuple(thread.name for thread in self._threads.values() if thread.died),
+        )
+
+    def _make_threads(self) -> dict[str, LoopThread]:
+        loops = {
+            "settler": self._settler.run,
+            "heartbeat": self._heartbeat.run,
+            **{f"worker-{index}": worker.run for index, worker in enumerate(self._workers)},
+            "reader": self._reader.run,
+        }
+        if self._owner is not None:
+            loops["owner"] = self._owner.run
+        if self._lanes is not None:
+            loops["lanes"] = self._lanes.run_timer
+        return {
+            duty: LoopThread(
+                f"hbus-{self._policy.topic}/{self._policy.group}-{duty}",
+                loop,
+                stop=self._stop,
+                clock=self._clock,
+                report=self._health.trouble,
+            )
+            for duty, loop in loops.items()
+        }
+
+    def _state(self) -> str:
+        if self._stopped:
+            return "stopped"
+        if self._draining:
+            return "draining"
+        if self._reader.paused:
+            return "paused"
+        if self._health.lost:
+            return "store lost"
+        if self._owner is not None and not self._owner.held:
+            return "waiting for ownership"
+        return "running" if self._reader.began else "starting"
+
+    def _count_running(self) -> int:
+        count = 0
+        for worker in self._workers:
+            if worker.running is not None:
+                count += 1
+        return count
+
+    def _give_back(self) -> int:
+        held = self._feed.withdraw()
+        self._release(held)
+        return len(held)
+
+    def _release(self, deliveries: list[Held]) -> None:
+        now_ms = self._clock.now_ms()
+        for held in deliveries:
+            if held.lost:
+                self._hands.drop(held)
+                continue
+            # One that failed here and waited for its next attempt must not lose its count altogether.
+            failed_here = held.attempt > held.delivery.attempt
+            self._settler.add(
+                Finished(
+                    held,
+                    "released",
+                    now_ms,
+                    verdict=Verdict.RETRY if failed_here else Verdict.RELEASE,
+                    attempt=held.history[-1] if failed_here else None,
+                )
+            )
+
+    def _on_ownership_lost(self) -> None:
+        self._release(self._feed.withdraw())
+        for worker in self._workers:
+            held = worker.running
+            if held is not None:
+                held.lose()
+
+    def _measured_rate(self, now: float) -> float:
+        with self._rate_lock:
+            since, count = self._rate_seen
+            handled = self._settler.handled
+            if now - since >= RATE_LEAST_S:
+                self._rate = (handled - count) / (now - since)
+                self._rate_seen = (now, handled)
+            return self._rate
+
+
+def _check(transport: Transport, policy: SubscriptionPolicy, inbox: Inbox | None, ownership: Ownership | None) -> None:
+    if policy.transactional and inbox is None:
+        raise ConfigurationError(
+            f"{policy.topic}/{policy.group} is transactional and has no inbox.",
+            remedy="Give the consumer an inbox in the database its handler writes to.",
+            field="transactional",
+        )
+    if policy.ordering not in ("none", "key"):
+        raise ConfigurationError(
+            f"{policy.topic}/{policy.group}: ordering {policy.ordering!r} is not known.",
+            remedy="Use none or key.",
+            field="ordering",
+        )
+    if policy.ordering == "key" and ownership is None:
+        raise ConfigurationError(
+            f"{policy.topic}/{policy.group} is ordered by key and has no ownership.",
+            remedy="Give the consumer a lease of the group: a Lease, or a LocalLease where one process runs alone.",
+            field="ordering",
+        )
+    if policy.ordering == "key" and not transport.capabilities.ordered:
+        raise ConfigurationError(
+            f"The transport {transport.name} does not keep order, which {policy.topic}/{policy.group} asks for.",
+            remedy="Choose ordering none, or another transport for the topic.",
+            field="ordering",
+        )

@@ -1,0 +1,84 @@
+"""From reader to workers: whoever is free takes the next delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from engine.bus.consuming.held import Held
+
+
+class Feed(Protocol):
+    """Hands deliveries to workers. Thread-safe."""
+
+    def offer(self, batch: Sequence[Held]) -> None:
+        """Add what was read, in order."""
+        ...
+
+    def take(self) -> Held | None:
+        """The next delivery to handle; blocks. ``None`` tells the worker to end."""
+        ...
+
+    def done(self, held: Held) -> None:
+        """A worker has finished with ``held``, whatever came of it."""
+        ...
+
+    def retry(self, held: Held, after_s: float) -> bool:
+        """Keep ``held`` for another attempt here; ``False`` when the store shall hand it out again."""
+        ...
+
+    def withdraw(self) -> list[Held]:
+        """Take back everything that no worker has begun."""
+        ...
+
+    def close(self, workers: int) -> None:
+        """Let that many workers end once the rest is taken."""
+        ...
+
+    def ready(self) -> int:
+        """How many wait for a worker and could be taken now."""
+        ...
+
+    def blocked(self) -> int:
+        """How many wait for another delivery, not for a worker."""
+        ...
+
+
+class PlainFeed:
+    """First come, first served."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Held | None] = SimpleQueue()
+        self.take = self._queue.get
+
+    def offer(self, batch: Sequence[Held]) -> None:
+        put = self._queue.put
+        for held in batch:
+            put(held)
+
+    def done(self, held: Held) -> None:
+        return
+
+    def retry(self, held: Held, after_s: float) -> bool:
+        return False
+
+    def withdraw(self) -> list[Held]:
+        taken: list[Held] = []
+        while True:
+            try:
+                held = self._queue.get_nowait()
+            except Empty:
+                return taken
+            if held is not None:
+                taken.append(held)
+
+    def close(self, workers: int) -> None:
+        for _ in range(workers):
+            self._queue.put(None)
+
+    def ready(self) -> int:
+        return self._queue.qsize()
+
+    def blocked(self) -> int:
+        return 0

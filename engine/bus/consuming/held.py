@@ -1,0 +1,74 @@
+"""What a consumer has in its hands: every delivery between receive and settlement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.bus.context import Context
+from engine.bus.message import Message
+from engine.bus.transport import Attempt, Delivery
+
+
+class Held:
+    """One delivery in hand. Written by one thread at a time; ``lost`` may be set by any."""
+
+    __slots__ = ("attempt", "context", "delivery", "history", "key", "leased_at", "lost", "message")
+
+    def __init__(self, delivery: Delivery, leased_at: float) -> None:
+        self.delivery = delivery
+        #: Monotonic seconds, from before the request that leased or extended it was sent.
+        self.leased_at = leased_at
+        #: Set once the store said that the lease had passed to another.
+        self.lost = False
+        self.attempt = delivery.attempt
+        self.history: tuple[Attempt, ...] = delivery.history
+        self.key = ""
+        self.message: Message | None = None
+        self.context: Context | None = None
+
+    def lose(self) -> None:
+        """Note that it is not ours any more, and tell the handler that may be running."""
+        self.lost = True
+        if self.context is not None:
+            self.context.lease_lost = True
+
+
+class Hands:
+    """Everything held, by position. ``take`` is called by one thread, ``drop`` of one delivery by one at a time."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+
+    def take(self, deliveries: Iterable[Delivery], leased_at: float) -> list[Held]:
+        """Note ``deliveries`` and return those that are new.
+
+        A delivery of what is held already (its lease had run out unnoticed) renews the lease instead: it must not run
+        twice at once in this process.
+        """
+        fresh = []
+        held_now = self._held
+        for delivery in deliveries:
+            known = held_now.get(delivery.position)
+            if known is None:
+                held_now[delivery.position] = held = Held(delivery, leased_at)
+                fresh.append(held)
+            else:
+                known.delivery = delivery
+                known.leased_at = leased_at
+                known.lost = False
+                if known.context is not None:
+                    known.context.lease_lost = False
+        return fresh
+
+    def drop(self, held: Held) -> None:
+        """Forget one delivery."""
+        position = held.delivery.position
+        if self._held.get(position) is held:
+            del self._held[position]
+
+    def everything(self) -> Sequence[Held]:
+        """A snapshot."""
+        return list(self._held.copy().values())
+
+    def __len__(self) -> int:
+        return len(self._held)

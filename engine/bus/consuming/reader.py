@@ -1,0 +1,216 @@
+"""The reader thread: leases deliveries and feeds the workers, never more than they can use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from engine.bus.consuming.feed import Feed
+from engine.bus.consuming.health import Backoff, StoreHealth
+from engine.bus.consuming.held import Hands, Held
+from engine.bus.consuming.lanes import in_order
+from engine.bus.consuming.owner import Owner
+from engine.bus.consuming.prefetch import Prefetch
+from engine.bus.consuming.recovery import Recovery
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Delivery, Receiver
+from engine.core.clock import Clock
+from engine.core.errors import Unavailable
+
+#: The most deliveries asked for at once.
+BATCH = 500
+#: Seconds one read waits for the first message; bounds how long a stop can be held up.
+WAIT_S = 1.0
+#: Seconds between two looks while reading is not allowed.
+IDLE_S = 0.2
+#: How many deliveries may wait for an earlier one of their key before reading stops.
+BLOCKED_MOST = 2_000
+#: How many decisions may wait for the store before reading stops.
+UNSETTLED_MOST = 5_000
+#: More than any consumer holds: what a new owner reads before it hands anything out, to restore the order.
+GATHER = 4_000
+
+
+class Reader:
+    """Reads while it may; hands back what came when it may not any more."""
+
+    def __init__(
+        self,
+        *,
+        receiver: Receiver,
+        feed: Feed,
+        hands: Hands,
+        prefetch: Prefetch,
+        running: Callable[[], int],
+        concurrency: int,
+        unsettled: Callable[[], int],
+        release: Callable[[list[Held]], None],
+        owner: Owner | None,
+        lease_s: float,
+        recovery: Recovery,
+        health: StoreHealth,
+        backoff: Backoff,
+        clock: Clock,
+        stop: threading.Event,
+    ) -> None:
+        self._receiver = receiver
+        self._feed = feed
+        self._hands = hands
+        self._prefetch = prefetch
+        self._running = running
+        self._concurrency = concurrency
+        self._unsettled = unsettled
+        self._release = release
+        self._owner = owner
+        self._lease_s = lease_s
+        self._recovery = recovery
+        self._health = health
+        self._backoff = backoff
+        self._clock = clock
+        self._stop = stop
+        self._resumed = threading.Event()
+        self._resumed.set()
+        self._pause_done = False
+        self._freed = threading.Event()
+        self._hungry = False
+        self._low_water = 0
+        self._epoch_gathered = 0
+        self._gather_from = 0.0
+        self._gather_epoch = 0
+        #: Monotonic seconds of the last turn of the loop.
+        self.moved = clock.monotonic()
+        #: Whether the store has answered a read since the start.
+        self.began = False
+
+    @property
+    def paused(self) -> bool:
+        return not self._resumed.is_set()
+
+    def pause(self) -> None:
+        """Read no more and hand back what nobody has begun."""
+        self._resumed.clear()
+        self._freed.set()
+
+    def resume(self) -> None:
+        """Read again."""
+        self._resumed.set()
+
+    def freed(self) -> None:
+        """A worker has become free. Called after each delivery, so it costs next to nothing."""
+        if self._hungry and self._feed.ready() <= self._low_water:
+            self._hungry = False
+            self._freed.set()
+
+    def run(self) -> None:
+        """The reader thread."""
+        while not self._stop.is_set():
+            self.moved = self._clock.monotonic()
+            try:
+                self._turn()
+                self._backoff.reset()
+            except GroupLost as error:
+                self._after_trouble(error)
+            except Unavailable as error:
+                self._health.away(error)
+                self._clock.wait(self._stop, self._backoff.next_s())
+
+    def _after_trouble(self, error: GroupLost) -> None:
+        try:
+            self._recovery.recreate(error)
+        except Unavailable as away:
+            self._health.away(away)
+            self._clock.wait(self._stop, self._backoff.next_s())
+
+    def _turn(self) -> None:
+        if self.paused:
+            self._rest_while_paused()
+            return
+        self._pause_done = False
+        if self._owner is not None and not self._ready_to_read(self._owner):
+            return
+        room = self._room()
+        if not room:
+            return
+        sent = self._clock.monotonic()
+        deliveries = self._receiver.receive(room, WAIT_S)
+        self.began = True
+        self._health.answered()
+        self._accept(deliveries, sent)
+
+    def _accept(self, deliveries: list[Delivery], sent: float) -> None:
+        fresh = self._hands.take(deliveries, sent)
+        if not fresh:
+            return
+        if self._stop.is_set() or self.paused or (self._owner is not None and not self._owner.held):
+            self._release(fresh)
+        else:
+            self._feed.offer(fresh)
+
+    def _rest_while_paused(self) -> None:
+        if not self._pause_done:
+            self._pause_done = True
+            self._epoch_gathered = 0
+            self._release(self._feed.withdraw())
+        self._resumed.wait(IDLE_S)
+
+    def _room(self) -> int:
+        """How many to ask for now; 0 after having waited a while for room in vain."""
+        room = self._free()
+        if room:
+            return room
+        limit = self._prefetch.limit()
+        self._low_water = max(0, limit - _quarter(limit) - self._concurrency)
+        self._freed.clear()
+        self._hungry = True
+        # A worker may have become free before it could see that we are hungry.
+        room = self._free()
+        if not room:
+            self._freed.wait(IDLE_S)
+        self._hungry = False
+        return room
+
+    def _free(self) -> int:
+        limit = self._prefetch.limit()
+        room = limit - self._feed.ready() - self._running()
+        # Small reads cost as much as large ones: wait until a quarter is free.
+        if room < _quarter(limit) or self._feed.blocked() >= BLOCKED_MOST or self._unsettled() >= UNSETTLED_MOST:
+            return 0
+        return min(room, BATCH)
+
+    def _ready_to_read(self, owner: Owner) -> bool:
+        """Whether we own the group and have sorted what the owner before us left behind."""
+        if not owner.held:
+            self._epoch_gathered = self._gather_epoch = 0
+            self._clock.wait(self._stop, IDLE_S)
+            return False
+        if self._epoch_gathered == owner.epoch:
+            return True
+        now = self._clock.monotonic()
+        if self._gather_epoch != owner.epoch:
+            self._gather_epoch = owner.epoch
+            # An owner that vanished may have extended its leases until its end: they must run out first, or what it
+            # held would come after what followed it.
+            self._gather_from = now if owner.clean else now + self._lease_s
+        if now < self._gather_from:
+            self._clock.wait(self._stop, min(IDLE_S, self._gather_from - now))
+            return False
+        self._gather()
+        self._epoch_gathered = owner.epoch
+        return True
+
+    def _gather(self) -> None:
+        """Read what was handed out before, all of it before any of it is handled, and put it in order."""
+        sent = self._clock.monotonic()
+        found: list[Delivery] = []
+        while len(found) < GATHER and not self._stop.is_set():
+            batch = self._receiver.receive(BATCH, 0.0)
+            found += batch
+            if len(batch) < BATCH:
+                break
+        self.began = True
+        self._health.answered()
+        self._accept(in_order(found), sent)
+
+
+def _quarter(limit: int) -> int:
+    return max(1, limit // 4)

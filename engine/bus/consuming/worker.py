@@ -1,0 +1,179 @@
+"""The handler threads: one delivery at a time, and nothing a handler raises can stop them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from engine.bus import context as contexts
+from engine.bus.consuming.feed import Feed
+from engine.bus.consuming.held import Hands, Held
+from engine.bus.consuming.judge import Judge
+from engine.bus.consuming.prefetch import Prefetch
+from engine.bus.consuming.settler import Finished, Settler
+from engine.bus.context import Context
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.inbox import Inbox
+from engine.bus.message import Message, decode
+from engine.bus.policy import SubscriptionPolicy
+from engine.bus.transport import Verdict
+from engine.core.clock import Clock
+
+#: What handles a message: returning settles it, raising fails the attempt.
+Handler = Callable[[Message, Context], object]
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """One handler thread's loop; ``running`` is what it has now."""
+
+    def __init__(
+        self,
+        *,
+        policy: SubscriptionPolicy,
+        handler: Handler,
+        inbox: Inbox | None,
+        judge: Judge,
+        feed: Feed,
+        hands: Hands,
+        settler: Settler,
+        prefetch: Prefetch,
+        clock: Clock,
+        freed: Callable[[], None],
+    ) -> None:
+        self._policy = policy
+        self._handler = handler
+        self._inbox = inbox
+        self._judge = judge
+        self._feed = feed
+        self._hands = hands
+        self._settler = settler
+        self._prefetch = prefetch
+        self._clock = clock
+        self._freed = freed
+        self.running: Held | None = None
+        #: Monotonic seconds at which the handler was last called.
+        self.begun = 0.0
+
+    def run(self) -> None:
+        """The worker thread; ends when the feed is closed."""
+        take, freed = self._feed.take, self._freed
+        while True:
+            held = take()
+            if held is None:
+                return
+            self.running = held
+            try:
+                kept = self._handle(held)
+            finally:
+                self.running = None
+            if not kept:
+                self._feed.done(held)
+            freed()
+
+    def _handle(self, held: Held) -> bool:
+        """Handle one delivery; ``True`` when the feed keeps it for another attempt."""
+        clock = self._clock
+        begun = clock.monotonic()
+        if held.lost or begun - held.leased_at >= self._policy.lease_s:
+            # It may be with another consumer by now: starting it would run it twice at once.
+            self._hands.drop(held)
+            held.lose()
+            self._settler.say(held, "lease_lost", at_ms=clock.now_ms(), detail="the lease ran out before its turn")
+            return False
+        begun_ms = clock.now_ms()
+        try:
+            message = held.message
+            if message is None:
+                message = held.message = decode(held.delivery.body)
+            if message.hbustarget and message.hbustarget != self._policy.group:
+                # A redriven copy for one subscription: to this one nothing has happened, so no fact says anything.
+                self._settler.add(Finished(held, "", begun_ms))
+                return False
+            if message.expirytime and (message.expires_ms() or 0) <= begun_ms:
+                self._settler.add(Finished(held, "expired", begun_ms, detail=f"expired at {message.expirytime}"))
+                return False
+        except (MalformedEnvelope, ValueError) as error:
+            return self._fail(held, MalformedEnvelope(str(error)), begun_ms, 0)
+        context = Context(
+            message,
+            topic=self._policy.topic,
+            group=self._policy.group,
+            attempt=held.attempt,
+            delivered_ms=begun_ms,
+        )
+        held.context = context
+        self.begun = begun
+        kind = "settled"
+        failure: BaseException | None = None
+        token = contexts.enter(context)
+        try:
+            if self._inbox is None:
+                self._handler(message, context)
+            elif not self._once(self._inbox, message, context):
+                kind = "deduplicated"
+        except BaseException as error:  # noqa: BLE001
+            # Foreign code: whatever it raises, also SystemExit, is a failed attempt and never the end of this thread.
+            failure = error
+        finally:
+            contexts.leave(token)
+        duration_s = clock.monotonic() - begun
+        self._prefetch.observe(duration_s)
+        if failure is not None:
+            return self._fail(held, failure, begun_ms, round(duration_s * 1e6))
+        self._settler.add(Finished(held, kind, clock.now_ms(), round(duration_s * 1e6)))
+        return False
+
+    def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:
+        return inbox.once(
+            f"{self._policy.topic}/{self._policy.group}",
+            message.source,
+            message.id,
+            lambda: self._effect(message, context),
+        )
+
+    def _effect(self, message: Message, context: Context) -> None:
+        self._handler(message, context)
+
+    def _fail(self, held: Held, error: BaseException, begun_ms: int, duration_us: int) -> bool:
+        if held.lost:
+            # Another consumer has it: what becomes of it is decided there.
+            self._hands.drop(held)
+            self._settler.say(
+                held, "lease_lost", at_ms=self._clock.now_ms(), detail=f"the attempt had failed: {error}"[:500]
+            )
+            return False
+        judgement = self._judge.judge(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
+        after_ms = round(judgement.after_s * 1000)
+        finished = Finished(
+            held,
+            "dead" if judgement.verdict is Verdict.DEAD else "retried",
+            begun_ms + duration_us // 1000,
+            duration_us,
+            judgement.verdict,
+            after_ms,
+            judgement.attempt,
+            judgement.dead,
+            judgement.error,
+            judgement.fingerprint,
+        )
+        _log.log(
+            logging.ERROR if judgement.verdict is Verdict.DEAD else logging.WARNING,
+            "%s/%s attempt %d of message %s failed: %s",
+            self._policy.topic,
+            self._policy.group,
+            held.attempt,
+            held.message.id if held.message else held.delivery.position,
+            judgement.error,
+        )
+        if judgement.verdict is Verdict.RETRY:
+            held.context = None
+            number, history = held.attempt, held.history
+            held.attempt, held.history = number + 1, (*history, judgement.attempt)
+            if self._feed.retry(held, judgement.after_s):
+                self._settler.say_retry(finished)
+                return True
+            held.attempt, held.history = number, history
+        self._settler.add(finished)
+        return False

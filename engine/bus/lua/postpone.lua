@@ -1,0 +1,12 @@
+-- Put claimed messages back, to be tried again later.
+-- KEYS[1]  waiting   KEYS[2]  moving (see schedule.lua)
+-- ARGV[1]  when to try again, epoch ms   ARGV[2…]  message ids
+-- Result   how many were put back
+local count = 0
+for at = 2, #ARGV do
+  if redis.call('ZREM', KEYS[2], ARGV[at]) == 1 then
+    redis.call('ZADD', KEYS[1], ARGV[1], ARGV[at])
+    count = count + 1
+  end
+end
+return count

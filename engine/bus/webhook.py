@@ -1,0 +1,121 @@
+"""The webhook handler: a subscription that needs no code, only an address."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from engine.bus.context import Context
+from engine.bus.errors import RetryLater, Unrecoverable
+from engine.bus.message import Message, encode
+from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.errors import BadInput
+
+CONTENT_TYPE = "application/cloudevents+json"
+SIGNATURE_HEADER = "X-Hbus-Signature"
+#: Client errors that may pass by themselves.
+PASSING = frozenset({408, 425, 429})
+
+
+class WebhookFailed(Exception):
+    """The receiver did not take the message; it is tried again."""
+
+
+class WebhookHandler:
+    """POSTs each message's envelope to ``url``, signed with ``secret``. Thread-safe.
+
+    A 2xx settles. 410 and other 4xx are final, except 408, 425 and 429; everything else is tried again, not before
+    the time ``Retry-After`` asks for. Redirects are not followed. ``timeout_s`` bounds connecting and each wait for
+    the answer. The body of the answer is neither kept nor logged.
+    """
+
+    def __init__(self, url: str, secret: str, timeout_s: float = 10.0, *, clock: Clock | None = None) -> None:
+        self._url = check_url(url)
+        if not secret:
+            raise BadInput(
+                "A webhook needs a secret to sign with.", remedy="Generate one and share it.", field="secret"
+            )
+        if not 0 < timeout_s <= 300:
+            raise BadInput("timeout_s must be more than 0 and at most 300.", remedy="10 is usual.", field="timeout_s")
+        self._secret = secret.encode()
+        self._clock = clock or SystemClock()
+        self._client = httpx.Client(timeout=timeout_s, follow_redirects=False)
+
+    def __repr__(self) -> str:
+        return f"WebhookHandler({self._url})"
+
+    @property
+    def __qualname__(self) -> str:
+        return f"webhook {self._url}"
+
+    def __call__(self, message: Message, context: Context) -> None:
+        body = encode(message)
+        headers = {
+            "Content-Type": CONTENT_TYPE,
+            SIGNATURE_HEADER: sign(self._secret, self._clock.now_ms() // 1000, body),
+            "X-Hbus-Topic": context.topic.encode("ascii", "backslashreplace").decode(),
+            "X-Hbus-Subscription": context.group.encode("ascii", "backslashreplace").decode(),
+            "X-Hbus-Attempt": str(context.attempt),
+            "traceparent": str(context.trace),
+        }
+        try:
+            # Streamed, so that the answer's body is never read.
+            with self._client.stream("POST", self._url, content=body, headers=headers) as response:
+                self._judge(response)
+        except httpx.HTTPError as error:
+            raise WebhookFailed(f"{self._url}: {type(error).__name__}: {error}") from None
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()
+
+    def _judge(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if 200 <= status < 300:
+            return
+        said = f"{self._url} answered {status} {response.reason_phrase}".strip()
+        if 400 <= status < 500 and status not in PASSING:
+            raise Unrecoverable(said)
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""), to_datetime(self._clock.now_ms()))
+        if wait_s is not None:
+            raise RetryLater(wait_s, f"{said} and asked to be tried again in {wait_s:g} s")
+        raise WebhookFailed(said)
+
+
+def check_url(url: str) -> str:
+    """``url`` if a webhook may go there: http or https, a host, and no credentials in it."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise BadInput(f"The webhook's address is no URL: {error}.", remedy="Write https://….", field="url") from error
+    if parts.scheme not in ("http", "https") or not parts.host:
+        raise BadInput("A webhook's address is an http or https URL.", remedy="Write https://….", field="url")
+    if parts.userinfo:
+        raise BadInput(
+            "The webhook's address holds credentials.", remedy="Leave them out; messages are signed.", field="url"
+        )
+    return url
+
+
+def sign(secret: bytes, at_s: int, body: bytes) -> str:
+    """The value of the signature header: ``t=<epoch seconds>,v1=<hex HMAC-SHA256 of "t.body">``."""
+    digest = hmac.new(secret, b"%d.%b" % (at_s, body), hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={digest}"
+
+
+def retry_after_s(value: str, now: datetime) -> float | None:
+    """Seconds that a Retry-After header (seconds or an HTTP date) asks for; ``None`` when it says nothing usable."""
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())

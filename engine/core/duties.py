@@ -1,0 +1,195 @@
+"""Duties: work that some process must do every now and then, shared between processes by leases."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import Unavailable
+from engine.core.leases import LeaseSource, Ownership
+
+#: Seconds between two tries to take over a duty that another process does.
+TAKEOVER_S = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class Duty(Protocol):
+    """Something to be done every ``interval_s`` seconds. ``tick`` is called from one thread and may raise."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def interval_s(self) -> float: ...
+
+    def tick(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class DutyStatus:
+    """How one duty stands in this process."""
+
+    name: str
+    #: ``running`` here, ``elsewhere`` (another process does it), ``store lost``, or ``stopped``.
+    state: str
+    epoch: int
+    ticks: int
+    failures: int
+    #: Empty once a tick has succeeded again.
+    last_error: str
+    #: Wall time of the end of the last tick in epoch milliseconds; 0 before the first.
+    last_tick_ms: int
+    #: How long the last tick took.
+    last_tick_s: float
+    #: Seconds since the loop last moved; large while a tick hangs.
+    loop_age_s: float
+
+
+class DutyRunner:
+    """Runs each duty on its own thread, under the lease of its name where ``leases`` is given.
+
+    An exception in a tick is logged, counted and shown in :meth:`status`; it never ends the thread. Two runners with
+    the same duties share them: each duty runs in one of them, and in the other when the first has gone.
+    """
+
+    def __init__(
+        self, duties: Sequence[Duty], *, leases: LeaseSource | None = None, clock: Clock | None = None
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._stop = threading.Event()
+        self._loops = [
+            _Loop(duty, leases(f"duty:{duty.name}") if leases else None, self._clock, self._stop) for duty in duties
+        ]
+        self._renewer: threading.Thread | None = None
+        self._renewals_over = threading.Event()
+
+    def start(self) -> None:
+        """Start all threads. A runner starts once."""
+        for loop in self._loops:
+            loop.thread.start()
+        leased = [loop for loop in self._loops if loop.lease is not None]
+        if leased:
+            self._renewer = threading.Thread(target=self._renew, args=(leased,), name="hbus-duty-leases", daemon=True)
+            self._renewer.start()
+
+    def stop(self, drain_s: float = 10.0) -> bool:
+        """Let running ticks end, for at most ``drain_s`` seconds in all, and give the leases up.
+
+        Returns whether all have ended.
+        """
+        self._stop.set()
+        deadline = self._clock.monotonic() + drain_s
+        ended = [self._clock.wait(loop.ended, deadline - self._clock.monotonic()) for loop in self._loops]
+        # Leases are renewed until the last tick has ended: a drain must not let a second process in.
+        self._renewals_over.set()
+        if self._renewer is not None:
+            self._renewer.join()
+        return all(ended)
+
+    def status(self) -> list[DutyStatus]:
+        """One line a duty."""
+        return [loop.status() for loop in self._loops]
+
+    def _renew(self, loops: Sequence[_Loop]) -> None:
+        pause_s = min(loop.lease.ttl_s for loop in loops if loop.lease) / 3
+        while not self._clock.wait(self._renewals_over, pause_s):
+            for loop in loops:
+                loop.renew()
+
+
+class _Loop:
+    """One duty's thread."""
+
+    def __init__(self, duty: Duty, lease: Ownership | None, clock: Clock, stop: threading.Event) -> None:
+        self._duty = duty
+        self.lease = lease
+        self._clock = clock
+        self._stop = stop
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"hbus-duty-{duty.name}", daemon=True)
+        self._state = "elsewhere" if lease else "running"
+        self._ticks = 0
+        self._failures = 0
+        self._last_error = ""
+        self._last_tick_ms = 0
+        self._last_tick_s = 0.0
+        self._moved = clock.monotonic()
+
+    def status(self) -> DutyStatus:
+        return DutyStatus(
+            name=self._duty.name,
+            state="stopped" if self.ended.is_set() else self._state,
+            epoch=self.lease.epoch if self.lease else 0,
+            ticks=self._ticks,
+            failures=self._failures,
+            last_error=self._last_error,
+            last_tick_ms=self._last_tick_ms,
+            last_tick_s=self._last_tick_s,
+            loop_age_s=self._clock.monotonic() - self._moved,
+        )
+
+    def renew(self) -> None:
+        """Called from the renewing thread."""
+        if self.lease is None or not self.lease.held:
+            return
+        try:
+            if not self.lease.renew():
+                _log.warning("duty %s was taken over by another process", self._duty.name)
+        except Exception as error:  # noqa: BLE001
+            # The lease stays ours until it runs out; the next renewal may succeed.
+            self._last_error = f"{type(error).__name__}: {error}"
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._moved = self._clock.monotonic()
+                pause_s = self._tick() if self._owned() else TAKEOVER_S
+                self._clock.wait(self._stop, pause_s)
+        finally:
+            self._release()
+            self.ended.set()
+
+    def _owned(self) -> bool:
+        if self.lease is None:
+            return True
+        try:
+            owned = self.lease.held or bool(self.lease.acquire())
+        except Exception as error:  # noqa: BLE001
+            # Whatever the lease's store raises, the loop goes on and says so in its status.
+            self._state = "store lost"
+            self._last_error = f"{type(error).__name__}: {error}"
+            return False
+        self._state = "running" if owned else "elsewhere"
+        return owned
+
+    def _tick(self) -> float:
+        begun = self._clock.monotonic()
+        try:
+            self._duty.tick()
+            self._last_error = ""
+        except BaseException as error:  # noqa: BLE001
+            # A duty is foreign code: even a SystemExit raised in it must not end its thread unseen.
+            self._failures += 1
+            self._last_error = f"{type(error).__name__}: {error}"
+            if isinstance(error, Unavailable):
+                _log.warning("duty %s: %s", self._duty.name, error)
+            else:
+                _log.exception("duty %s failed", self._duty.name)
+        self._ticks += 1
+        self._last_tick_ms = self._clock.now_ms()
+        self._last_tick_s = self._clock.monotonic() - begun
+        return self._duty.interval_s
+
+    def _release(self) -> None:
+        if self.lease is None:
+            return
+        try:
+            self.lease.release()
+        except Exception as error:  # noqa: BLE001
+            # It runs out by itself; only the takeover is slower.
+            self._last_error = f"{type(error).__name__}: {error}"
