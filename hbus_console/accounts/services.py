@@ -41,8 +41,8 @@ __all__ = [
 FIRST_ADMIN = "admin"
 _ADMIN = ScopedRole(Role.ADMIN, GLOBAL)
 _USERNAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}")
-#: Names the audit log uses for others than people.
-_RESERVED = {"system", "anonymous"}
+#: Names the audit log uses for others than people, and the address of the form for a new one.
+_RESERVED = {"system", "anonymous", "new"}
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 from asgiref.sync import sync_to_async
@@ -24,14 +24,15 @@ from hbus_console.accounts.models import User
 from hbus_console.accounts.permissions import GLOBAL, Action, Forbidden, require
 from hbus_console.audit.refusals import record_refusal
 
-View = Callable[..., HttpResponseBase | Awaitable[HttpResponseBase]]
+#: A view, sync or async; the decorated one has the same kind.
+V = TypeVar("V", bound=Callable[..., Any])
 #: Which topic (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant or a keyword of the URL in braces.
 Resource = str
 
 
 def console_view(
     action: Action, *, post: Action | None = None, resource: Resource = GLOBAL, stream: bool = False
-) -> Callable[[View], View]:
+) -> Callable[[V], V]:
     """Decorate a page, sync or async: who may call it, and what a person sees who may not.
 
     ``action`` is required for every request and ``post`` also for POST, PUT, PATCH and DELETE, on ``resource``:
@@ -43,7 +44,7 @@ def console_view(
     The service called by the view still decides by itself; this is the door, not the lock.
     """
 
-    def decorate(view: View) -> View:
+    def decorate(view: V) -> V:
         def gate(request: HttpRequest, kwargs: Mapping[str, Any]) -> HttpResponse | None:
             who = actor(request)
             if not who.is_authenticated:
@@ -66,7 +67,7 @@ def console_view(
                 except HbusError as error:
                     return await sync_to_async(refuse)(request, error)
 
-            return async_page
+            return cast("V", async_page)
 
         @wraps(view)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -75,7 +76,7 @@ def console_view(
             except HbusError as error:
                 return refuse(request, error)
 
-        return page
+        return cast("V", page)
 
     return decorate
 

@@ -1,6 +1,13 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
+
+from hbus_console.audit import views
 
 app_name = "audit"
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns = [
+    path("", views.listing, name="list"),
+    path("verify/", views.verify, name="verify"),
+    path("export/", views.export, name="export"),
+    path("<int:seq>/", views.entry, name="entry"),
+]

@@ -1,0 +1,135 @@
+"""The Access page: one's own roles and tokens, and for admins everybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.accounts import services
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.permissions import GLOBAL, Action, Actor, Role, allows
+from hbus_console.accounts.scopes import valid_role
+from hbus_console.accounts.tokens import is_live
+from hbus_console.accounts.web import console_view, field_errors
+
+#: Users a page shows.
+PAGE = 100
+#: Choices for a token's life, in days.
+LIVES = ((7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"))
+#: What each role adds, for the Access page.
+ROLES = {
+    Role.VIEWER: "sees topics, messages (masked) and the cluster",
+    Role.OPERATOR: "publishes, pauses and resumes, redrives and discards dead letters, reads the audit log",
+    Role.EDITOR: "creates and changes topics, schemas and subscriptions",
+    Role.GOVERNOR: "decides on owners and masking, reveals masked fields, deletes topics, exports the audit log",
+    Role.ADMIN: "manages users, roles and the cluster",
+}
+
+
+@require_GET
+@console_view(Action.TOKEN_OWN)
+def access(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    manages = allows(who, Action.ACCESS_MANAGE)
+    users, next_user = _users(request.GET.get("cursor", "")) if manages else ([], "")
+    living = Q(revoked_at__isnull=True, expires_at__gt=datetime.now(UTC))
+    return render(
+        request,
+        "accounts/access.html",
+        {
+            "nav": "access",
+            "manages": manages,
+            "users": users,
+            "next_user": next_user,
+            "people": User.objects.filter(is_active=True).count() if manages else 0,
+            "programs": ApiToken.objects.filter(living).count() if manages else 0,
+            "tokens": _tokens(Q(user_id=who.user_id)),
+            "others_tokens": _tokens(living & ~Q(user_id=who.user_id)) if manages else [],
+            "roles": ROLES.items(),
+        },
+    )
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@console_view(Action.TOKEN_OWN)
+def new_token(request: HttpRequest) -> HttpResponse:
+    """Make a token; the answer to the POST is the only page that ever shows it."""
+    who = actor(request)
+    page: dict[str, Any] = {
+        "nav": "access",
+        "roles": _own_roles(who),
+        "scopes": [grant.scope for grant in who.grants],
+        "lives": LIVES,
+    }
+    if request.method != "POST":
+        asked = {"role": Role.VIEWER.value, "scope": who.grants[0].scope if who.grants else GLOBAL, "days": "90"}
+        return render(request, "accounts/token_new.html", {**page, "asked": asked})
+    asked = {name: request.POST.get(name, "").strip() for name in ("name", "role", "scope", "days")}
+    try:
+        expires = datetime.now(UTC) + timedelta(days=_days(asked["days"]))
+        made = services.create_token(who, asked["name"], valid_role(asked["role"]), asked["scope"], expires)
+    except BadInput as refused:
+        page |= {"asked": asked, "errors": field_errors(refused)}
+        return render(request, "accounts/token_new.html", page, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    return render(request, "accounts/token_made.html", {"nav": "access", "made": made}, status=HTTPStatus.CREATED)
+
+
+@require_POST
+@console_view(Action.TOKEN_OWN)
+def revoke_token(request: HttpRequest, prefix: str) -> HttpResponse:
+    who = actor(request)
+    mine = Q() if allows(who, Action.ACCESS_MANAGE) else Q(user_id=who.user_id)
+    token = ApiToken.objects.filter(mine, prefix=prefix).first()
+    if token is None:
+        raise Http404("There is no such token of yours.")
+    services.revoke_token(who, token, request.POST.get("reason", ""))
+    messages.success(request, f"The token {token.name} is revoked: its next request is refused.")
+    return redirect("accounts:access")
+
+
+def _users(after: str) -> tuple[Sequence[User], str]:
+    """Users by name, and the name to go on from."""
+    living = Q(tokens__revoked_at__isnull=True, tokens__expires_at__gt=datetime.now(UTC))
+    rows = User.objects.prefetch_related("grants").annotate(living_tokens=Count("tokens", filter=living))
+    found = list(rows.filter(username__gt=after).order_by("username")[: PAGE + 1])
+    return found[:PAGE], found[PAGE - 1].username if len(found) > PAGE else ""
+
+
+def _tokens(which: Q) -> list[tuple[ApiToken, str]]:
+    """Tokens with the word for their state, the living first."""
+    now = datetime.now(UTC)
+    rows = ApiToken.objects.filter(which).select_related("user").order_by("-pk")[:PAGE]
+    told = [(token, _state(token, now)) for token in rows]
+    return sorted(told, key=lambda row: not is_live(row[0], now))
+
+
+def _state(token: ApiToken, now: datetime) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.expires_at <= now:
+        return "expired"
+    return "expires soon" if token.expires_at <= now + timedelta(days=7) else "active"
+
+
+def _own_roles(who: Actor) -> list[str]:
+    """The roles a token of ``who`` may have: up to the strongest they have anywhere."""
+    strongest = max((grant.role.rank for grant in who.grants), default=-1)
+    return [role.value for role in Role if role.rank <= strongest]
+
+
+def _days(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 365:
+        raise BadInput("A token lives from 1 to 365 days.", remedy="Choose how long.", field="days")
+    return int(text)

@@ -1,0 +1,76 @@
+"""Where an entry leads: to its target, and to what happened under the same correlation id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from django.urls import NoReverseMatch, reverse
+
+from hbus_console.accounts.permissions import Action, Actor, allows
+from hbus_console.accounts.scopes import topics_q
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.trail import visible
+from hbus_console.ledger.models import LedgerMessage
+
+#: So many of each kind are listed.
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Related:
+    """What shares the correlation id, as far as the reader may see it."""
+
+    entries: list[AuditEntry] = field(default_factory=list)
+    messages: list[LedgerMessage] = field(default_factory=list)
+    more_entries: bool = False
+    more_messages: bool = False
+    search_url: str = ""
+
+
+def target_url(entry: AuditEntry) -> str:
+    """The page of the entry's target; empty when it has none (any more)."""
+    if entry.target_type == "topic":
+        return _reverse("topics:detail", name=entry.target)
+    if entry.target_type == "subscription" and entry.topic:
+        return _reverse("topics:subscription", topic=entry.topic, group=entry.target.removeprefix(f"{entry.topic}/"))
+    if entry.target_type == "message":
+        return _reverse("ledger:message", message_id=entry.target)
+    if entry.target_type == "user":
+        return _reverse("accounts:user", username=entry.target)
+    if entry.target_type == "dead_letter":
+        return _reverse("deadletters:list")
+    return ""
+
+
+def related(actor: Actor, entry: AuditEntry) -> Related:
+    """Other entries and ledger messages of the entry's correlation id."""
+    if not entry.correlation_id:
+        return Related()
+    others = visible(actor).filter(correlation_id=entry.correlation_id).exclude(seq=entry.seq)
+    entries = list(others.order_by("-seq")[: SHOWN + 1])
+    messages: list[LedgerMessage] = []
+    if allows(actor, Action.VIEW):
+        seen = LedgerMessage.objects.filter(topics_q(actor), correlation_id=entry.correlation_id)
+        messages = list(seen.order_by("published_ms")[: SHOWN + 1])
+    search = _reverse("ledger:search")
+    query = urlencode({"correlation": entry.correlation_id, "from": _an_hour_around(entry)})
+    return Related(
+        entries=entries[:SHOWN],
+        messages=messages[:SHOWN],
+        more_entries=len(entries) > SHOWN,
+        more_messages=len(messages) > SHOWN,
+        search_url=f"{search}?{query}" if search and messages else "",
+    )
+
+
+def _an_hour_around(entry: AuditEntry) -> int:
+    return round(entry.at.timestamp() * 1000) - 3_600_000
+
+
+def _reverse(view: str, /, **kwargs: str) -> str:
+    try:
+        return reverse(view, kwargs=kwargs)
+    except NoReverseMatch:
+        # A target whose name does not fit the address any more, such as a deleted thing's.
+        return ""

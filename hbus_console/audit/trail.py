@@ -1,0 +1,156 @@
+"""Reading the audit log: who sees which entries, filters, and keyset pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from engine.core.clock import to_datetime
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require, visible_scopes
+from hbus_console.accounts.scopes import scopes_q
+from hbus_console.audit.models import AuditEntry
+
+PAGE = 50
+#: How far back the lists of known actors and actions look.
+SUGGEST_FROM = 2_000
+_LONGEST = 200
+#: The name in the address -> the words on the page; who acted.
+BY = {"people": "People", "programs": "Programs", "hbus": "hbus itself", "refused": "Refused"}
+_CURSOR = re.compile(r"([ab])([0-9]{1,18})")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What to look for; empty fields do not narrow. Its field names are the parameters of page, API and command."""
+
+    actor: str = ""
+    #: An action, or a family of them: ``topic.*``.
+    action: str = ""
+    #: A topic (everything in it counts), or the exact name of another target.
+    target: str = ""
+    correlation: str = ""
+    #: Somewhere in the target, the reason, or what was before or after.
+    q: str = ""
+    #: One of :data:`BY`.
+    by: str = ""
+
+    def query(self) -> str:
+        """As a query string, for links."""
+        return urlencode({name: value for name, value in self.as_dict().items() if value})
+
+    def as_dict(self) -> dict[str, str]:
+        """Every field by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def read_filter(parameters: Mapping[str, str]) -> Filter:
+    """The filter in a request's parameters. Raises ``BadInput`` naming the one at fault."""
+    found = {field.name: parameters.get(field.name, "").strip() for field in fields(Filter)}
+    for name, value in found.items():
+        if len(value) > _LONGEST or "\x00" in value:
+            raise BadInput(f"{name} is too long.", remedy=f"Use at most {_LONGEST} characters.", field=name)
+    if found["by"] and found["by"] not in BY:
+        raise BadInput(f"{found['by']!r} is nobody who acts.", remedy=f"Use one of {', '.join(BY)}.", field="by")
+    return Filter(**found)
+
+
+def visible(actor: Actor) -> QuerySet[AuditEntry]:
+    """The entries ``actor`` may see, newest first. Raises ``Forbidden`` for who may see none but their own.
+
+    With a role on ``*`` that is all; with a scope, what was done to topics in it, and what the person (and their
+    tokens) did anywhere. A token sees its own acts only, not its maker's.
+    """
+    require(actor, Action.AUDIT_READ)
+    scopes = visible_scopes(actor, Action.AUDIT_READ)
+    if GLOBAL in scopes:
+        return AuditEntry.objects.all()
+    own = Q(actor=actor.name, actor_kind=actor.kind)
+    if actor.kind == "user":
+        own |= Q(actor__regex=rf"^{re.escape(actor.name)}/", actor_kind="token")
+    return AuditEntry.objects.filter(scopes_q(scopes) | own)
+
+
+def narrowed(
+    entries: QuerySet[AuditEntry], wanted: Filter, start: datetime | None = None, end: datetime | None = None
+) -> QuerySet[AuditEntry]:
+    """``entries`` that match, from ``start`` (inclusive) to ``end`` (exclusive)."""
+    if wanted.actor:
+        entries = entries.filter(actor=wanted.actor)
+    if wanted.action.endswith(".*"):
+        entries = entries.filter(action__startswith=wanted.action[:-1])
+    elif wanted.action:
+        entries = entries.filter(action=wanted.action)
+    if wanted.target:
+        entries = entries.filter(Q(target=wanted.target) | Q(topic=wanted.target))
+    if wanted.correlation:
+        entries = entries.filter(correlation_id=wanted.correlation)
+    if wanted.by == "refused":
+        entries = entries.filter(action__endswith=".refused")
+    elif wanted.by:
+        entries = entries.filter(actor_kind={"people": "user", "programs": "token", "hbus": "system"}[wanted.by])
+    if wanted.q:
+        text = TextField()
+        entries = entries.annotate(_before=Cast("before", text), _after=Cast("after", text)).filter(
+            Q(target__icontains=wanted.q)
+            | Q(reason__icontains=wanted.q)
+            | Q(_before__icontains=wanted.q)
+            | Q(_after__icontains=wanted.q)
+        )
+    if start is not None:
+        entries = entries.filter(at__gte=start)
+    if end is not None:
+        entries = entries.filter(at__lt=end)
+    return entries
+
+
+def span(start_ms: int, end_ms: int) -> tuple[datetime, datetime]:
+    """A time range of the address as the datetimes that :func:`narrowed` takes."""
+    return to_datetime(start_ms), to_datetime(end_ms)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Entries, newest first, and the cursors that lead on; empty at an end."""
+
+    entries: list[AuditEntry]
+    newer: str
+    older: str
+
+
+def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE) -> Page:
+    """One page of ``entries``: as fast at the far end of a million as at the near one."""
+    way, seq = _read_cursor(cursor)
+    if way == "a":
+        rows = list(entries.filter(seq__gt=seq).order_by("seq")[: size + 1])
+        more_newer, more_older = len(rows) > size, True
+        rows = rows[:size][::-1]
+    else:
+        found = entries.filter(seq__lt=seq) if way else entries
+        rows = list(found.order_by("-seq")[: size + 1])
+        more_newer, more_older = bool(way), len(rows) > size
+        rows = rows[:size]
+    if not rows:
+        return Page([], "", "")
+    return Page(rows, f"a{rows[0].seq}" if more_newer else "", f"b{rows[-1].seq}" if more_older else "")
+
+
+def suggestions(entries: QuerySet[AuditEntry]) -> tuple[list[str], list[str]]:
+    """Actors and actions of the latest entries, for the filter fields."""
+    latest = list(entries.order_by("-seq").values_list("actor", "action")[:SUGGEST_FROM])
+    return sorted({actor for actor, _ in latest}), sorted({action for _, action in latest})
+
+
+def _read_cursor(cursor: str) -> tuple[str, int]:
+    if not cursor:
+        return "", 0
+    parts = _CURSOR.fullmatch(cursor)
+    if parts is None:
+        raise BadInput("The page's cursor is malformed.", remedy="Start again from the newest entries.", field="cursor")
+    return parts[1], int(parts[2])

@@ -1,0 +1,132 @@
+"""The pages of the audit log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import GLOBAL, Action, allows, visible_scopes
+from hbus_console.accounts.web import console_view
+from hbus_console.audit import export as exports
+from hbus_console.audit import links, trail, words
+from hbus_console.audit.diff import diff
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.state import chain_state, verify_now
+from hbus_console.ui.timerange import TimeRange, time_range
+
+
+@dataclass(frozen=True)
+class Told:
+    """An entry as a sentence."""
+
+    entry: AuditEntry
+    did: str
+    names_target: bool
+    tone: str
+    url: str
+
+
+def tell(entry: AuditEntry) -> Told:
+    return Told(entry, words.did(entry), words.names_target(entry), words.tone(entry), links.target_url(entry))
+
+
+def asked_range(request: HttpRequest) -> TimeRange | None:
+    """The time range when the address names one; the log is otherwise shown from its beginning.
+
+    A log of a few acts a day would be empty in the last hour, which is every other page's default.
+    """
+    named = any(request.GET.get(name) for name in ("range", "from", "to"))
+    return time_range(request) if named else None
+
+
+@require_GET
+@console_view(Action.AUDIT_READ)
+def listing(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    wanted = trail.read_filter(request.GET.dict())
+    span = asked_range(request)
+    start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
+    seen = trail.visible(who)
+    found = trail.page(trail.narrowed(seen, wanted, start, end), request.GET.get("cursor", ""))
+    actors, actions = trail.suggestions(seen)
+    scopes = visible_scopes(who, Action.AUDIT_READ)
+    return render(
+        request,
+        "audit/list.html",
+        {
+            "nav": "audit",
+            "chain": chain_state(),
+            "wanted": wanted,
+            "span": span,
+            "by": [("", "Everything"), *trail.BY.items()],
+            "narrowed": any(wanted.as_dict().values()) or span is not None,
+            "told": [tell(entry) for entry in found.entries],
+            "newer": found.newer,
+            "older": found.older,
+            "actors": actors,
+            "actions": actions,
+            "scopes": () if GLOBAL in scopes else scopes,
+            "shown": _shown(found),
+            # The bar's range is not part of this form; a search must not lose it.
+            "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
+            "may_export": allows(who, Action.AUDIT_EXPORT),
+        },
+    )
+
+
+def _shown(found: trail.Page) -> str:
+    if not found.entries:
+        return ""
+    return f"entries {found.entries[0].seq:,} to {found.entries[-1].seq:,}"
+
+
+@require_GET
+@console_view(Action.AUDIT_READ)
+def entry(request: HttpRequest, seq: int) -> HttpResponse:
+    who = actor(request)
+    seen = trail.visible(who)
+    found = seen.filter(seq=seq).first()
+    if found is None:
+        raise Http404(f"There is no audit entry {seq}, or it lies outside your scope.")
+    changes = diff(found.before, found.after)
+    return render(
+        request,
+        "audit/entry.html",
+        {
+            "nav": "audit",
+            "told": tell(found),
+            "entry": found,
+            "changes": [change for change in changes if change.kind != "same"],
+            "same": [change for change in changes if change.kind == "same"],
+            "related": links.related(who, found),
+            "newer": seen.filter(seq__gt=seq).order_by("seq").values_list("seq", flat=True).first(),
+            "older": seen.filter(seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first(),
+            "chain": chain_state(),
+        },
+    )
+
+
+@require_POST
+@console_view(Action.AUDIT_READ)
+def verify(request: HttpRequest) -> HttpResponse:
+    verdict = verify_now(full=True if request.POST.get("full") else None)
+    say = messages.success if verdict.holds else messages.error
+    say(request, verdict.sentence())
+    return redirect("audit:list")
+
+
+@require_POST
+@console_view(Action.AUDIT_READ, post=Action.AUDIT_EXPORT)
+def export(request: HttpRequest) -> HttpResponseBase:
+    wanted = trail.read_filter(request.POST.dict())
+    span = asked_range(request)
+    start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
+    reason = request.POST.get("reason", "")
+    begun = exports.export(actor(request), request.POST.get("as", ""), wanted, start, end, reason=reason)
+    return exports.streamed(request, begun)
