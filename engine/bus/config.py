@@ -11,8 +11,8 @@ class BusConfig:
     """``type`` names a transport registered under the entry point group ``hbus.transports``, or a built-in one."""
 
     type: str = "redis_stream"
-    #: Where the store is; secrets in it are never logged.
-    url: str = ""
+    #: Where the store is; not shown, because it may hold a password.
+    url: str = field(default="", repr=False)
     #: First part of every key or topic name in the store; keeps installations apart.
     prefix: str = "hbus"
     #: What only this transport knows.

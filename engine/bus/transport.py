@@ -106,7 +106,7 @@ class Verdict(StrEnum):
     RETRY = "retry"
     #: Move it to the dead letters with ``dead`` as its record.
     DEAD = "dead"
-    #: Hand it out again at once; does not count as an attempt.
+    #: Hand it out again at once, in the order of publishing; does not count as an attempt.
     RELEASE = "release"
 
 
@@ -143,11 +143,11 @@ class DeadEntry(msgspec.Struct, frozen=True, gc=False):
 class Lag:
     """Where a group stands. ``waiting`` + ``in_flight`` + ``retrying`` is what it has not settled."""
 
-    #: Never handed out yet; ``None`` when the store cannot tell.
+    #: Never handed out yet, or released unhandled; ``None`` when the store cannot tell.
     waiting: int | None
     #: Handed out under a live lease.
     in_flight: int
-    #: Failed at least once and waiting for the next attempt.
+    #: Failed at least once (or their lease ran out) and waiting for the next attempt.
     retrying: int
     #: In the transport's dead store, not yet taken over.
     dead: int
@@ -176,7 +176,7 @@ class TrimReport:
 
     removed: int
     held: tuple[str, ...] = ()
-    #: How many messages the policy would have removed had those groups settled them.
+    #: How many messages the policy would have removed had those groups settled them; a store may stop counting.
     held_back: int = 0
 
 
@@ -192,9 +192,12 @@ class Receiver(Protocol):
     """One consumer's end of one group. ``receive`` is called from one thread; ``settle``, ``extend`` from any."""
 
     def receive(self, limit: int, wait_s: float) -> list[Delivery]:
-        """Lease up to ``limit`` messages, waiting at most ``wait_s`` seconds for the first.
+        """Lease up to ``limit`` messages, waiting at most ``wait_s`` seconds of real time for the first.
 
-        Due retries and leases that ran out come before new messages; higher priorities before lower ones. Raises
+        What was released, due retries and leases that ran out come before new messages; among new ones, higher
+        priorities before lower ones. A lease that ran out counts as a failed attempt with the error ``lease ran out``,
+        so a message whose consumers die may come with an attempt beyond its policy's last. While the group is
+        paused nothing comes. Returns nothing once closed, also from a wait that is under way. Raises
         :class:`~engine.bus.errors.GroupLost` or :class:`~engine.core.errors.Unavailable`.
         """
         ...
@@ -203,6 +206,7 @@ class Receiver(Protocol):
         """Apply all verdicts atomically; ``False`` for a delivery whose lease had passed to another.
 
         An ack of a delivery that was given away is honoured when nobody has settled it yet: its effect exists.
+        Raises :class:`~engine.core.errors.Unavailable`; trying the same batch again is then safe.
         """
         ...
 
@@ -227,10 +231,16 @@ class Admin(Protocol):
         ...
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
-        """Make the group unless it exists, at ``beginning``, ``end`` or after a position; ``True`` if made."""
+        """Make the group unless it exists; ``True`` if made, or if a part of it that was lost was made anew.
+
+        ``start`` is ``beginning``, ``end``, a position, a checkpoint, or ``@<epoch ms>``: what lies after it (or not
+        before that instant) will be delivered.
+        """
         ...
 
-    def delete_group(self, topic: str, group: str) -> None: ...
+    def delete_group(self, topic: str, group: str) -> None:
+        """Remove the group with its dead letters; nothing happens when it is not there."""
+        ...
 
     def groups(self, topic: str) -> list[str]: ...
 
@@ -244,8 +254,21 @@ class Admin(Protocol):
         """The position after which everything not settled lies: what to give ``create_group`` after a loss."""
         ...
 
+    def counts(self, topic: str, group: str = "") -> dict[str, int]:
+        """Totals since the topic or group was made; what never happened may be missing.
+
+        Of a topic: ``published``, ``deduplicated``. Of a group: ``settled``, ``retried``, ``dead``, ``released``,
+        ``lapsed`` (leases that ran out) and ``vanished`` (messages that were gone from the store before they were
+        settled).
+        """
+        ...
+
     def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
-        """Read without consuming. ``after`` is a position of an earlier page, or ``@<epoch ms>`` for a time."""
+        """Read without consuming. ``after`` is a position of an earlier page, or ``@<epoch ms>`` for a time.
+
+        With ``newest_first`` the page goes back from there; an instant includes itself in both directions. Raises
+        ``BadInput`` for what is no position.
+        """
         ...
 
     def read(self, topic: str, position: str) -> Stored | None:
@@ -253,12 +276,20 @@ class Admin(Protocol):
         ...
 
     def seek(self, topic: str, group: str, position: str) -> None:
-        """Move a group so that what lies after ``position`` is delivered (again)."""
+        """Move a group so that exactly what lies after ``position`` is unsettled: it is delivered (again).
+
+        ``position`` as for ``create_group``. Leases and retries of before are dropped. Raises
+        :class:`~engine.bus.errors.GroupLost`.
+        """
         ...
 
-    def pause(self, topic: str, group: str) -> None: ...
+    def pause(self, topic: str, group: str) -> None:
+        """Stop handing out; what is in flight may still be settled. Raises ``GroupLost``."""
+        ...
 
-    def resume(self, topic: str, group: str) -> None: ...
+    def resume(self, topic: str, group: str) -> None:
+        """Hand out again, at once. Raises ``GroupLost``."""
+        ...
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
         """The oldest dead letters, left in place."""
@@ -269,7 +300,7 @@ class Admin(Protocol):
         ...
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
-        """Apply retention, never beyond what some group has not settled."""
+        """Apply retention, never beyond what some group has not settled. ``older_than_ms`` is an age."""
         ...
 
 

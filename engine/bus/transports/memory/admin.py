@@ -1,0 +1,152 @@
+"""The admin side of the memory transport."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
+from engine.bus.transports.memory.group import Group
+from engine.bus.transports.memory.log import PRIORITIES, Entry, TopicLog, number_of
+from engine.bus.transports.memory.store import MemoryStore
+
+
+class MemoryAdmin:
+    """See :class:`engine.bus.transport.Admin`. Never raises ``Unavailable``."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def create_topic(self, topic: str) -> None:
+        with self._store.changed:
+            self._store.topic(topic)
+
+    def delete_topic(self, topic: str) -> None:
+        with self._store.changed:
+            self._store.topics.pop(topic, None)
+            self._store.changed.notify_all()
+
+    def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
+        with self._store.changed:
+            found = self._store.topic(topic)
+            if group in found.groups:
+                return False
+            found.groups[group] = Group(found.log, start)
+            self._store.changed.notify_all()
+            return True
+
+    def delete_group(self, topic: str, group: str) -> None:
+        with self._store.changed:
+            if found := self._store.topics.get(topic):
+                found.groups.pop(group, None)
+            self._store.changed.notify_all()
+
+    def groups(self, topic: str) -> list[str]:
+        with self._store.changed:
+            found = self._store.topics.get(topic)
+            return sorted(found.groups) if found else []
+
+    def depth(self, topic: str) -> Depth:
+        with self._store.changed:
+            entries = list(self._log(topic).all())
+        times = [entry.at_ms for entry in entries]
+        size = sum(len(entry.body) for entry in entries)
+        return Depth(len(entries), size, min(times, default=None), max(times, default=None))
+
+    def lag(self, topic: str, group: str) -> Lag:
+        with self._store.changed:
+            return self._store.group(topic, group).lag(self._store.clock.now_ms())
+
+    def checkpoint(self, topic: str, group: str) -> str:
+        with self._store.changed:
+            return self._store.group(topic, group).checkpoint()
+
+    def counts(self, topic: str, group: str = "") -> dict[str, int]:
+        with self._store.changed:
+            found = self._store.topics.get(topic)
+            if found is None:
+                return {}
+            if not group:
+                return {"published": found.log.last_number, "deduplicated": found.log.deduplicated}
+            return dict(found.groups[group].counts) if group in found.groups else {}
+
+    def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
+        with self._store.changed:
+            log = self._log(topic)
+            if newest_first:
+                bounds = log.backwards_bound(after)
+                found = [entry for entry in log.all() if entry.number < bounds[_rank(entry)]][::-1]
+            else:
+                cursors = log.cursors(after)
+                found = [entry for entry in log.all() if entry.number > cursors[_rank(entry)]]
+        page = [entry.stored() for entry in found[:limit]]
+        return Page(page, page[-1].position if page and len(found) > limit else "")
+
+    def read(self, topic: str, position: str) -> Stored | None:
+        with self._store.changed:
+            entry = self._log(topic).find(number_of(position))
+        return entry.stored() if entry else None
+
+    def seek(self, topic: str, group: str, position: str) -> None:
+        with self._store.changed:
+            self._store.group(topic, group).move(position)
+            self._store.changed.notify_all()
+
+    def pause(self, topic: str, group: str) -> None:
+        with self._store.changed:
+            self._store.group(topic, group).paused = True
+
+    def resume(self, topic: str, group: str) -> None:
+        with self._store.changed:
+            self._store.group(topic, group).paused = False
+            self._store.changed.notify_all()
+
+    def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
+        with self._store.changed:
+            found = self._find(topic, group)
+            return list(found.dead.values())[:limit] if found else []
+
+    def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
+        with self._store.changed:
+            found = self._find(topic, group)
+            return sum(1 for entry in entries if found and found.dead.pop(entry, None) is not None)
+
+    def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
+        with self._store.changed:
+            found = self._store.topics.get(topic)
+            if found is None:
+                return TrimReport(0)
+            entries = list(found.log.all())
+            unwanted: list[Entry] = []
+            if older_than_ms is not None:
+                edge = self._store.clock.now_ms() - older_than_ms
+                unwanted = [entry for entry in entries if entry.at_ms < edge]
+            if keep_at_most is not None and len(entries) - keep_at_most > len(unwanted):
+                unwanted = entries[: len(entries) - keep_at_most]
+            floors = {name: _floors(group) for name, group in found.groups.items()}
+            removable, held = set(), set()
+            for entry in unwanted:
+                holders = {name for name, floor in floors.items() if entry.number >= floor[_rank(entry)]}
+                if holders:
+                    held |= holders
+                else:
+                    removable.add(entry.number)
+            found.log.drop(removable)
+            return TrimReport(len(removable), tuple(sorted(held)), len(unwanted) - len(removable))
+
+    def _log(self, topic: str) -> TopicLog:
+        found = self._store.topics.get(topic)
+        return found.log if found else TopicLog()
+
+    def _find(self, topic: str, group: str) -> Group | None:
+        found = self._store.topics.get(topic)
+        return found.groups.get(group) if found else None
+
+
+def _rank(entry: Entry) -> int:
+    return PRIORITIES.index(entry.priority)
+
+
+def _floors(group: Group) -> list[float]:
+    """Per priority, the first number the group still needs."""
+    oldest = [group.oldest_unsettled(rank) for rank in range(3)]
+    return [float("inf") if entry is None else entry.number for entry in oldest]

@@ -1,0 +1,173 @@
+"""The admin side: topics and groups, and what an operator asks about them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
+from engine.bus.transports.redis_stream import reading, retention
+from engine.bus.transports.redis_stream.inspection import COUNT_LIMIT, group_lost, inspect, lag, says_group_lost
+from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
+from engine.bus.transports.redis_stream.link import Link, Refused
+from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after
+from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
+from engine.bus.transports.redis_stream.times import StoreTime
+
+#: How many keys one SCAN step looks at when a topic is deleted.
+SCAN_STEP = 1_000
+
+
+class RedisStreamAdmin:
+    """See :class:`engine.bus.transport.Admin`."""
+
+    def __init__(self, link: Link, prefix: str, time: StoreTime) -> None:
+        self._link = link
+        self._prefix = prefix
+        self._time = time
+
+    def create_topic(self, topic: str) -> None:
+        # A stream appears with its first entry or group; the statistics show that the topic is meant to be.
+        self._link.command("HSETNX", self._topic(topic).stats, "published", 0)
+
+    def delete_topic(self, topic: str) -> None:
+        keys = self._topic(topic)
+        for group in self.groups(topic):
+            self.delete_group(topic, group)
+        self._link.command("DEL", *keys.publish)
+        cursor = b"0"
+        while True:
+            cursor, found = self._link.command("SCAN", cursor, "MATCH", keys.idempotency_pattern, "COUNT", SCAN_STEP)
+            if found:
+                self._link.command("DEL", *found)
+            if cursor == b"0":
+                return
+
+    def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
+        ids = ids_after(start)
+        keys = self._group(topic, group)
+        if group in self.groups(topic) and start not in ("beginning", "end"):
+            # Most calls find the group: its backlog is only counted when it will be used.
+            reads: tuple[int | str, ...] = ("", "", "")
+        else:
+            reads = self._entries_up_to(keys, ids)
+        return bool(self._place(keys, group, "create", ids, reads))
+
+    def delete_group(self, topic: str, group: str) -> None:
+        keys = self._group(topic, group)
+        # The state goes first: from then on no receiver leases anything more.
+        self._link.command("DEL", *keys.own)
+        for stream in keys.streams:
+            if self._link.command("EXISTS", stream):
+                self._link.command("XGROUP", "DESTROY", stream, group)
+
+    def groups(self, topic: str) -> list[str]:
+        names: set[str] = set()
+        for stream in self._topic(topic).streams:
+            if self._link.command("EXISTS", stream):
+                for row in self._link.command("XINFO", "GROUPS", stream):
+                    names.add(row[row.index(b"name") + 1].decode())
+        return sorted(names)
+
+    def depth(self, topic: str) -> Depth:
+        return reading.depth(self._link, self._topic(topic).streams)
+
+    def lag(self, topic: str, group: str) -> Lag:
+        return lag(self._link, self._group(topic, group), group, self._time)
+
+    def checkpoint(self, topic: str, group: str) -> str:
+        return inspect(self._link, self._group(topic, group), group, self._time).checkpoint()
+
+    def counts(self, topic: str, group: str = "") -> dict[str, int]:
+        key = self._group(topic, group).state if group else self._topic(topic).stats
+        flat = self._link.command("HGETALL", key)
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        return {name.decode(): int(value) for name, value in pairs if name not in (b"generation", b"paused")}
+
+    def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
+        streams = self._topic(topic).streams
+        return reading.browse(self._link, streams, after=after, limit=limit, newest_first=newest_first)
+
+    def read(self, topic: str, position: str) -> Stored | None:
+        return reading.read(self._link, self._topic(topic).streams, position)
+
+    def seek(self, topic: str, group: str, position: str) -> None:
+        ids = ids_after(position)
+        keys = self._group(topic, group)
+        self._place(keys, group, "seek", ids, self._entries_up_to(keys, ids))
+
+    def pause(self, topic: str, group: str) -> None:
+        self._pause(topic, group, "pause")
+
+    def resume(self, topic: str, group: str) -> None:
+        self._pause(topic, group, "resume")
+
+    def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
+        entries = self._link.command("XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit)
+        letters = []
+        for entry_id, flat in entries:
+            fields = dict(zip(flat[::2], flat[1::2], strict=True))
+            letters.append(
+                DeadEntry(entry_id.decode(), fields[b"position"].decode(), fields[b"event"], fields[b"record"])
+            )
+        return letters
+
+    def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
+        if not entries:
+            return 0
+        return int(self._link.command("XDEL", self._group(topic, group).dead, *entries))
+
+    def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
+        return retention.trim(
+            self._link,
+            self._topic(topic).streams,
+            now_ms=self._now_ms(),
+            older_than_ms=older_than_ms,
+            keep_at_most=keep_at_most,
+        )
+
+    def _topic(self, topic: str) -> TopicKeys:
+        return TopicKeys(self._prefix, topic)
+
+    def _group(self, topic: str, group: str) -> GroupKeys:
+        return self._topic(topic).group(group)
+
+    def _now_ms(self) -> int:
+        now = self._time.now()
+        if isinstance(now, int):
+            return now
+        seconds, micros = self._link.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def _pause(self, topic: str, group: str, verb: str) -> None:
+        keys = self._group(topic, group)
+        try:
+            self._link.run(PAUSE_GROUP, (keys.state, keys.wake), (verb,))
+        except Refused as error:
+            if says_group_lost(error):
+                raise group_lost(group) from error
+            raise
+
+    def _place(self, keys: GroupKeys, group: str, mode: str, ids: Ids, reads: Sequence[int | str]) -> int:
+        args = (group, secrets.token_hex(4), mode, *ids, *reads)
+        try:
+            return int(self._link.run(PLACE_GROUP, (*keys.streams, *keys.own), args))
+        except Refused as error:
+            if says_group_lost(error):
+                raise group_lost(group) from error
+            raise
+
+    def _entries_up_to(self, keys: GroupKeys, ids: Ids) -> tuple[int | str, ...]:
+        """How many entries each stream ever had up to an id; empty where the server knows or nobody can tell."""
+        return tuple(self._entries_read(stream, id_) for stream, id_ in zip(keys.streams, ids, strict=True))
+
+    def _entries_read(self, stream: str, after: str) -> int | str:
+        if after in ("$", ZERO) or not self._link.command("EXISTS", stream):
+            return ""
+        flat = self._link.command("XINFO", "STREAM", stream)
+        info = dict(zip(flat[::2], flat[1::2], strict=True))
+        added = info.get(b"entries-added")
+        last = info[b"last-generated-id"].decode()
+        # Both numbers grow alike with what is published meanwhile, so their difference stays true.
+        behind = reading.count_ids(self._link, stream, f"({after}", last, limit=COUNT_LIMIT)
+        return "" if added is None or behind is None else int(added) - behind

@@ -1,0 +1,98 @@
+"""One consistent picture of a group, and what follows from it: lag and checkpoint."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Lag
+from engine.bus.transports.redis_stream.keys import GroupKeys
+from engine.bus.transports.redis_stream.link import Link, Refused
+from engine.bus.transports.redis_stream.positions import of_entry
+from engine.bus.transports.redis_stream.reading import count_ids
+from engine.bus.transports.redis_stream.scripts import INSPECT_GROUP
+from engine.bus.transports.redis_stream.times import StoreTime
+
+#: How many entries are counted where the server cannot tell the lag itself; beyond that it is unknown.
+COUNT_LIMIT = 100_000
+
+
+def group_lost(group: str) -> GroupLost:
+    """What to raise when the store does not know a group."""
+    return GroupLost(
+        f"The group {group!r} is not in the store: it was flushed, failed over or deleted.",
+        remedy="Make it anew at the last position recorded, and look for what emptied the store.",
+    )
+
+
+def says_group_lost(error: Refused) -> bool:
+    return error.words.startswith(("GROUPLOST", "NOGROUP"))
+
+
+class StreamState(NamedTuple):
+    """Where a group stands on one stream; ids are empty where there is no such entry."""
+
+    last_delivered: str
+    #: Never handed out; ``None`` when the server cannot tell.
+    lag: int | None
+    oldest_pending: str
+    oldest_new: str
+
+    def settled_up_to(self, rank: int) -> str:
+        """The largest id that has nothing unsettled before it or at it."""
+        return of_entry(self.oldest_pending, rank).previous_id() if self.oldest_pending else self.last_delivered
+
+    def oldest_ms(self) -> int | None:
+        ids = [each for each in (self.oldest_pending, self.oldest_new) if each]
+        return min(int(each.partition("-")[0]) for each in ids) if ids else None
+
+
+class GroupState(NamedTuple):
+    """A group as the store holds it."""
+
+    paused: bool
+    released: int
+    live: int
+    lapsed: int
+    retrying: int
+    dead: int
+    #: By rank: high, normal, low.
+    streams: tuple[StreamState, StreamState, StreamState]
+
+    def checkpoint(self) -> str:
+        """The position after which everything unsettled lies."""
+        return ",".join(state.settled_up_to(rank) for rank, state in enumerate(self.streams))
+
+
+def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupState:
+    """Raises :class:`GroupLost` when any part of the group is gone."""
+    try:
+        reply = link.run(INSPECT_GROUP, keys.inspect, (group, time.now()))
+    except Refused as error:
+        if says_group_lost(error):
+            raise group_lost(group) from error
+        raise
+    high, normal, low = (
+        StreamState(last.decode(), lag if lag >= 0 else None, pending.decode(), new.decode())
+        for last, lag, pending, new in reply[6:]
+    )
+    paused, released, live, lapsed, retrying, dead = reply[:6]
+    return GroupState(bool(paused), released, live, lapsed, retrying, dead, (high, normal, low))
+
+
+def lag(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> Lag:
+    """The group's lag; what was released unhandled counts as waiting, what a dead consumer held as retrying."""
+    state = inspect(link, keys, group, time)
+    waiting: int | None = state.released
+    for stream, at in zip(keys.streams, state.streams, strict=True):
+        new = at.lag if at.lag is not None else count_ids(link, stream, f"({at.last_delivered}", limit=COUNT_LIMIT)
+        waiting = None if waiting is None or new is None else waiting + new
+    oldest = [ms for ms in (at.oldest_ms() for at in state.streams) if ms is not None]
+    return Lag(
+        waiting=waiting,
+        in_flight=state.live,
+        retrying=state.retrying + state.lapsed,
+        dead=state.dead,
+        oldest_ms=min(oldest) if oldest else None,
+        paused=state.paused,
+    )

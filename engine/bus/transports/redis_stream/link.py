@@ -1,0 +1,153 @@
+"""The wire to the store: one pool, single commands, and errors that say whether the command may have run.
+
+Works on redis-py's connections rather than its client: the client hides the moment of sending, and a publish must
+know it to tell ``failed`` from ``unknown``. Nothing is ever repeated behind the caller's back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool, parse_url
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+)
+from redis.retry import Retry
+
+from engine.bus.transports.redis_stream.scripts import Script
+from engine.core.errors import ConfigurationError, Unavailable
+
+#: Seconds to wait for an answer to a command that does not block.
+ANSWER_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 5.0
+#: Seconds added to a blocking read before its connection counts as dead.
+BLOCK_MARGIN_S = 5.0
+
+Arg = str | bytes | int | float
+
+
+class NotSent(Unavailable):
+    """The command did not reach the store: it certainly did not run."""
+
+
+class AnswerLost(Unavailable):
+    """The command was sent and the answer did not come: it may have run."""
+
+
+class Refused(Unavailable):
+    """The store answered with an error; :attr:`words` are its own."""
+
+    def __init__(self, address: str, words: str) -> None:
+        super().__init__(f"The store at {address} refused: {words}.", remedy=_remedy(words))
+        self.words = words
+
+
+def _remedy(words: str) -> str:
+    for code, remedy in (
+        ("OOM", "It is full: raise its memory limit, or let retention remove what is settled."),
+        ("MISCONF", "It cannot write to its disk: make room there and look at its log."),
+        ("READONLY", "This is a replica: point REDIS_URL at the primary."),
+        ("LOADING", "It is still reading its data: try again shortly."),
+        ("NOPERM", "Give this user the commands and keys of hbus."),
+    ):
+        if code in words:
+            return remedy
+    return "Look at the store's log."
+
+
+def _options(url: str) -> dict[str, Any]:
+    try:
+        options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+    except ValueError:
+        # Not chained: what cannot be parsed may quote the password.
+        raise ConfigurationError(
+            "The store's address is not a Redis URL.",
+            remedy="Write redis://user:password@host:port/db, with the password percent-encoded.",
+            field="REDIS_URL",
+        ) from None
+    return options
+
+
+class Link:
+    """Commands to one store. Thread-safe; each command has a connection of its own while it runs."""
+
+    def __init__(self, url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        options = _options(url)
+        self.address = str(options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}")
+        self._pool = ConnectionPool(
+            **{
+                **options,
+                "socket_timeout": answer_timeout_s,
+                "socket_connect_timeout": CONNECT_TIMEOUT_S,
+                "socket_keepalive": True,
+                # RESP2 keeps the pool's check for connections that the server has closed.
+                "protocol": 2,
+                "retry": Retry(NoBackoff(), 0),
+                "decode_responses": False,
+            }
+        )
+
+    def __repr__(self) -> str:
+        return f"Link({self.address})"
+
+    def command(self, *args: Arg) -> Any:
+        """Run one command. Raises :class:`NotSent`, :class:`AnswerLost` or :class:`Refused`."""
+        try:
+            return self._exchange(args)
+        except ResponseError as error:
+            raise Refused(self.address, str(error)) from error
+
+    def run(self, script: Script, keys: Iterable[str], args: Iterable[Arg]) -> Any:
+        """Run a script by its digest, or by its text where the server does not know it (yet, or any more)."""
+        keys = tuple(keys)
+        rest = (len(keys), *keys, *args)
+        try:
+            return self._exchange(("EVALSHA", script.sha, *rest))
+        except NoScriptError:
+            return self.command("EVAL", script.text, *rest)
+        except ResponseError as error:
+            raise Refused(self.address, str(error)) from error
+
+    def close(self) -> None:
+        """Close all connections. Idempotent."""
+        self._pool.disconnect()
+
+    def _exchange(self, args: tuple[Arg, ...]) -> Any:
+        pool = self._pool
+        try:
+            connection = pool.get_connection()
+        except (BusyLoadingError, AuthenticationError, ResponseError) as error:
+            raise Refused(self.address, str(error)) from error
+        except (RedisError, OSError) as error:
+            raise self._not_sent(error) from error
+        try:
+            try:
+                connection.send_command(*args)  # type: ignore[no-untyped-call]
+            except (ConnectionError, TimeoutError) as error:
+                # Not all of it left this machine, and the store runs no half commands.
+                raise self._not_sent(error) from error
+            try:
+                return connection.read_response()
+            except BusyLoadingError as error:
+                raise Refused(self.address, str(error)) from error
+            except (ConnectionError, TimeoutError) as error:
+                raise AnswerLost(
+                    f"The connection to the store at {self.address} broke before its answer came: {error}.",
+                    remedy="Make sure that the store runs and can be reached; then try again.",
+                ) from error
+        finally:
+            pool.release(connection)
+
+    def _not_sent(self, error: Exception) -> NotSent:
+        return NotSent(
+            f"The store at {self.address} cannot be reached: {error}.",
+            remedy="Make sure that it runs and that REDIS_URL names it.",
+        )

@@ -1,0 +1,64 @@
+-- Put in front of every other script by scripts.py: the few words they share.
+--
+-- position  "<ms>-<seq>" of the normal stream, with an "h" or "l" behind it for the high and the low one.
+-- leases    one sorted set per group; a member is a position that was handed out and is not settled, and its score
+--           says both in which of three states it is and since or until when. Being one score, it is always
+--           in exactly one of them:
+--             released   id's own ms - BAND      (below 0)       may be handed out at once; thousandths keep the order
+--             leased     deadline in ms          [0, BAND)       owned until then
+--             retrying   due time in ms + BAND   (BAND and above) failed, next attempt at its due time
+-- tries     hash: position -> "<failed attempts> <history: JSON arrays joined by commas>", failed messages only.
+-- token     "<times handed out>|<generation>": names one handing-out; whoever shows an older one owns nothing.
+
+local BAND = 10000000000000
+
+local function clock(injected)
+  if injected ~= '' then return tonumber(injected) end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function score(ms)
+  return string.format('%.0f', ms)
+end
+
+-- Rank of the stream (1 high, 2 normal, 3 low) and id of the entry.
+local function locate(position)
+  local last = string.byte(position, -1)
+  if last == 104 then return 1, string.sub(position, 1, -2) end
+  if last == 108 then return 3, string.sub(position, 1, -2) end
+  return 2, position
+end
+
+-- Score of a released entry: in the order of publishing, before everything that is leased or retrying.
+local function released_score(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return string.format('%.3f', tonumber(ms) - BAND + math.min(tonumber(seq), 999) / 1000)
+end
+
+-- Consumers that wait look again.
+local function wake(key)
+  redis.call('XADD', key, 'MAXLEN', 1, '*', 'look', 'again')
+end
+
+-- Settling and extending must work when the store is full, or nothing would ever drain. A server over its memory limit
+-- lets a script finish that has begun with a write which takes no memory; this one removes nothing.
+local function allow_when_full(leases)
+  redis.call('ZREM', leases, '')
+end
+
+-- Field `name` of a flat reply such as one row of XINFO GROUPS.
+local function field(row, name)
+  for i = 1, #row, 2 do
+    if row[i] == name then return row[i + 1] end
+  end
+  return false
+end
+
+-- Whether `token` names the handing-out that holds the lease now.
+local function owns(leases, stream, group, position, id, token, generation)
+  local at = tonumber(redis.call('ZSCORE', leases, position) or -1)
+  if at < 0 or at >= BAND then return false end
+  local pending = redis.call('XPENDING', stream, group, id, id, 1)[1]
+  return pending ~= nil and pending[4] .. '|' .. generation == token
+end

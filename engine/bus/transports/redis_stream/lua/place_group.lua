@@ -1,0 +1,44 @@
+-- Makes a group on the three streams of its topic, or moves it.
+--
+-- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake
+-- ARGV  1 group · 2 a generation never used before · 3 'create' or 'seek' · 4-6 ids after which it starts
+--       7-9 how many entries of each stream lie up to there, or '' when unknown (keeps the server's own lag exact)
+-- Result  1 when something was made or moved, 0 when all was there
+--         error GROUPLOST: there is nothing to move
+--
+-- After a seek, what is unsettled is exactly what lies after the new place: earlier leases and retries are dropped.
+
+local group, generation, mode = ARGV[1], ARGV[2], ARGV[3]
+local known = redis.call('HEXISTS', KEYS[6], 'generation') == 1
+if mode == 'seek' and not known then return redis.error_reply('GROUPLOST the group has no state') end
+
+if mode == 'seek' or not known then
+  for rank = 1, 3 do redis.pcall('XGROUP', 'DESTROY', KEYS[rank], group) end
+  redis.call('DEL', KEYS[4], KEYS[5])
+end
+
+local function make(rank)
+  local key, id, read = KEYS[rank], ARGV[3 + rank], ARGV[6 + rank]
+  local reply
+  if read ~= '' then
+    reply = redis.pcall('XGROUP', 'CREATE', key, group, id, 'MKSTREAM', 'ENTRIESREAD', read)
+  end
+  -- Before 7.0 there is no ENTRIESREAD.
+  if not reply or (reply.err and string.find(reply.err, 'syntax', 1, true)) then
+    reply = redis.pcall('XGROUP', 'CREATE', key, group, id, 'MKSTREAM')
+  end
+  if reply.err and string.sub(reply.err, 1, 9) ~= 'BUSYGROUP' then return nil, reply end
+  return not reply.err
+end
+
+local made = false
+for rank = 1, 3 do
+  local new, problem = make(rank)
+  if problem then return problem end
+  made = made or new
+end
+if made then
+  redis.call('HSET', KEYS[6], 'generation', generation)
+  wake(KEYS[7])
+end
+return made and 1 or 0

@@ -1,0 +1,69 @@
+-- Appends a batch in order, checking idempotency keys atomically with the append.
+--
+-- KEYS  1-3 streams high, normal, low · 4 statistics of the topic · 5… idempotency keys, as the plan refers to them
+-- ARGV  1 now in ms, or '' for the server's clock
+--       2 '' when every message is normal and without a key; else the plan, JSON: one
+--         [rank, message id, digest, window ms, index of its key in KEYS or 0] per message
+--       3… bodies
+-- Result  one item per message: its id when stored (the caller adds the rank's letter), or
+--         {'duplicate' | 'conflict', message id, position} of the original, or {'failed', the server's words}
+--
+-- The value of an idempotency key is "<expires ms> <length of digest> <digest><position> <message id>". It holds the
+-- expiry as well, because an injected clock does not move the server's.
+
+local plan = ARGV[2] ~= '' and cjson.decode(ARGV[2])
+local injected = ARGV[1] ~= ''
+local now = (injected or plan) and clock(ARGV[1])
+local suffixes = { 'h', '', 'l' }
+local outcomes, stored, deduplicated = {}, 0, 0
+
+local function append(key, body)
+  if not injected then return redis.pcall('XADD', key, '*', 'event', body) end
+  local reply = redis.pcall('XADD', key, score(now) .. '-*', 'event', body)
+  if type(reply) == 'table' and string.find(reply.err, 'equal or smaller', 1, true) then
+    -- The injected clock ran back: stay in the last entry's millisecond, as the server does with its own clock.
+    local last = field(redis.call('XINFO', 'STREAM', key), 'last-generated-id')
+    reply = redis.pcall('XADD', key, string.match(last, '^%d+') .. '-*', 'event', body)
+  end
+  return reply
+end
+
+-- What was published under this key inside its window, or nil.
+local function original(key)
+  local value = redis.call('GET', key)
+  if not value then return nil end
+  local expires, length, rest = string.match(value, '^(%d+) (%d+) (.*)$')
+  if tonumber(expires) <= now then return nil end
+  local position, message_id = string.match(string.sub(rest, length + 1), '^(%S+) (.*)$')
+  return { digest = string.sub(rest, 1, length), position = position, message_id = message_id }
+end
+
+local function remember(key, window_ms, digest, position, message_id)
+  local value = string.format('%.0f %d ', now + window_ms, #digest) .. digest .. position .. ' ' .. message_id
+  redis.call('SET', key, value, 'PX', window_ms)
+end
+
+for i = 1, #ARGV - 2 do
+  local item = plan and plan[i]
+  local rank = item and item[1] or 2
+  local keyed = item and item[5] > 0
+  local seen = keyed and original(KEYS[item[5]])
+  if seen then
+    local same = seen.digest == item[3]
+    if same then deduplicated = deduplicated + 1 end
+    outcomes[i] = { same and 'duplicate' or 'conflict', seen.message_id, seen.position }
+  else
+    local id = append(KEYS[rank], ARGV[i + 2])
+    if type(id) == 'table' then
+      outcomes[i] = { 'failed', id.err, '' }
+    else
+      stored = stored + 1
+      outcomes[i] = id
+      if keyed then remember(KEYS[item[5]], item[4], item[3], id .. suffixes[rank], item[2]) end
+    end
+  end
+end
+
+if stored > 0 then redis.call('HINCRBY', KEYS[4], 'published', stored) end
+if deduplicated > 0 then redis.call('HINCRBY', KEYS[4], 'deduplicated', deduplicated) end
+return outcomes

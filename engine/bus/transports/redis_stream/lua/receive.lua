@@ -1,0 +1,150 @@
+-- Leases up to `limit` messages for one consumer: what is due again first, then new ones by priority. Never blocks.
+--
+-- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake
+-- ARGV  1 group · 2 consumer · 3 limit (at most 1000) · 4 lease in ms · 5 now in ms, or '' for the server's clock
+-- Result  {'got', generation, again, high, normal, low}: `again` holds {position, body, times handed out, failed
+--           attempts, history} of the redelivered; the others are {positions, bodies} of those delivered first time
+--         {'idle', ms until something is due or -1, ids after which to wait on KEYS 1-3 and 7}
+--         {'paused', id after which to wait on KEYS 7}
+--         error GROUPLOST or NOGROUP: the group, or its part on one stream, is not there
+--
+-- A member whose lease ran out counts as a failed attempt of the consumer that had it.
+
+local streams, leases, tries, state, wake_key = { KEYS[1], KEYS[2], KEYS[3] }, KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local group, consumer, limit, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local suffixes = { 'h', '', 'l' }
+
+local generation, paused = unpack(redis.call('HMGET', state, 'generation', 'paused'))
+if not generation then return redis.error_reply('GROUPLOST the group has no state') end
+
+local function wake_id()
+  local last = redis.call('XREVRANGE', wake_key, '+', '-', 'COUNT', 1)
+  return last[1] and last[1][1] or '0-0'
+end
+
+if paused then return { 'paused', wake_id() } end
+
+local now = clock(ARGV[5])
+local deadline = string.format('%.0f', now + lease_ms)
+
+-- Adds what a lapsed lease says to the tries of a message; returns its failed attempts and history.
+local function lapse(position, ran_out_ms, owner, held_ms)
+  local failed, history = 0, ''
+  local record = redis.call('HGET', tries, position)
+  if record then failed, history = string.match(record, '^(%d+) (.*)$') end
+  failed = failed + 1
+  local attempt = string.format('[%d,%.0f,%.0f,%s,"lease ran out"]', failed, ran_out_ms, held_ms * 1000,
+    cjson.encode(owner))
+  history = history == '' and attempt or history .. ',' .. attempt
+  redis.call('HSET', tries, position, failed .. ' ' .. history)
+  redis.call('HINCRBY', state, 'lapsed', 1)
+  return failed, history
+end
+
+local function hand_out_again(position, at)
+  local rank, id = locate(position)
+  local pending = redis.call('XPENDING', streams[rank], group, id, id, 1)[1]
+  local times = (pending and pending[4] or 0) + 1
+  -- FORCE: what the leases say is unsettled is handed out even if somebody deleted its owner from the group.
+  local entry = redis.call('XCLAIM', streams[rank], group, consumer, 0, id, 'RETRYCOUNT', times, 'FORCE')[1]
+  if not entry then
+    redis.call('XACK', streams[rank], group, id)
+    redis.call('ZREM', leases, position)
+    redis.call('HDEL', tries, position)
+    redis.call('HINCRBY', state, 'vanished', 1)
+    return nil
+  end
+  local failed, history = 0, ''
+  if at >= 0 and at < BAND then
+    failed, history = lapse(position, at, pending and pending[2] or '', pending and pending[3] or 0)
+  else
+    local record = redis.call('HGET', tries, position)
+    if record then failed, history = string.match(record, '^(%d+) (.*)$') end
+  end
+  redis.call('ZADD', leases, deadline, position)
+  return { position, entry[2][2], times, tonumber(failed), history }
+end
+
+local again, room = {}, limit
+local function take_due(from, to)
+  if room <= 0 then return end
+  local found = redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES', 'LIMIT', 0, room)
+  local due = {}
+  for i = 1, #found, 2 do
+    due[#due + 1] = { position = found[i], rank = locate(found[i]), at = tonumber(found[i + 1]) }
+  end
+  table.sort(due, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    if a.at ~= b.at then return a.at < b.at end
+    -- Of one batch: the shorter text has the smaller number in its sequence.
+    if #a.position ~= #b.position then return #a.position < #b.position end
+    return a.position < b.position
+  end)
+  for _, each in ipairs(due) do
+    local item = hand_out_again(each.position, each.at)
+    if item then
+      again[#again + 1] = item
+      room = room - 1
+    end
+  end
+end
+take_due('-inf', score(now))
+take_due(score(BAND), score(BAND + now))
+
+local fresh = { {}, {}, {} }
+for rank = 1, 3 do
+  if room > 0 then
+    local reply = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', room, 'STREAMS', streams[rank], '>')
+    if reply and reply.err then
+      -- This stream has lost its group. What the others gave in this call goes back unharmed before we say so.
+      for _, item in ipairs(again) do
+        local _, id = locate(item[1])
+        redis.call('ZADD', leases, released_score(id), item[1])
+      end
+      for lower = 1, rank - 1 do
+        for _, position in ipairs(fresh[lower][1] or {}) do
+          local _, id = locate(position)
+          redis.call('ZADD', leases, released_score(id), position)
+        end
+      end
+      return reply
+    end
+    if reply then
+      -- Flat lists cross to the client much faster than the nested reply.
+      local entries, suffix = reply[1][2], suffixes[rank]
+      local positions, bodies, members = {}, {}, {}
+      for i = 1, #entries do
+        local entry = entries[i]
+        local position = entry[1] .. suffix
+        positions[i] = position
+        bodies[i] = entry[2][2]
+        members[2 * i - 1] = deadline
+        members[2 * i] = position
+      end
+      redis.call('ZADD', leases, unpack(members))
+      fresh[rank] = { positions, bodies }
+      room = room - #positions
+    end
+  end
+end
+if room < limit then return { 'got', generation, again, fresh[1], fresh[2], fresh[3] } end
+
+-- Nothing: say how long until something is due, and after which ids to wait so that nothing can be missed.
+local soonest = -1
+local function consider(from, to, offset)
+  local next_due = redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
+  if next_due[2] then
+    local wait = math.max(0, tonumber(next_due[2]) - offset - now)
+    if soonest < 0 or wait < soonest then soonest = wait end
+  end
+end
+consider(0, '(' .. score(BAND), 0)
+consider(score(BAND), '+inf', BAND)
+local idle = { 'idle', soonest }
+for rank = 1, 3 do
+  for _, row in ipairs(redis.call('XINFO', 'GROUPS', streams[rank])) do
+    if field(row, 'name') == group then idle[rank + 2] = field(row, 'last-delivered-id') end
+  end
+end
+idle[6] = wake_id()
+return idle

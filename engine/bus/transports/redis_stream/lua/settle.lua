@@ -1,0 +1,102 @@
+-- Applies a batch of verdicts at once: all acks, then every other verdict whose receipt still owns its lease.
+--
+-- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters
+-- ARGV  1 group · 2 now in ms, or '' for the server's clock · 3-5 numbers of acks per stream · their positions, high
+--       ones first · then six per other verdict:
+--       'retry' | 'dead' | 'release' · position · token · after ms · attempt as a JSON array, or '' · record of the dead
+-- Result  the 1-based numbers, in the order given, of those that were refused: acks of what is settled already, and
+--         other verdicts whose lease was lost
+--         error WRONGTYPE: the key of the dead letters holds something else; nothing was done
+--
+-- An ack needs no ownership: the handler's effect exists, so nobody else needs to have the message again.
+
+local streams, leases, tries, state = { KEYS[1], KEYS[2], KEYS[3] }, KEYS[4], KEYS[5], KEYS[6]
+local group = ARGV[1]
+local first_ack = 6
+local first_other = first_ack + ARGV[3] + ARGV[4] + ARGV[5]
+local counts = { settled = 0, retried = 0, dead = 0, released = 0 }
+local refused = {}
+
+if first_other <= #ARGV then
+  local kind = redis.call('TYPE', KEYS[8]).ok
+  if kind ~= 'stream' and kind ~= 'none' then return redis.error_reply('WRONGTYPE ' .. KEYS[8] .. ' is a ' .. kind) end
+  allow_when_full(leases)
+end
+
+-- Acks ARGV[from…to], all of one stream.
+local function ack(rank, from, to)
+  local ids = { unpack(ARGV, from, to) }
+  if rank ~= 2 then
+    for i, position in ipairs(ids) do ids[i] = string.sub(position, 1, -2) end
+  end
+  local known = redis.call('XACK', streams[rank], group, unpack(ids))
+  -- The leases hold what the pending lists hold, so the count alone tells when all were still unsettled.
+  if known == #ids then
+    redis.call('ZREM', leases, unpack(ARGV, from, to))
+  else
+    known = 0
+    for i = from, to do
+      if redis.call('ZREM', leases, ARGV[i]) == 1 then
+        known = known + 1
+      else
+        refused[#refused + 1] = i - first_ack + 1
+      end
+    end
+  end
+  if redis.call('EXISTS', tries) == 1 then redis.call('HDEL', tries, unpack(ARGV, from, to)) end
+  counts.settled = counts.settled + known
+end
+
+local at = first_ack
+for rank = 1, 3 do
+  local stop = at + ARGV[2 + rank]
+  -- In steps, because Lua passes only some thousands of arguments to one call.
+  for from = at, stop - 1, 1000 do ack(rank, from, math.min(from + 999, stop - 1)) end
+  at = stop
+end
+
+local others = first_other <= #ARGV
+local now = others and clock(ARGV[2])
+local generation = others and redis.call('HGET', state, 'generation')
+
+local function retry(position, after_ms, attempt)
+  local record = redis.call('HGET', tries, position)
+  local failed, history = 0, ''
+  if record then failed, history = string.match(record, '^(%d+) (.*)$') end
+  if attempt ~= '' then history = history == '' and attempt or history .. ',' .. attempt end
+  redis.call('HSET', tries, position, failed + 1 .. ' ' .. history)
+  redis.call('ZADD', leases, score(BAND + now + tonumber(after_ms)), position)
+  counts.retried = counts.retried + 1
+end
+
+local function bury(position, rank, id, record)
+  local entry = redis.call('XRANGE', streams[rank], id, id)[1]
+  redis.call('XADD', KEYS[8], '*', 'event', entry and entry[2][2] or '', 'record', record, 'position', position)
+  redis.call('XACK', streams[rank], group, id)
+  redis.call('ZREM', leases, position)
+  redis.call('HDEL', tries, position)
+  counts.dead = counts.dead + 1
+end
+
+local ordinal = first_other - first_ack
+for i = first_other, #ARGV, 6 do
+  ordinal = ordinal + 1
+  local verdict, position = ARGV[i], ARGV[i + 1]
+  local rank, id = locate(position)
+  if not owns(leases, streams[rank], group, position, id, ARGV[i + 2], generation) then
+    refused[#refused + 1] = ordinal
+  elseif verdict == 'retry' then
+    retry(position, ARGV[i + 3], ARGV[i + 4])
+  elseif verdict == 'dead' then
+    bury(position, rank, id, ARGV[i + 5])
+  else
+    redis.call('ZADD', leases, released_score(id), position)
+    counts.released = counts.released + 1
+  end
+end
+
+for what, number in pairs(counts) do
+  if number > 0 then redis.call('HINCRBY', state, what, number) end
+end
+if counts.retried + counts.released > 0 then wake(KEYS[7]) end
+return refused

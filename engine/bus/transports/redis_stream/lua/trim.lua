@@ -1,0 +1,36 @@
+-- Removes the entries before a cutoff from one stream, but none that some group has not settled.
+--
+-- KEYS  1 stream
+-- ARGV  1 cutoff: the first id to keep
+-- Result  {removed, the first id that was kept for a group or '', names of the groups that held it back…}
+
+local function parts(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms), tonumber(seq)
+end
+
+local function before(a, b)
+  local a_ms, a_seq = parts(a)
+  local b_ms, b_seq = parts(b)
+  return a_ms < b_ms or (a_ms == b_ms and a_seq < b_seq)
+end
+
+if redis.call('EXISTS', KEYS[1]) == 0 then return { 0, '' } end
+
+local cutoff, bound, held = ARGV[1], ARGV[1], {}
+for _, row in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+  local name = field(row, 'name')
+  -- Its oldest pending entry, or else the first one it was never given.
+  local floor = redis.call('XPENDING', KEYS[1], name)[2]
+  if not floor then
+    local new = redis.call('XRANGE', KEYS[1], '(' .. field(row, 'last-delivered-id'), '+', 'COUNT', 1)
+    floor = new[1] and new[1][1]
+  end
+  if floor and before(floor, cutoff) then
+    held[#held + 1] = name
+    if before(floor, bound) then bound = floor end
+  end
+end
+-- Exact: approximate trimming may remove nothing at all.
+local removed = redis.call('XTRIM', KEYS[1], 'MINID', '=', bound)
+return { removed, #held > 0 and bound or '', unpack(held) }

@@ -1,0 +1,100 @@
+"""Positions: where a message lies in its topic, as text that sorts by time across the three streams.
+
+``<ms>-<seq>`` is an entry of the normal stream; ``h`` or ``l`` behind it one of the high or the low stream. A
+checkpoint is one id per stream, ``<high>,<normal>,<low>``. ``@<epoch ms>`` is an instant.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from engine.bus.transport import Priority
+from engine.bus.transports.redis_stream.keys import PRIORITIES
+from engine.core.errors import BadInput
+
+#: The letter behind the id, by rank.
+MARKS = ("h", "", "l")
+ZERO = "0-0"
+#: The largest sequence number a stream can give.
+_SEQ_MAX = 2**64 - 1
+_POSITION = re.compile(r"(\d{1,19})-(\d{1,20})([hl]?)")
+_ID = re.compile(r"\d{1,19}-\d{1,20}")
+_INSTANT = re.compile(r"@(\d{1,16})")
+
+#: One id per stream: high, normal, low.
+Ids = tuple[str, str, str]
+
+
+class Place(NamedTuple):
+    """A position taken apart; compares in the order of the topic."""
+
+    ms: int
+    seq: int
+    #: 0 high, 1 normal, 2 low.
+    rank: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.ms}-{self.seq}"
+
+    @property
+    def text(self) -> str:
+        return self.id + MARKS[self.rank]
+
+    @property
+    def priority(self) -> Priority:
+        return PRIORITIES[self.rank]
+
+    def previous_id(self) -> str:
+        """The largest id before this one."""
+        if self.seq:
+            return f"{self.ms}-{self.seq - 1}"
+        return f"{self.ms - 1}-{_SEQ_MAX}" if self.ms else ZERO
+
+
+def place(position: str) -> Place:
+    """Take a position apart; raises :class:`BadInput` when it is none."""
+    found = _POSITION.fullmatch(position)
+    if not found:
+        raise BadInput(
+            f"{position!r} is not a position.",
+            remedy="Use a position from a page of the topic, a checkpoint, or @ and epoch milliseconds.",
+            field="position",
+        )
+    return Place(int(found[1]), int(found[2]), MARKS.index(found[3]))
+
+
+def of_entry(entry_id: str, rank: int) -> Place:
+    """The place of entry ``entry_id`` of the stream with that rank (0 high, 1 normal, 2 low)."""
+    ms, _, seq = entry_id.partition("-")
+    return Place(int(ms), int(seq), rank)
+
+
+def ids_after(position: str) -> Ids:
+    """Per stream, the last id that does not lie after ``position`` (also a checkpoint, instant or named end)."""
+    if position in ("", "beginning"):
+        return (ZERO, ZERO, ZERO)
+    if position == "end":
+        return ("$", "$", "$")
+    if instant := _INSTANT.fullmatch(position):
+        edge = Place(int(instant[1]), 0, 0).previous_id()
+        return (edge, edge, edge)
+    ids = position.split(",")
+    if len(ids) == 3 and all(_ID.fullmatch(each) for each in ids):
+        return (ids[0], ids[1], ids[2])
+    mine = place(position)
+    high, normal, low = (mine.id if rank <= mine.rank else mine.previous_id() for rank in range(3))
+    return (high, normal, low)
+
+
+def bounds_before(position: str) -> Ids:
+    """Per stream, the XREVRANGE start that gives what lies before ``position``; an instant includes itself."""
+    if not position:
+        return ("+", "+", "+")
+    if instant := _INSTANT.fullmatch(position):
+        edge = f"{instant[1]}-{_SEQ_MAX}"
+        return (edge, edge, edge)
+    mine = place(position)
+    high, normal, low = (mine.id if rank < mine.rank else f"({mine.id}" for rank in range(3))
+    return (high, normal, low)

@@ -1,0 +1,84 @@
+"""Reading a topic without consuming it: pages, single messages, depth and counts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from engine.bus.transport import Depth, Page, Stored
+from engine.bus.transports.redis_stream.link import Link
+from engine.bus.transports.redis_stream.positions import Place, bounds_before, ids_after, of_entry, place
+from engine.bus.transports.redis_stream.scripts import WALK
+
+#: How many ids one call of the walking script returns.
+STRIDE = 1_000
+
+
+def browse(link: Link, streams: Sequence[str], *, after: str, limit: int, newest_first: bool) -> Page:
+    """One page of the three streams merged by position."""
+    found: list[tuple[Place, Any]] = []
+    if newest_first:
+        starts = bounds_before(after)
+        ranges = [("XREVRANGE", stream, start, "-") for stream, start in zip(streams, starts, strict=True)]
+    else:
+        starts = ids_after(after)
+        ranges = [("XRANGE", stream, f"({start}", "+") for stream, start in zip(streams, starts, strict=True)]
+    for rank, command in enumerate(ranges):
+        entries = link.command(*command, "COUNT", limit + 1)
+        found += [(of_entry(entry_id.decode(), rank), fields) for entry_id, fields in entries]
+    found.sort(key=lambda each: each[0], reverse=newest_first)
+    page = [_stored(at, fields) for at, fields in found[:limit]]
+    return Page(page, page[-1].position if page and len(found) > limit else "")
+
+
+def read(link: Link, streams: Sequence[str], position: str) -> Stored | None:
+    """One message, or ``None`` when it is not there (any more)."""
+    at = place(position)
+    entries = link.command("XRANGE", streams[at.rank], at.id, at.id)
+    return _stored(at, entries[0][1]) if entries else None
+
+
+def depth(link: Link, streams: Sequence[str]) -> Depth:
+    """Number, memory and age of what a topic holds."""
+    messages = size = 0
+    first: list[int] = []
+    last: list[int] = []
+    for stream in streams:
+        messages += link.command("XLEN", stream)
+        size += link.command("MEMORY", "USAGE", stream) or 0
+        for command, ends, into in (("XRANGE", ("-", "+"), first), ("XREVRANGE", ("+", "-"), last)):
+            entries = link.command(command, stream, *ends, "COUNT", 1)
+            into += [int(entry_id.partition(b"-")[0]) for entry_id, _ in entries]
+    return Depth(messages, size, min(first, default=None), max(last, default=None))
+
+
+def ids(link: Link, stream: str, start: str, end: str = "+") -> Iterator[str]:
+    """The ids of a stretch of one stream, oldest first, fetched as they are asked for."""
+    while True:
+        found = [each.decode() for each in link.run(WALK, (stream,), (start, end, STRIDE))]
+        yield from found
+        if len(found) < STRIDE:
+            return
+        start = f"({found[-1]}"
+
+
+def count_ids(link: Link, stream: str, start: str, end: str = "+", *, limit: int) -> int | None:
+    """How many entries a stretch holds; ``None`` when more than ``limit``."""
+    number = sum(1 for _ in islice(ids(link, stream, start, end), limit + 1))
+    return None if number > limit else number
+
+
+def merged(link: Link, streams: Sequence[str]) -> Iterator[Place]:
+    """The places of a whole topic, oldest first."""
+    return heapq.merge(*(_places(link, stream, rank) for rank, stream in enumerate(streams)))
+
+
+def _places(link: Link, stream: str, rank: int) -> Iterator[Place]:
+    for entry_id in ids(link, stream, "-"):
+        yield of_entry(entry_id, rank)
+
+
+def _stored(at: Place, fields: Sequence[bytes]) -> Stored:
+    return Stored(at.text, at.ms, fields[1], at.priority)

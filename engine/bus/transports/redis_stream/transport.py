@@ -1,0 +1,166 @@
+"""The Redis Streams transport: publishing, and the doors to receivers and the admin side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from engine.bus.config import BusConfig
+from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
+from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
+from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
+from engine.bus.transports.redis_stream.link import AnswerLost, Link
+from engine.bus.transports.redis_stream.positions import MARKS
+from engine.bus.transports.redis_stream.receiver import RedisStreamReceiver
+from engine.bus.transports.redis_stream.scripts import PUBLISH
+from engine.bus.transports.redis_stream.times import StoreTime
+from engine.core.clock import Clock
+from engine.core.errors import Unavailable
+
+#: The most messages and bytes of one script call; the server does nothing else meanwhile.
+CHUNK_MESSAGES = 500
+CHUNK_BYTES = 4 * 1024 * 1024
+
+CAPABILITIES = Capabilities(
+    durable=True, browse=True, seek=True, priority=True, idempotent_publish=True, ordered=True, pause=True
+)
+
+_RANKS = {priority: rank for rank, priority in enumerate(PRIORITIES, start=1)}
+_plan_encoder = msgspec.json.Encoder()
+
+
+class RedisStreamTransport:
+    """A topic is three streams, a group one sorted set of leases beside the streams' own pending lists.
+
+    Needs Redis 6.2 or later, or Valkey. Leases, due times and windows are read from the server's clock unless a clock
+    is injected. Thread-safe; after a fork the child opens connections of its own.
+    """
+
+    name = "redis_stream"
+
+    def __init__(self, config: BusConfig, clock: Clock | None = None) -> None:
+        self._url = config.url
+        self._prefix = config.prefix
+        self._time = StoreTime(clock)
+        self._link = Link(config.url)
+        self._admin = RedisStreamAdmin(self._link, config.prefix, self._time)
+        self._keys: dict[str, TopicKeys] = {}
+
+    def __repr__(self) -> str:
+        return f"RedisStreamTransport({self._link.address}, prefix={self._prefix!r})"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    @property
+    def admin(self) -> Admin:
+        return self._admin
+
+    def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        keys = self._topic(topic)
+        outcomes: list[Outcome] = []
+        for chunk in _chunks(batch):
+            if len(chunk) == 1 and len(chunk[0].body) > CAPABILITIES.max_bytes:
+                outcomes.append(_too_large(chunk[0]))
+                continue
+            try:
+                outcomes += self._append(keys, chunk)
+            except Unavailable as error:
+                lost = isinstance(error, AnswerLost)
+                status = Status.UNKNOWN if lost else Status.FAILED
+                outcomes += [Outcome(status, each.message_id, error=str(error)) for each in chunk]
+                # Sending the rest now would break the order of the batch.
+                why = f"Not sent, because messages before it failed: {error}"
+                outcomes += [Outcome(Status.FAILED, each.message_id, error=why) for each in batch[len(outcomes) :]]
+                break
+        return outcomes
+
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
+        keys = self._topic(topic).group(group)
+        return RedisStreamReceiver(
+            self._link, self._url, keys, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time
+        )
+
+    def ping(self) -> float:
+        started = time.perf_counter()
+        self._link.command("PING")
+        return time.perf_counter() - started
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _topic(self, topic: str) -> TopicKeys:
+        keys = self._keys.get(topic)
+        if keys is None:
+            keys = self._keys[topic] = TopicKeys(self._prefix, topic)
+        return keys
+
+    def _append(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> list[Outcome]:
+        script_keys, plan = _plan(keys, chunk)
+        replies = self._link.run(PUBLISH, script_keys, (self._time.now(), plan, *[each.body for each in chunk]))
+        if not plan:
+            ok = Status.OK
+            return [
+                Outcome(ok, each.message_id, reply.decode()) if type(reply) is bytes else _other(each, reply)
+                for each, reply in zip(chunk, replies, strict=True)
+            ]
+        return [
+            Outcome(Status.OK, each.message_id, reply.decode() + MARKS[_RANKS[each.priority] - 1])
+            if type(reply) is bytes
+            else _other(each, reply)
+            for each, reply in zip(chunk, replies, strict=True)
+        ]
+
+
+def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], bytes]:
+    """The script's keys, and what it must know of each message: nothing when all are normal and without a key."""
+    normal = Priority.NORMAL
+    if not any(each.idempotency_key or each.priority is not normal for each in chunk):
+        return keys.publish, b""
+    script_keys = list(keys.publish)
+    plan: list[tuple[int, str, str, int, int]] = []
+    for each in chunk:
+        index = 0
+        if each.idempotency_key:
+            script_keys.append(keys.idempotency(each.idempotency_key))
+            index = len(script_keys)
+        # The server takes no window of zero; one of less than a millisecond remembers nothing worth having.
+        window_ms = max(1, each.idempotency_window_ms)
+        plan.append((_RANKS[each.priority], each.message_id, each.idempotency_digest, window_ms, index))
+    return script_keys, _plan_encoder.encode(plan)
+
+
+def _other(each: Outgoing, reply: list[bytes]) -> Outcome:
+    what, first, position = (part.decode() for part in reply)
+    if what == "failed":
+        return Outcome(Status.FAILED, each.message_id, error=f"The store refused: {first}")
+    error = "" if what == "duplicate" else "the idempotency key was used before with another body"
+    return Outcome(Status(what), first, position, error)
+
+
+def _too_large(each: Outgoing) -> Outcome:
+    limit = CAPABILITIES.max_bytes
+    return Outcome(
+        Status.FAILED, each.message_id, error=f"The envelope has {len(each.body)} bytes, and {limit} is the limit."
+    )
+
+
+def _chunks(batch: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+    start = size = 0
+    for index, each in enumerate(batch):
+        length = len(each.body)
+        if index > start and (index - start >= CHUNK_MESSAGES or size + length > CHUNK_BYTES):
+            yield batch[start:index]
+            start, size = index, 0
+        size += length
+    if start < len(batch):
+        yield batch[start:]
+
+
+def open_transport(config: BusConfig, clock: Clock | None = None) -> Any:
+    """Open the transport; no connection is made before the first command."""
+    return RedisStreamTransport(config, clock)
