@@ -30,10 +30,19 @@ class WebhookHandler:
 
     A 2xx settles. 410 and other 4xx are final, except 408, 425 and 429; everything else is tried again, not before
     the time ``Retry-After`` asks for. Redirects are not followed. ``timeout_s`` bounds connecting and each wait for
-    the answer. The body of the answer is neither kept nor logged.
+    the answer. The body of the answer is neither kept nor logged. A ``client`` of one's own decides where connections
+    may go and brings its own timeout; the handler closes it.
     """
 
-    def __init__(self, url: str, secret: str, timeout_s: float = 10.0, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        secret: str,
+        timeout_s: float = 10.0,
+        *,
+        client: httpx.Client | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._url = check_url(url)
         if not secret:
             raise BadInput(
@@ -43,7 +52,7 @@ class WebhookHandler:
             raise BadInput("timeout_s must be more than 0 and at most 300.", remedy="10 is usual.", field="timeout_s")
         self._secret = secret.encode()
         self._clock = clock or SystemClock()
-        self._client = httpx.Client(timeout=timeout_s, follow_redirects=False)
+        self._client = client or httpx.Client(timeout=timeout_s, follow_redirects=False)
 
     def __repr__(self) -> str:
         return f"WebhookHandler({self._url})"

@@ -9,8 +9,8 @@ from hbus_console import wiring
 from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler, policy_of
 from hbus_console.database import fresh_connections
-from hbus_console.topics import registrations
 from hbus_console.topics.models import Subscription
+from hbus_console.topics.services import sync_registrations
 
 
 class WantedSubscriptions:
@@ -25,6 +25,7 @@ class WantedSubscriptions:
 
     def __call__(self) -> dict[Key, Wanted]:
         with fresh_connections():
+            sync_registrations()
             problems = {}
             wanted = {}
             for row in Subscription.objects.select_related("topic"):

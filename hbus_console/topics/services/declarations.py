@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from engine.bus.handlers import Registration, registrations
 from hbus_console.accounts.permissions import SYSTEM, Action, Actor, require
-from hbus_console.topics.models import Subscription, Team, Topic
-from hbus_console.topics.services import store
-from hbus_console.topics.services.subscriptions import POLICY, record_act, save, snapshot
-
-if TYPE_CHECKING:
-    from engine.bus.handlers import Registration
+from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.services import lookup, store
+from hbus_console.topics.services.subscriptions import record_act, save, snapshot
 
 
 @dataclass
@@ -29,46 +26,49 @@ class SyncReport:
 
 
 def sync_registrations(actor: Actor = SYSTEM) -> SyncReport:
-    """Bring the subscriptions in line with the handlers this process has loaded.
+    """Bring the subscriptions in line with the handlers this process has loaded; two queries when they are.
 
     Call it only where all handlers are loaded: what is not declared here counts as gone from the code.
     """
-    from engine.bus.handlers import registrations
-
     report = SyncReport()
-    declared = list(registrations())
-    for registration in declared:
-        with transaction.atomic():
+    declared = {(one.topic, one.group): one for one in registrations()}
+    topics = set(Topic.objects.filter(name__in={topic for topic, _ in declared}).values_list("name", flat=True))
+    rows = {(row.topic.name, row.group): row for row in Subscription.objects.select_related("topic")}
+    for key, registration in declared.items():
+        if registration.topic not in topics:
+            report.waiting.append("/".join(key))
+        elif key not in rows or _behind(rows[key], registration):
             _sync_one(actor, registration, report)
-    names = {(registration.topic, registration.group) for registration in declared}
-    rows = Subscription.objects.exclude(handler_name="").select_related("topic")
-    for row in rows:
-        if (row.topic.name, row.group) not in names:
+    for key, row in rows.items():
+        if row.handler_name and key not in declared:
             Subscription.objects.filter(pk=row.pk).update(handler_name="")
-            report.gone.append(f"{row.topic.name}/{row.group}")
+            report.gone.append("/".join(key))
     return report
 
 
+def _behind(row: Subscription, declared: Registration) -> bool:
+    if row.handler != Subscription.Handler.CODE:
+        return False
+    followed = {name: value for name, value in _policy(declared).items() if name not in row.held_fields}
+    return row.handler_name != declared.name or any(getattr(row, name) != value for name, value in followed.items())
+
+
+@transaction.atomic
 def _sync_one(actor: Actor, declared: Registration, report: SyncReport) -> None:
-    label = f"{declared.topic}/{declared.group}"
-    topic = Topic.objects.filter(name=declared.topic).first()
-    if topic is None:
-        report.waiting.append(label)
-        return
-    require(actor, Action.SUBSCRIPTION_EDIT, topic.name)
+    require(actor, Action.SUBSCRIPTION_EDIT, declared.topic)
+    topic = lookup.topic(declared.topic)
     row = topic.subscriptions.select_for_update().filter(group=declared.group).first()
     if row is None:
         _create(actor, topic, declared)
-        report.created.append(label)
-    elif row.handler == Subscription.Handler.CODE and _follow(actor, row, declared):
-        report.changed.append(label)
+        report.created.append(f"{topic.name}/{declared.group}")
+    elif _follow(actor, row, declared):
+        report.changed.append(f"{topic.name}/{declared.group}")
 
 
 def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
     row = Subscription(
         topic=topic,
         group=declared.group,
-        team=Team.objects.filter(name=declared.owner).first() if declared.owner else None,
         handler_name=declared.name,
         **_policy(declared),
     )
@@ -95,5 +95,11 @@ def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:
 
 
 def _policy(declared: Registration) -> dict[str, object]:
-    values = {name: getattr(declared, name) for name in POLICY}
-    return {**values, "backoff_s": list(declared.backoff_s), "lease_s": round(declared.lease_s)}
+    policy = declared.policy
+    return {
+        "concurrency": policy.concurrency,
+        "max_attempts": policy.retry.max_attempts,
+        "backoff_s": list(policy.retry.backoff_s),
+        "lease_s": max(1, round(policy.lease_s)),
+        "transactional": policy.transactional,
+    }
