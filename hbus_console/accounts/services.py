@@ -27,6 +27,7 @@ __all__ = [
     "authenticate_token",
     "change_grants",
     "change_own_password",
+    "change_user",
     "create_token",
     "create_user",
     "deactivate_user",
@@ -42,6 +43,7 @@ FIRST_ADMIN = "admin"
 _ADMIN = ScopedRole(Role.ADMIN, GLOBAL)
 _USERNAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}")
 #: Names the audit log uses for others than people, and the address of the form for a new one.
+_AT_SHELL = "@shell"
 _RESERVED = {"system", "anonymous", "new"}
 
 
@@ -61,7 +63,7 @@ def create_user(
     Without ``password`` one is generated. Either way it must be changed at the first login, since two people know it.
     """
     require(actor, Action.ACCESS_MANAGE)
-    if not _USERNAME.fullmatch(username) or username in _RESERVED:
+    if not _USERNAME.fullmatch(username) or username in _RESERVED or username.endswith(_AT_SHELL):
         raise BadInput(
             f"{username!r} cannot be a user's name.",
             remedy="Take 1 to 100 lower-case letters, digits or . _ @ + - and begin with a letter or digit.",
@@ -136,6 +138,24 @@ def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
         fresh.is_active = True
         fresh.save(update_fields=["is_active"])
         record(actor, "user.reactivate", "user", fresh.username, reason=reason, before=before, after=_evidence(fresh))
+
+
+def change_user(
+    actor: Actor,
+    user: User,
+    *,
+    grants: Iterable[ScopedRole] | None = None,
+    active: bool | None = None,
+    reason: str = "",
+) -> None:
+    """Several changes of one user at once: all or none. What is ``None`` stays as it is."""
+    with transaction.atomic():
+        if grants is not None:
+            change_grants(actor, user, grants, reason)
+        if active is True:
+            reactivate_user(actor, user, reason)
+        elif active is False:
+            deactivate_user(actor, user, reason)
 
 
 def reset_password(actor: Actor, user: User, reason: str = "") -> str:

@@ -23,6 +23,7 @@ from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
 from hbus_console.accounts.permissions import GLOBAL, Action, Forbidden, require
 from hbus_console.audit.refusals import record_refusal
+from hbus_console.errors import Conflict, NotThere
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])
@@ -39,7 +40,7 @@ def console_view(
     ``GLOBAL`` (the default), ``SOMEWHERE``, or ``"{name}"``, which takes the URL keyword ``name`` as the topic. The
     check comes before any look-up, so a refusal does not tell whether the thing exists. Nobody signed in: on to the
     login page (htmx follows too; a ``stream`` answers 401). ``Forbidden`` from here or from a service: the 403 page,
-    and the refused governed act is audited. ``BadInput`` and ``Unavailable`` that the view lets through: 400 and 503.
+    and the refused governed act is audited. Other errors of ours that the view lets through: 404, 409, 400, 503.
 
     The service called by the view still decides by itself; this is the door, not the lock.
     """
@@ -100,6 +101,10 @@ def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
         return render(request, "accounts/forbidden.html", context, status=HTTPStatus.FORBIDDEN)
     if isinstance(error, Unavailable):
         return _problem(request, error, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE)
+    if isinstance(error, NotThere):
+        return _problem(request, error, "Not there", HTTPStatus.NOT_FOUND)
+    if isinstance(error, Conflict):
+        return _problem(request, error, "It has moved on", HTTPStatus.CONFLICT)
     if isinstance(error, BadInput):
         return _problem(request, error, "That does not work", HTTPStatus.BAD_REQUEST)
     raise error

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from hbus_console.accounts import api as accounts
 from hbus_console.api import publish, reference
+from hbus_console.audit import api as audit
+from hbus_console.cluster import api as cluster
 
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(publish.urlpatterns)),
+    path("", include(accounts.urlpatterns)),
+    path("", include(audit.urlpatterns)),
+    path("", include(cluster.urlpatterns)),
     path("", include(reference.urlpatterns)),
 ]

@@ -16,6 +16,7 @@ from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require, visible_scopes
 from hbus_console.accounts.scopes import scopes_q
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.words import PERSONS
 
 PAGE = 50
 #: How far back the lists of known actors and actions look.
@@ -94,7 +95,9 @@ def narrowed(
     if wanted.by == "refused":
         entries = entries.filter(action__endswith=".refused")
     elif wanted.by:
-        entries = entries.filter(actor_kind={"people": "user", "programs": "token", "hbus": "system"}[wanted.by])
+        entries = entries.filter(
+            actor_kind__in={"people": PERSONS, "programs": ("token",), "hbus": ("system",)}[wanted.by]
+        )
     if wanted.q:
         text = TextField()
         entries = entries.annotate(_before=Cast("before", text), _after=Cast("after", text)).filter(

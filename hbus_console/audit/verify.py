@@ -72,8 +72,15 @@ class Verdict:
         """The answer first."""
         span = "" if self.first_seq <= 1 else f" (from entry {self.first_seq:,} on)"
         if self.holds:
-            return f"{self.entries:,} entries verified{span}: unbroken; {self.anchors:,} anchored heads agree."
-        return f"The audit log does not hold: {self.findings_total:,} findings in {self.entries:,} entries{span}."
+            heads = counted(self.anchors, "anchored head agrees", "anchored heads agree")
+            return f"{counted(self.entries, 'entry', 'entries')} verified{span}: unbroken; {heads}."
+        found = counted(self.findings_total, "finding", "findings")
+        return f"The audit log does not hold: {found} in {counted(self.entries, 'entry', 'entries')}{span}."
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """``1,204 entries``."""
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:

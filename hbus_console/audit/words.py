@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hbus_console.audit.models import AuditEntry
 
+#: Kinds of actors that are a person: signed in to the console, or at a shell of the machine.
+PERSONS = ("user", "shell")
 _DID = {
     "session.login": "signed in",
     "session.logout": "signed out",
@@ -69,4 +71,4 @@ def tone(entry: AuditEntry) -> str:
     """Violet for what a person did, amber for what was refused, neutral for programs and hbus itself."""
     if entry.action.endswith(".refused"):
         return "warn"
-    return "act" if entry.actor_kind == "user" else "neutral"
+    return "act" if entry.actor_kind in PERSONS else "neutral"

@@ -1,0 +1,205 @@
+"""The audit log over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.core.clock import to_rfc3339
+from hbus_console.accounts.permissions import Action, require
+from hbus_console.api.docs import PROBLEM
+from hbus_console.api.problems import CONTENT_TYPE
+from hbus_console.api.views import ApiView
+from hbus_console.audit import export as exports
+from hbus_console.audit import trail
+from hbus_console.audit.state import ChainState, chain_state, verify_now
+from hbus_console.errors import NotThere
+from hbus_console.ui.timerange import read_range
+
+_FILTERS = [
+    OpenApiParameter("actor", description="Who acted: a user, or user/token."),
+    OpenApiParameter("action", description="An action such as topic.pause, or a family: topic.*"),
+    OpenApiParameter("target", description="A topic (everything in it), or the exact name of another target."),
+    OpenApiParameter("correlation", description="A correlation id."),
+    OpenApiParameter("q", description="Text in the target, the reason, or what was before or after."),
+    OpenApiParameter("by", enum=list(trail.BY), description="Who acted: people, programs, hbus; or what was refused."),
+    OpenApiParameter("range", description="15m, 1h, 3h, 24h or 7d. Without a range: from the first entry on."),
+    OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
+    OpenApiParameter("to", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds, exclusive."),
+]
+_ENTRY = {
+    "type": "object",
+    "description": "One entry. Everything but the two hashes is what `hash` covers.",
+    "properties": {
+        "seq": {"type": "integer"},
+        "at": {"type": "string", "format": "date-time"},
+        **{
+            name: {"type": "string"}
+            for name in (
+                "actor",
+                "actor_kind",
+                "action",
+                "target_type",
+                "target",
+                "topic",
+                "reason",
+                "request_id",
+                "correlation_id",
+                "address",
+                "previous_hash",
+                "hash",
+            )
+        },
+        "before": {"type": ["object", "null"]},
+        "after": {"type": ["object", "null"]},
+    },
+}
+_PAGE = {
+    "type": "object",
+    "properties": {
+        "next": {"type": ["string", "null"]},
+        "previous": {"type": ["string", "null"]},
+        "results": {"type": "array", "items": _ENTRY},
+    },
+}
+_CHAIN = {
+    "type": "object",
+    "properties": {
+        "entries": {"type": "integer"},
+        "state": {"enum": ["unbroken", "broken", "not verified"]},
+        "anchored": {"type": ["object", "null"]},
+        "verified": {"type": ["object", "null"]},
+    },
+}
+_VERDICT = {
+    "type": "object",
+    "properties": {
+        "holds": {"type": "boolean"},
+        "entries": {"type": "integer"},
+        "findings_total": {"type": "integer"},
+        "findings": {"type": "array", "items": {"type": "object"}},
+    },
+    "additionalProperties": True,
+}
+_REFUSED = {(403, CONTENT_TYPE): PROBLEM, (422, CONTENT_TYPE): PROBLEM}
+
+
+def _asked(request: Request) -> tuple[trail.Filter, datetime | None, datetime | None]:
+    """The filter and the times of a request; raises ``BadInput`` for what is malformed."""
+    wanted = trail.read_filter(request.GET.dict())
+    if not any(request.GET.get(name) for name in ("range", "from", "to")):
+        return wanted, None, None
+    span = read_range(request._request)
+    return wanted, *trail.span(span.start_ms, span.end_ms)
+
+
+class Entries(ApiView):
+    @extend_schema(
+        operation_id="audit_list",
+        summary="Audit entries, newest first",
+        tags=["audit"],
+        parameters=[
+            *_FILTERS,
+            OpenApiParameter("cursor", description="From `next` or `previous`."),
+            OpenApiParameter("limit", OpenApiTypes.INT, description="Up to 500."),
+        ],
+        responses={(200, "application/json"): _PAGE, **_REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        wanted, start, end = _asked(request)
+        return self.page(
+            trail.narrowed(trail.visible(self.actor), wanted, start, end), exports.as_json, ordering="-seq"
+        )
+
+
+class Entry(ApiView):
+    @extend_schema(
+        operation_id="audit_entry",
+        summary="One audit entry",
+        tags=["audit"],
+        responses={(200, "application/json"): _ENTRY, (404, CONTENT_TYPE): PROBLEM, **_REFUSED},
+    )
+    def get(self, request: Request, seq: int) -> Response:
+        found = trail.visible(self.actor).filter(seq=seq).first()
+        if found is None:
+            raise NotThere(f"There is no audit entry {seq} that you may see.", field="seq")
+        return Response(exports.as_json(found))
+
+
+class Chain(ApiView):
+    @extend_schema(
+        operation_id="audit_chain",
+        summary="How the hash chain stands, without walking it",
+        tags=["audit"],
+        responses={(200, "application/json"): _CHAIN, **_REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.AUDIT_READ)
+        return Response(_chain(chain_state()))
+
+
+class Verify(ApiView):
+    @extend_schema(
+        operation_id="audit_verify",
+        summary="Verify the chain now",
+        description="A big log is verified from where it held last; `audit verify` on the host walks all of it.",
+        tags=["audit"],
+        request=None,
+        responses={(200, "application/json"): _VERDICT, **_REFUSED},
+    )
+    def post(self, request: Request) -> Response:
+        require(self.actor, Action.AUDIT_READ)
+        return Response(verify_now().as_dict())
+
+
+class Export(ApiView):
+    @extend_schema(
+        operation_id="audit_export",
+        summary="The audit log as a file, oldest entry first",
+        description="The export itself becomes an audit entry.",
+        tags=["audit"],
+        parameters=[
+            OpenApiParameter("as", enum=list(exports.FORMATS), required=True),
+            OpenApiParameter("reason", description="Why; stands in the audit log."),
+            *_FILTERS,
+        ],
+        responses={(200, "text/csv"): OpenApiTypes.STR, (200, "application/jsonl"): OpenApiTypes.STR, **_REFUSED},
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        wanted, start, end = _asked(request)
+        form, reason = request.GET.get("as", ""), request.GET.get("reason", "")
+        begun = exports.export(self.actor, form, wanted, start, end, reason=reason)
+        return exports.streamed(request._request, begun)
+
+
+def _chain(state: ChainState) -> dict[str, Any]:
+    anchor, verified = state.anchor, state.verified
+    return {
+        "entries": state.entries,
+        "state": state.word,
+        "anchored": anchor and {"seq": anchor.seq, "hash": anchor.hash, "at": to_rfc3339(anchor.at_ms)},
+        "verified": verified
+        and {
+            "holds": verified.holds,
+            "seq": verified.seq,
+            "at": to_rfc3339(verified.at_ms),
+            "from_first_entry_at": to_rfc3339(verified.full_at_ms) if verified.full_at_ms else None,
+            "findings_total": verified.findings_total,
+        },
+    }
+
+
+urlpatterns = [
+    path("audit/entries", Entries.as_view(), name="audit-entries"),
+    path("audit/entries/<int:seq>", Entry.as_view(), name="audit-entry"),
+    path("audit/chain", Chain.as_view(), name="audit-chain"),
+    path("audit/verify", Verify.as_view(), name="audit-verify"),
+    path("audit/export", Export.as_view(), name="audit-export"),
+]
