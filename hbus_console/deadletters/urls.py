@@ -1,6 +1,13 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
+
+from hbus_console.deadletters import views
 
 app_name = "deadletters"
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns = [
+    path("", views.letters, name="list"),
+    path("export", views.export, name="export"),
+    path("<int:letter_id>/redrive", views.redrive, name="redrive"),
+    path("<int:letter_id>/discard", views.discard, name="discard"),
+]

@@ -40,7 +40,7 @@ def all_duties() -> Sequence[Duty]:
         OutboxRelay(wiring.producer, wiring.store),
         DelayMover(wiring.delays(), wiring.producer),
         FactCollector(FactReader(store, settings.HBUS_PREFIX), per_message=settings.HBUS_LEDGER),
-        DeadLetterCollector(wiring.admin, facts, node=node),
+        DeadLetterCollector(wiring.admin),
         LagSampler(wiring.admin, facts, node=node),
         StreamRetention(wiring.admin, facts, node=node),
         LedgerRetention(settings.LEDGER_MAX_MESSAGES),

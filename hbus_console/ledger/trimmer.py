@@ -48,7 +48,7 @@ class StreamRetention:
         now_ms = self._clock.now_ms()
         report = self._admin(topic.transport).trim(
             topic.name,
-            older_than_ms=now_ms - topic.retention_hours * HOUR_MS,
+            older_than_ms=topic.retention_hours * HOUR_MS,
             keep_at_most=topic.retention_messages or None,
         )
         if report.removed:

@@ -10,7 +10,9 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from engine.bus import message as envelope
+from engine.bus.message import Message
 from engine.bus.options import PublishOptions
+from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
@@ -32,21 +34,26 @@ def publish_on_commit(topic: str, payload: Any, options: PublishOptions | None =
     Everything a publish checks is checked now, so a refusal (``PublishRefused``) can still roll the transaction back.
     Messages of one key leave in the order of these calls. Raises ``RuntimeError`` outside a transaction.
     """
-    if not connection.in_atomic_block:
-        raise RuntimeError("publish_on_commit() belongs to the transaction of its cause; open one with atomic().")
     options = options or PublishOptions()
     message = wiring.producer().prepare(topic, payload, options)
+    send_on_commit(topic, message, idempotency_key=options.idempotency_key)
+    return message.id
+
+
+def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -> None:
+    """The same for an envelope that is ready (a redriven copy); its schema is not checked again."""
+    if not connection.in_atomic_block:
+        raise RuntimeError("The outbox belongs to the transaction of a message's cause; open one with atomic().")
     OutboxMessage.objects.create(
         topic=topic,
         key=message.partitionkey,
         message_id=message.id,
-        idempotency_key=options.idempotency_key or f"outbox:{message.id}",
+        idempotency_key=idempotency_key or f"outbox:{message.id}",
         body=envelope.encode(message),
-        priority=options.priority.value,
+        priority=message.hbuspriority or Priority.NORMAL.value,
         due_ms=from_rfc3339(message.hbusdue) if message.hbusdue else 0,
     )
     transaction.on_commit(wake_relay)
-    return message.id
 
 
 def wake_relay() -> None:

@@ -1,0 +1,111 @@
+"""Moves dead letters from the transport's own store into the database, where people decide about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from engine.bus import dead
+from engine.bus import message as envelope
+from engine.bus.errors import GroupLost, MalformedEnvelope
+from engine.bus.transport import Admin, DeadEntry
+from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.errors import Unavailable
+from hbus_console.database import fresh_connections
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.topics.models import Subscription
+
+#: Letters taken over in one go.
+BATCH = 200
+#: A tick hands control back after so many seconds, even with letters left.
+TICK_S = 5.0
+
+
+class DeadLetterCollector:
+    """A duty. A letter is inserted first and forgotten by the transport afterwards; the unique key of a death makes
+    the second insertion after a crash between the two do nothing.
+    """
+
+    name = "dead-letter-collector"
+    interval_s = 1.0
+
+    def __init__(self, admin: Callable[[str], Admin], *, clock: Clock | None = None) -> None:
+        self._admin = admin
+        self._clock = clock or SystemClock()
+
+    def tick(self) -> None:
+        """Take over what lies there. Raises ``Unavailable`` at the end when a store could not be reached."""
+        with fresh_connections():
+            started = self._clock.monotonic()
+            away: dict[str, Unavailable] = {}
+            for subscription in Subscription.objects.select_related("topic"):
+                transport = subscription.topic.transport
+                if transport in away:
+                    continue
+                try:
+                    while self._take(self._admin(transport), subscription.topic.name, subscription.group):
+                        if self._clock.monotonic() - started > TICK_S:
+                            return
+                except GroupLost:
+                    # Nothing can have died in a group that is not there; the sampler reports it.
+                    continue
+                except Unavailable as error:
+                    away[transport] = error
+            for unavailable in away.values():
+                raise unavailable
+
+    def _take(self, admin: Admin, topic: str, group: str) -> int:
+        entries = admin.dead(topic, group, BATCH)
+        if not entries:
+            return 0
+        now = to_datetime(self._clock.now_ms())
+        DeadLetter.objects.bulk_create([_letter(topic, group, entry, now) for entry in entries], ignore_conflicts=True)
+        return admin.forget_dead(topic, group, [entry.entry for entry in entries])
+
+
+def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLetter:
+    letter = DeadLetter(topic=topic, subscription=group, position=entry.position, body=entry.body)
+    try:
+        record = dead.decode(entry.record)
+    except msgspec.DecodeError as error:
+        # It is kept all the same: a letter without a legible cause is still somebody's message.
+        letter.cause = "The record of its death is unreadable"
+        letter.error = f"{type(error).__name__}: {error}"
+        letter.fingerprint = dead.fingerprint(group, "UnreadableRecord", "")
+        letter.attempts = 0
+        letter.first_failed_at = letter.died_at = now
+    else:
+        letter.cause = _clean(record.cause)[:500]
+        letter.error = _clean(record.error)
+        letter.fingerprint = record.fingerprint[:16]
+        letter.attempts = record.attempts
+        letter.history = [
+            {
+                "number": attempt.number,
+                "at_ms": attempt.at_ms,
+                "duration_us": attempt.duration_us,
+                "consumer": attempt.consumer,
+                "error": _clean(attempt.error),
+            }
+            for attempt in record.history
+        ]
+        letter.first_failed_at = to_datetime(record.first_failed_ms)
+        letter.died_at = to_datetime(record.died_ms)
+    try:
+        message = envelope.decode(entry.body)
+    except MalformedEnvelope:
+        # Its position is the only name it has.
+        letter.message_id = f"@{entry.position}"[:64]
+    else:
+        letter.message_id = message.id[:64]
+        letter.source = message.source[:300]
+        letter.key = _clean(message.partitionkey)[:200]
+        letter.correlation_id = _clean(message.correlationid)[:128]
+    return letter
+
+
+def _clean(text: str) -> str:
+    """PostgreSQL takes no NUL."""
+    return text.replace("\x00", "")

@@ -1,0 +1,148 @@
+"""Dead letters as a person reads them: one line for each cause, with when its letters came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Max, Min, Q, QuerySet
+
+from engine.core.clock import to_datetime
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.topics.models import Subscription, Team
+
+#: The page lists so many groups, those with the newest letters first; filters find the others.
+MOST_GROUPS = 100
+#: Slots of an arrivals strip.
+SLOTS = 40
+#: The strips count at most so many of the newest letters: a storm must not slow the page that shows it.
+MOST_ARRIVALS = 20_000
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the address asks for; empty means any."""
+
+    state: str = DeadLetter.State.DEAD.value
+    topic: str = ""
+    subscription: str = ""
+    #: Name of the team that owns the subscription.
+    owner: str = ""
+    #: Part of the cause.
+    cause: str = ""
+    fingerprint: str = ""
+
+    @classmethod
+    def read(cls, values: Mapping[str, str]) -> Filters:
+        """From query parameters; raises ``BadInput`` for an unknown state."""
+        found = {name: values.get(name, "").strip() for name in cls.__dataclass_fields__}
+        found["state"] = found["state"] or DeadLetter.State.DEAD.value
+        if found["state"] not in DeadLetter.State.values:
+            raise BadInput(
+                f"{found['state'][:20]!r} is not a state of a dead letter.",
+                remedy=f"Use one of {', '.join(DeadLetter.State.values)}.",
+                field="state",
+            )
+        return cls(**found)
+
+    def letters(self, actor: Actor) -> QuerySet[DeadLetter]:
+        """The letters that fit and that ``actor`` may see, newest first."""
+        rows = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)), state=self.state)
+        exact = {"topic": self.topic, "subscription": self.subscription, "fingerprint": self.fingerprint}
+        rows = rows.filter(**{name: value for name, value in exact.items() if value})
+        if self.cause:
+            rows = rows.filter(cause__icontains=self.cause)
+        if self.owner:
+            owned = Subscription.objects.filter(team__name=self.owner).values_list("topic__name", "group")
+            wanted = Q(pk__in=[])
+            for topic, group in owned:
+                wanted |= Q(topic=topic, subscription=group)
+            rows = rows.filter(wanted)
+        return rows
+
+
+@dataclass
+class Group:
+    """Letters of one cause in one subscription of one topic."""
+
+    fingerprint: str
+    topic: str
+    subscription: str
+    count: int
+    first: datetime
+    last: datetime
+    cause: str = ""
+    owner: Team | None = None
+    #: How many died in each slot of the time range.
+    arrivals: Sequence[int] = ()
+
+    @property
+    def head(self) -> str:
+        """The error's class and words, which tell groups apart at a glance."""
+        return self.cause or "no cause recorded"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The groups of a page, and how much lies behind them."""
+
+    groups: list[Group]
+    #: More groups fit than are listed.
+    more: bool
+    letters: int
+    oldest: datetime | None
+
+
+def listing(actor: Actor, filters: Filters, start_ms: int, end_ms: int) -> Listing:
+    """The groups with the newest letters first, their arrivals between ``start_ms`` and ``end_ms``: four queries."""
+    letters = filters.letters(actor)
+    rows = (
+        letters.order_by()
+        .values_list("fingerprint", "topic", "subscription")
+        .annotate(count=Count("pk"), first=Min("died_at"), last=Max("died_at"), newest=Max("pk"))
+        .order_by("-last", "fingerprint")
+    )
+    groups, newest = [], []
+    for fingerprint, topic, subscription, count, first, last, pk in rows:
+        groups.append(Group(fingerprint, topic, subscription, count, first, last))
+        newest.append(pk)
+    shown = groups[:MOST_GROUPS]
+    causes = dict(DeadLetter.objects.filter(pk__in=newest[:MOST_GROUPS]).values_list("pk", "cause"))
+    owners = _owners({(group.topic, group.subscription) for group in shown})
+    strips = _arrivals(letters, {group.fingerprint for group in shown}, start_ms, end_ms)
+    for group, pk in zip(shown, newest, strict=False):
+        group.cause = causes.get(pk, "")
+        group.owner = owners.get((group.topic, group.subscription))
+        group.arrivals = strips.get((group.fingerprint, group.topic, group.subscription), [0] * SLOTS)
+    return Listing(
+        groups=shown,
+        more=len(groups) > MOST_GROUPS,
+        letters=sum(group.count for group in groups),
+        oldest=min((group.first for group in groups), default=None),
+    )
+
+
+def _owners(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], Team]:
+    rows = Subscription.objects.filter(topic__name__in={topic for topic, _ in pairs}, team__isnull=False)
+    return {
+        (row.topic.name, row.group): row.team for row in rows.select_related("topic", "team") if row.team is not None
+    }
+
+
+def _arrivals(
+    letters: QuerySet[DeadLetter], fingerprints: set[str], start_ms: int, end_ms: int
+) -> dict[tuple[str, str, str], list[int]]:
+    rows = letters.filter(
+        fingerprint__in=fingerprints, died_at__gte=to_datetime(start_ms), died_at__lt=to_datetime(end_ms)
+    ).values_list("fingerprint", "topic", "subscription", "died_at")
+    strips: dict[tuple[str, str, str], list[int]] = {}
+    span_ms = max(1, end_ms - start_ms)
+    for fingerprint, topic, subscription, died_at in rows.order_by("-died_at")[:MOST_ARRIVALS]:
+        slot = int((died_at.timestamp() * 1000 - start_ms) * SLOTS / span_ms)
+        strip = strips.setdefault((fingerprint, topic, subscription), [0] * SLOTS)
+        strip[min(SLOTS - 1, max(0, slot))] += 1
+    return strips

@@ -1,0 +1,96 @@
+"""Dead letters on their way out: pages of them, and each as JSON with its payload masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from engine.bus import message as envelope
+from engine.bus.errors import MalformedEnvelope
+from engine.core.clock import to_datetime
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Action, Actor, allows, require
+from hbus_console.deadletters.groups import Filters
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.payloads import Rules, shown
+from hbus_console.topics.models import Topic
+
+#: Envelope attributes that an answer repeats; the payload goes its own, masked way.
+_ATTRIBUTES = ("type", "time", "subject", "dataschema", "expirytime", "traceparent", "causationid", "hbusreplay")
+
+
+@dataclass(frozen=True)
+class Page:
+    """Letters, newest first; ``next_cursor`` is empty on the last page."""
+
+    letters: list[DeadLetter]
+    next_cursor: str
+
+
+def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> Page:
+    """The letters after ``cursor``; raises ``BadInput`` for a cursor that none of our pages gave."""
+    if cursor:
+        died_at, number = _read_cursor(cursor)
+        rows = rows.filter(Q(died_at__lt=died_at) | Q(died_at=died_at, pk__lt=number))
+    letters = list(rows.order_by("-died_at", "-pk")[: size + 1])
+    more = len(letters) > size
+    letters = letters[:size]
+    return Page(letters, _cursor(letters[-1]) if more else "")
+
+
+def exported(actor: Actor, filters: Filters) -> Iterator[dict[str, Any]]:
+    """Every letter that fits, in full; raises ``Forbidden`` for who may not read payloads anywhere."""
+    require(actor, Action.PAYLOAD_READ)
+    topics = {topic.name: topic for topic in Topic.objects.all()}
+    rows = filters.letters(actor).order_by("-died_at", "-pk")
+    return (as_json(actor, letter, topics.get(letter.topic)) for letter in rows.iterator(chunk_size=500))
+
+
+def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, Any]:
+    """One letter as the API and the export give it."""
+    answer: dict[str, Any] = {
+        "id": letter.pk,
+        "state": letter.state,
+        **{name: getattr(letter, name) for name in ("topic", "subscription", "message_id", "source", "position")},
+        **{name: getattr(letter, name) for name in ("key", "correlation_id", "cause", "error", "fingerprint")},
+        "attempts": letter.attempts,
+        "history": letter.history,
+        "first_failed_at": letter.first_failed_at,
+        "died_at": letter.died_at,
+    }
+    if letter.state != DeadLetter.State.DEAD:
+        answer |= {
+            "decided_by": letter.decided_by,
+            "decided_at": letter.decided_at,
+            "reason": letter.reason,
+            "redriven_as": letter.redriven_as,
+        }
+    try:
+        message = envelope.decode(bytes(letter.body))
+    except MalformedEnvelope:
+        return answer | {"envelope": None, "payload": None, "masked": ["*"]}
+    attributes = {name: getattr(message, name) for name in _ATTRIBUTES if getattr(message, name)}
+    payload = shown(message, Rules.of(topic))
+    readable = allows(actor, Action.PAYLOAD_READ, letter.topic)
+    return answer | {
+        "envelope": attributes | message.extensions,
+        "payload": payload.value if readable else None,
+        "masked": list(payload.hidden) if readable else ["*"],
+    }
+
+
+def _cursor(letter: DeadLetter) -> str:
+    return f"{round(letter.died_at.timestamp() * 1_000_000)}-{letter.pk}"
+
+
+def _read_cursor(cursor: str) -> tuple[datetime, int]:
+    micros, _, number = cursor.partition("-")
+    try:
+        at, pk = int(micros), int(number)
+        return to_datetime(at // 1000).replace(microsecond=at % 1_000_000), pk
+    except (ValueError, OverflowError, OSError) as error:
+        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor") from error

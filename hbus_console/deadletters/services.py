@@ -1,0 +1,266 @@
+"""What a person may do about a dead letter: publish it again to the subscription where it died, or discard it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Max
+from django.urls import reverse
+
+from engine.bus import message as envelope
+from engine.bus.building import check_owner
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import Message
+from engine.bus.trace import trace_id_of
+from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.errors import BadInput
+from engine.core.facts import Fact
+from engine.core.ids import new_id
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor, require, visible_scopes
+from hbus_console.audit.services import record
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.errors import NotThere
+from hbus_console.ledger.attention import Sentence
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.outbox.services import send_on_commit
+from hbus_console.topics.models import Subscription
+from hbus_console.topics.services.checks import reason as checked_reason
+
+_clock = SystemClock()
+#: The overview names at most so many groups.
+_MOST_SENTENCES = 3
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The letter as it stands now. ``done`` is false when somebody had decided before: then nothing was changed."""
+
+    letter: DeadLetter
+    done: bool
+
+    @property
+    def sentence(self) -> str:
+        """What to tell the one who asked."""
+        letter = self.letter
+        if self.done and letter.state == DeadLetter.State.REDRIVEN:
+            return f"Redriven to {letter.subscription} as {letter.redriven_as}."
+        if self.done:
+            return f"Discarded. It stays listed and in the audit log, and {letter.subscription} will not see it again."
+        was = "redriven" if letter.state == DeadLetter.State.REDRIVEN else "discarded"
+        return f"Nothing was done: {letter.decided_by} had {was} it before."
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a redrive would do, read before anybody presses the button."""
+
+    #: The subscription is still there to take it.
+    wanted: bool
+    paused: bool
+    #: The original's expiry, when it has passed: the copy has none.
+    expired_at: str
+    #: Why it cannot be redriven at all; empty when it can.
+    obstacle: str
+
+
+def letter_for(actor: Actor, letter_id: int, action: Action = Action.VIEW) -> DeadLetter:
+    """The letter; raises ``NotThere`` also when it lies in a topic that ``actor`` may not see, else ``Forbidden``."""
+    letter = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)), pk=letter_id).first()
+    if letter is None:
+        raise NotThere("There is no such dead letter.", remedy="List the dead letters.", field="id")
+    require(actor, action, letter.topic)
+    return letter
+
+
+def effect(letter: DeadLetter, *, clock: Clock = _clock) -> Effect:
+    """The dry run of :func:`redrive`."""
+    subscription = Subscription.objects.filter(topic__name=letter.topic, group=letter.subscription).first()
+    message, obstacle = _message(letter)
+    if not obstacle and subscription is None:
+        obstacle = f"{letter.subscription} is no longer subscribed to {letter.topic}."
+    return Effect(
+        wanted=subscription is not None,
+        paused=subscription is not None and subscription.paused,
+        expired_at=message.expirytime if message is not None and _has_expired(message, clock.now_ms()) else "",
+        obstacle=obstacle,
+    )
+
+
+def redrive(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock) -> Decision:
+    """Publish the letter's message again, as a new message for the subscription where it died and no other.
+
+    The copy has a new id, ``causationid`` naming the original, and the original's correlation, key and headers; an
+    expiry that has passed is left out, because a person wants it handled now. It leaves through the outbox, so that
+    letter, audit entry and message agree. A letter decided before is left alone: see :attr:`Decision.done`. Raises
+    ``BadInput`` without a reason, or when the subscription, a legible envelope or the topic's owner is missing.
+    """
+    letter = letter_for(actor, letter_id, Action.DEAD_LETTER_REDRIVE)
+    why = checked_reason(reason)
+    if letter.state != DeadLetter.State.DEAD:
+        return Decision(letter, done=False)
+    obstacle = effect(letter, clock=clock).obstacle
+    original, _ = _message(letter)
+    check_owner(wiring.catalog().topic(letter.topic))
+    if original is None or obstacle:
+        raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
+    now_ms = clock.now_ms()
+    copy = _copy(original, letter.subscription, now_ms)
+    with transaction.atomic():
+        if not _decide(letter, DeadLetter.State.REDRIVEN, actor, why, now_ms, redriven_as=copy.id):
+            letter.refresh_from_db()
+            return Decision(letter, done=False)
+        send_on_commit(letter.topic, copy)
+        _record(actor, "dead_letter.redrive", letter, why, redriven_as=copy.id)
+        fact = _fact("redriven", letter, original, now_ms, f"as {copy.id} by {actor.name}: {why}")
+        transaction.on_commit(lambda: wiring.facts().emit([fact]))
+    return Decision(letter, done=True)
+
+
+def discard(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock) -> Decision:
+    """Decide that the letter shall not be handled. Its row stays, with who, when and why. Raises as :func:`redrive`."""
+    letter = letter_for(actor, letter_id, Action.DEAD_LETTER_DISCARD)
+    why = checked_reason(reason)
+    now_ms = clock.now_ms()
+    with transaction.atomic():
+        if not _decide(letter, DeadLetter.State.DISCARDED, actor, why, now_ms):
+            letter.refresh_from_db()
+            return Decision(letter, done=False)
+        _record(actor, "dead_letter.discard", letter, why)
+        original, _ = _message(letter)
+        fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {why}")
+        transaction.on_commit(lambda: wiring.facts().emit([fact]))
+    return Decision(letter, done=True)
+
+
+def attention(actor: Actor) -> list[Sentence]:
+    """What the overview says about the dead letters that ``actor`` may see: the largest groups, and the alarm."""
+    waiting = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)), state=DeadLetter.State.DEAD)
+    groups = list(
+        waiting.order_by()
+        .values_list("fingerprint", "topic", "subscription")
+        .annotate(count=Count("pk"), last=Max("died_at"))
+        .order_by("-count", "-last")[: _MOST_SENTENCES + 1]
+    )
+    sentences = [
+        _group_sentence(fingerprint, topic, subscription, count, last)
+        for fingerprint, topic, subscription, count, last in groups[:_MOST_SENTENCES]
+    ]
+    total = waiting.count() if groups else 0
+    if total > settings.DEAD_LETTER_ALARM:
+        sentences.insert(
+            0,
+            Sentence(
+                "bad",
+                f"{total:,} dead letters wait, more than the alarm of {settings.DEAD_LETTER_ALARM:,}",
+                "Nothing is trimmed by itself. Redrive what can be mended, discard the rest.",
+                reverse("deadletters:list"),
+                f"Review {total:,}",
+            ),
+        )
+    elif len(groups) > _MOST_SENTENCES:
+        rest = total - sum(count for *_, count, _last in groups[:_MOST_SENTENCES])
+        sentences.append(
+            Sentence("bad", f"{rest:,} more dead letters of other causes", "", reverse("deadletters:list"), "Review")
+        )
+    return sentences
+
+
+def _group_sentence(fingerprint: str, topic: str, subscription: str, count: int, last: datetime) -> Sentence:
+    cause = (
+        DeadLetter.objects.filter(
+            state=DeadLetter.State.DEAD, fingerprint=fingerprint, topic=topic, subscription=subscription
+        )
+        .values_list("cause", flat=True)
+        .first()
+    )
+    letters = "1 dead letter" if count == 1 else f"{count:,} dead letters"
+    return Sentence(
+        "bad",
+        f"{letters} on {topic}, one cause",
+        f"{cause} · {subscription} · last {last:%H:%M}",
+        f"{reverse('deadletters:list')}?open={fingerprint}",
+        f"Review {count:,}",
+    )
+
+
+def _decide(
+    letter: DeadLetter, state: DeadLetter.State, actor: Actor, reason: str, now_ms: int, *, redriven_as: str = ""
+) -> bool:
+    """Take the decision if nobody has: of two clicks at once the database lets one through."""
+    values = {
+        "state": state,
+        "decided_by": actor.name,
+        "decided_at": to_datetime(now_ms),
+        "reason": reason,
+        "redriven_as": redriven_as,
+    }
+    if not DeadLetter.objects.filter(pk=letter.pk, state=DeadLetter.State.DEAD).update(**values):
+        return False
+    for name, value in values.items():
+        setattr(letter, name, value)
+    return True
+
+
+def _record(actor: Actor, action: str, letter: DeadLetter, reason: str, *, redriven_as: str = "") -> None:
+    after = {"state": letter.state, "subscription": letter.subscription, "letter": letter.pk}
+    record(
+        actor,
+        action,
+        "message",
+        letter.message_id,
+        topic=letter.topic,
+        reason=reason,
+        before={"state": DeadLetter.State.DEAD.value, "cause": letter.cause, "attempts": letter.attempts},
+        after=after | ({"redriven_as": redriven_as} if redriven_as else {}),
+    )
+
+
+def _message(letter: DeadLetter) -> tuple[Message | None, str]:
+    try:
+        return envelope.decode(bytes(letter.body)), ""
+    except MalformedEnvelope as error:
+        return None, f"its envelope is unreadable ({error.what})"
+
+
+def _copy(original: Message, subscription: str, now_ms: int) -> Message:
+    return msgspec.structs.replace(
+        original,
+        id=new_id(now_ms),
+        causationid=original.id,
+        hbusreplay="redrive",
+        hbustarget=subscription,
+        hbusdue="",
+        expirytime="" if _has_expired(original, now_ms) else original.expirytime,
+    )
+
+
+def _has_expired(message: Message, now_ms: int) -> bool:
+    try:
+        expires_ms = message.expires_ms()
+    except ValueError:
+        # An instant nobody can read may be what it died of; the copy goes without it.
+        return True
+    return expires_ms is not None and expires_ms <= now_ms
+
+
+def _fact(kind: str, letter: DeadLetter, original: Message | None, now_ms: int, detail: str) -> Fact:
+    return Fact(
+        kind,
+        now_ms,
+        topic=letter.topic,
+        subscription=letter.subscription,
+        message_id=letter.message_id,
+        key=letter.key,
+        correlation_id=letter.correlation_id,
+        trace_id=trace_id_of(original.traceparent) if original is not None else "",
+        source=letter.source,
+        position=letter.position,
+        node=wiring.node_name(),
+        fingerprint=letter.fingerprint,
+        detail=detail,
+    )

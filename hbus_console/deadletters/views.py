@@ -1,0 +1,141 @@
+"""The pages of the dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.accounts.scopes import topics_q
+from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.deadletters import reading, services
+from hbus_console.deadletters.groups import Filters, listing
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.streaming import json_lines
+from hbus_console.topics.models import Subscription, Topic
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.timerange import time_range
+
+#: Letters of an opened group, at first and once all are asked for.
+_FIRST, _PAGE = 10, 50
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def letters(request: HttpRequest) -> HttpResponse:
+    chosen = request.GET.get("letter", "")
+    return _list(request, int(chosen) if chosen.isascii() and chosen.isdigit() else None)
+
+
+@require_GET
+@console_view(Action.PAYLOAD_READ, resource=SOMEWHERE)
+def export(request: HttpRequest) -> HttpResponseBase:
+    filters = Filters.read(request.GET.dict())
+    return json_lines(request, reading.exported(actor(request), filters), f"dead-letters-{filters.state}.jsonl")
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.DEAD_LETTER_REDRIVE, resource=SOMEWHERE)
+def redrive(request: HttpRequest, letter_id: int) -> HttpResponse:
+    return _decide(request, letter_id, services.redrive, "redrive")
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.DEAD_LETTER_DISCARD, resource=SOMEWHERE)
+def discard(request: HttpRequest, letter_id: int) -> HttpResponse:
+    return _decide(request, letter_id, services.discard, "discard")
+
+
+def _decide(
+    request: HttpRequest, letter_id: int, act: Callable[[Actor, int, str], services.Decision], name: str
+) -> HttpResponse:
+    reason = request.POST.get("reason", "")
+    try:
+        decision = act(actor(request), letter_id, reason)
+    except BadInput as error:
+        return _list(request, letter_id, act=name, reason=reason, errors=field_errors(error), status=400)
+    tell = messages.success if decision.done else messages.warning
+    tell(request, decision.sentence)
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        query = urlencode({"open": decision.letter.fingerprint, "letter": letter_id})
+        back = f"{reverse('deadletters:list')}?{query}"
+    return redirect(back)
+
+
+def _list(
+    request: HttpRequest,
+    letter_id: int | None,
+    *,
+    act: str = "",
+    reason: str = "",
+    errors: dict[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    who, filters, span = actor(request), Filters.read(request.GET.dict()), time_range(request)
+    found = listing(who, filters, span.start_ms, span.end_ms)
+    panel = _panel(who, letter_id, act or request.GET.get("act", "")) if letter_id is not None else {}
+    opened = request.GET.get("open", "") or (panel["letter"].fingerprint if panel else "")
+    context: dict[str, Any] = {
+        "nav": "dead-letters",
+        "filters": filters,
+        "narrowed": filters != Filters(state=filters.state),
+        "listing": found,
+        "opened": opened,
+        "states": [(value, word.lower()) for value, word in DeadLetter.State.choices],
+        "topics": _names(who, found, "topic"),
+        "subscriptions": _names(who, found, "subscription"),
+        "owners": _owners(who),
+        "export_query": urlencode({name: value for name, value in vars(filters).items() if value}),
+        "may_export": allows(who, Action.PAYLOAD_READ, SOMEWHERE),
+        "reason": reason,
+        "errors": errors or {},
+        **panel,
+    }
+    if opened:
+        everything = bool(request.GET.get("all") or request.GET.get("cursor"))
+        rows = filters.letters(who).filter(fingerprint=opened)
+        page = reading.page(rows, request.GET.get("cursor", ""), _PAGE if everything else _FIRST)
+        context |= {"page": page, "everything": everything}
+    return render(request, "deadletters/list.html", context, status=status)
+
+
+def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
+    letter = services.letter_for(who, letter_id)
+    verb = "discard" if act == "discard" else "redrive"
+    return {
+        "letter": letter,
+        "effect": services.effect(letter),
+        "act": verb,
+        "may_redrive": allows(who, Action.DEAD_LETTER_REDRIVE, letter.topic),
+        "may_discard": allows(who, Action.DEAD_LETTER_DISCARD, letter.topic),
+        "curl_spec": CurlRequest(
+            "POST", f"/api/v1/dead-letters/{letter.pk}/{verb}", {"reason": "why"}, idempotent=True
+        ),
+    }
+
+
+def _names(who: Actor, found: Any, name: str) -> list[str]:
+    """What the select offers: the names in the list, which may be narrowed, and all that ``who`` may see."""
+    known = (
+        Topic.objects.filter(topics_q(who, "name")).values_list("name", flat=True)
+        if name == "topic"
+        else Subscription.objects.filter(topics_q(who, "topic__name")).values_list("group", flat=True)
+    )
+    return sorted({*known, *(getattr(group, name) for group in found.groups)})
+
+
+def _owners(who: Actor) -> list[str]:
+    rows = Subscription.objects.filter(topics_q(who, "topic__name"), team__isnull=False)
+    return sorted(set(rows.values_list("team__name", flat=True)))

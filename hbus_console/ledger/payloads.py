@@ -1,0 +1,78 @@
+"""A message's payload as a screen, an answer or an export may show it: masked as its topic says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.bus.message import Message
+from hbus_console.topics.masking import is_masked, mask, masked
+from hbus_console.topics.models import Topic
+
+#: Text longer than this is cut on a page; the API gives it whole.
+SHOWN_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True)
+class Payload:
+    """``form`` is ``json``, ``text``, ``bytes`` or ``none``; ``value`` JSON types, text, or a sentence about bytes."""
+
+    form: str
+    value: Any
+    size: int
+    #: What is hidden here: field paths, or ``*`` for the whole payload.
+    hidden: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What one topic hides."""
+
+    masked_fields: tuple[str, ...]
+    classification: str
+    #: Hide what has no fields to tell apart.
+    opaque_hidden: bool
+
+    @classmethod
+    def of(cls, topic: Topic | None) -> Rules:
+        """A topic that is gone has no rules any more, so everything is hidden."""
+        if topic is None:
+            return cls(("*",), "unknown", opaque_hidden=True)
+        guarded = topic.classification in (Topic.Classification.CONFIDENTIAL, Topic.Classification.PERSONAL)
+        return cls(tuple(topic.masked_fields), topic.classification, opaque_hidden=guarded or bool(topic.masked_fields))
+
+
+def shown(message: Message, rules: Rules, revealed: Sequence[str] = ()) -> Payload:
+    """The payload with what ``rules`` hide replaced, but for the ``revealed`` fields (``*``: everything)."""
+    body = message.payload()
+    size = len(body)
+    if not size:
+        return Payload("none", None, 0)
+    everything = "*" in revealed
+    if message.data_base64 is not None:
+        form, value = _opaque(body)
+        if rules.opaque_hidden and not everything:
+            return Payload(form, masked(rules.classification), size, ("*",))
+        return Payload(form, value, size)
+    value = json.loads(body)
+    if everything:
+        return Payload("json", value, size)
+    if "*" in rules.masked_fields:
+        return Payload("json", masked(rules.classification), size, ("*",))
+    hidden = [name for name in rules.masked_fields if name not in revealed]
+    cleaned = mask(value, hidden, rules.classification)
+    return Payload("json", cleaned, size, tuple(name for name in hidden if mask(value, [name]) != value))
+
+
+def may_search(path: str, rules: Rules) -> bool:
+    """Whether looking for a value at ``path`` would tell nothing hidden."""
+    return "*" not in rules.masked_fields and not is_masked(path, rules.masked_fields)
+
+
+def _opaque(body: bytes) -> tuple[str, str]:
+    try:
+        return "text", body.decode()
+    except UnicodeDecodeError:
+        return "bytes", f"{len(body):,} bytes that are no text, beginning {body[:16].hex(' ')}"

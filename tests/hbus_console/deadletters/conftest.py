@@ -1,0 +1,92 @@
+"""An owned topic with a subscription, people, and letters that died on it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.bus.message import Message, encode
+from engine.core.facts import MemoryFacts
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Actor, Role, ScopedRole
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.topics.catalog import DjangoCatalog
+from hbus_console.topics.models import Subscription, Team, Topic
+
+NOW = datetime(2026, 11, 20, 14, 31, tzinfo=UTC)
+MakeLetter = Callable[..., DeadLetter]
+_numbers = itertools.count(1)
+
+
+def person(role: str, scope: str = "*", name: str = "ops-lisbon") -> Actor:
+    return Actor(name=name, user_id=1, grants=(ScopedRole(Role(role), scope),))
+
+
+@pytest.fixture
+def operator() -> Actor:
+    return person("operator")
+
+
+@pytest.fixture
+def subscription(db: None) -> Subscription:
+    team = Team.objects.create(name="Distribution", contact="#distribution")
+    topic = Topic.objects.create(name="booking.changed", team=team)
+    return Subscription.objects.create(topic=topic, group="partner-sync", team=team)
+
+
+@pytest.fixture
+def facts(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFacts]:
+    """The process's facts, caught; and a catalog without a memory of other tests."""
+    seen = MemoryFacts()
+    monkeypatch.setattr(wiring, "facts", lambda: seen)
+    catalog = DjangoCatalog()
+    monkeypatch.setattr(wiring, "catalog", lambda: catalog)
+    return seen  # type: ignore[return-value]
+
+
+@pytest.fixture
+def make_letter(subscription: Subscription) -> MakeLetter:
+    """``make_letter(cause=…, topic=…, message={…})``: a letter that waits for a decision."""
+
+    def make(message: dict[str, Any] | None = None, **more: Any) -> DeadLetter:
+        number = next(_numbers)
+        original = Message(
+            **{
+                "id": f"01K9LETTER{number:016d}",
+                "source": "/hotels/reservations-api",
+                "type": "booking.changed",
+                "partitionkey": f"booking/{number}",
+                "correlationid": f"req-{number}",
+                "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                "data": msgspec.Raw(b'{"room":"DBL-SEA"}'),
+                "extensions": {"tenant": "lisbon"},
+                **(message or {}),
+            }
+        )
+        died_at = more.pop("died_at", NOW + timedelta(seconds=number))
+        values: dict[str, Any] = {
+            "topic": "booking.changed",
+            "subscription": "partner-sync",
+            "message_id": original.id,
+            "source": original.source,
+            "position": f"{number}-0",
+            "key": original.partitionkey,
+            "correlation_id": original.correlationid,
+            "body": encode(original),
+            "cause": "UnknownRoomCode: …",
+            "error": "UnknownRoomCode: 'DBL-SEA'",
+            "fingerprint": "7c1f9a0000000000",
+            "attempts": 5,
+            "history": [],
+            "first_failed_at": died_at - timedelta(seconds=35),
+            "died_at": died_at,
+            **more,
+        }
+        return DeadLetter.objects.create(**values)
+
+    return make

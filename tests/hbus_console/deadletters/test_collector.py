@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.bus import dead
+from engine.bus.errors import GroupLost
+from engine.bus.message import Message, encode
+from engine.bus.transport import Attempt, DeadEntry
+from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
+from hbus_console.deadletters.collector import DeadLetterCollector
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.topics.models import Subscription, Topic
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+DIED_MS = 1_790_000_035_000
+
+
+def entry(number: int, **more: bytes) -> DeadEntry:
+    message = Message(
+        id=f"m{number}", source="/hotels", type="booking.changed", partitionkey=f"b/{number}", correlationid="c1"
+    )
+    record = dead.DeadRecord(
+        cause="UnknownRoomCode: …",
+        error="UnknownRoomCode: 'DBL-SEA'",
+        fingerprint="7c1f9a",
+        attempts=2,
+        history=(Attempt(1, DIED_MS - 9_000, 1_204_000, "n1", "X"), Attempt(2, DIED_MS, 1_000, "n1", "X\x00")),
+        first_failed_ms=DIED_MS - 9_000,
+        died_ms=DIED_MS,
+        topic="booking.changed",
+        group="partner-sync",
+        consumer="n1",
+        handler="h",
+    )
+    values = {"body": encode(message), "record": dead.encode(record), **more}
+    return DeadEntry(entry=str(number), position=f"{number}-0", **values)
+
+
+class DeadStore:
+    """The transport's side: what lies there, and what goes wrong."""
+
+    def __init__(self) -> None:
+        self.entries: list[DeadEntry] = []
+        self.fails: dict[str, Exception] = {}
+        self.dies_before_forgetting = False
+
+    def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
+        if topic in self.fails:
+            raise self.fails[topic]
+        return self.entries[:limit]
+
+    def forget_dead(self, topic: str, group: str, entries: list[str]) -> int:
+        if self.dies_before_forgetting:
+            raise KeyboardInterrupt
+        kept = [entry for entry in self.entries if entry.entry not in entries]
+        gone, self.entries = len(self.entries) - len(kept), kept
+        return gone
+
+
+@pytest.fixture
+def store(subscription: Subscription) -> DeadStore:
+    return DeadStore()
+
+
+@pytest.fixture
+def collector(store: DeadStore) -> DeadLetterCollector:
+    return DeadLetterCollector(lambda _: store, clock=ManualClock())  # type: ignore[arg-type,return-value]
+
+
+def test_a_letter_is_taken_over_whole_and_then_forgotten(store: DeadStore, collector: DeadLetterCollector) -> None:
+    store.entries = [entry(1)]
+    collector.tick()
+    letter = DeadLetter.objects.get()
+    assert (letter.topic, letter.subscription, letter.message_id) == ("booking.changed", "partner-sync", "m1")
+    assert (letter.source, letter.key, letter.correlation_id, letter.position) == ("/hotels", "b/1", "c1", "1-0")
+    assert (letter.cause, letter.fingerprint, letter.attempts) == ("UnknownRoomCode: …", "7c1f9a", 2)
+    assert [attempt["number"] for attempt in letter.history] == [1, 2]
+    assert letter.history[1]["error"] == "X"
+    assert (letter.died_at - letter.first_failed_at).total_seconds() == 9
+    assert bytes(letter.body) == entry(1).body
+    assert store.entries == []
+
+
+def test_many_are_taken_over_in_one_tick(store: DeadStore, collector: DeadLetterCollector) -> None:
+    store.entries = [entry(number) for number in range(450)]
+    collector.tick()
+    assert DeadLetter.objects.count() == 450
+
+
+def test_a_crash_between_inserting_and_forgetting_doubles_nothing(
+    store: DeadStore, collector: DeadLetterCollector
+) -> None:
+    store.entries = [entry(1)]
+    store.dies_before_forgetting = True
+    with pytest.raises(KeyboardInterrupt):
+        collector.tick()
+    store.dies_before_forgetting = False
+    collector.tick()
+    assert DeadLetter.objects.count() == 1
+    assert store.entries == []
+
+
+def test_a_letter_that_nobody_can_read_is_kept(store: DeadStore, collector: DeadLetterCollector) -> None:
+    store.entries = [entry(1, body=b"\xff\x00", record=b"{"), entry(2)]
+    collector.tick()
+    broken = DeadLetter.objects.get(position="1-0")
+    assert broken.message_id == "@1-0"
+    assert bytes(broken.body) == b"\xff\x00"
+    assert "unreadable" in broken.cause
+    assert DeadLetter.objects.count() == 2
+
+
+def test_a_lost_group_or_store_does_not_keep_the_others_from_it(
+    store: DeadStore, collector: DeadLetterCollector
+) -> None:
+    for name in ("a.lost", "b.away"):
+        transport = "elsewhere" if name == "b.away" else ""
+        Subscription.objects.create(topic=Topic.objects.create(name=name, transport=transport), group="g")
+    store.fails = {"a.lost": GroupLost("gone"), "b.away": Unavailable("Connection refused.")}
+    store.entries = [entry(1)]
+    with pytest.raises(Unavailable):
+        collector.tick()
+    assert DeadLetter.objects.count() == 1

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Actor
+from hbus_console.deadletters import groups, services
+from hbus_console.deadletters.groups import Filters
+from hbus_console.topics.models import Subscription, Topic
+from tests.hbus_console.deadletters.conftest import NOW, MakeLetter, person
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+END_MS = round((NOW + timedelta(minutes=1)).timestamp() * 1000)
+START_MS = END_MS - 3_600_000
+
+
+def listing(actor: Actor, **filters: str) -> groups.Listing:
+    return groups.listing(actor, Filters.read(filters), START_MS, END_MS)
+
+
+@pytest.fixture
+def world(make_letter: MakeLetter) -> None:
+    for _ in range(3):
+        make_letter(died_at=NOW)
+    make_letter(died_at=NOW - timedelta(hours=2))
+    Topic.objects.create(name="stay.completed")
+    make_letter(topic="stay.completed", subscription="loyalty", fingerprint="e19d07", cause="Not valid UTF-8",
+                died_at=NOW - timedelta(minutes=30))  # fmt: skip
+
+
+@pytest.mark.usefixtures("world")
+def test_letters_of_one_cause_are_one_group_with_its_arrivals(operator: Actor) -> None:
+    found = listing(operator)
+    assert [(group.cause, group.count) for group in found.groups] == [("UnknownRoomCode: …", 4), ("Not valid UTF-8", 1)]
+    first = found.groups[0]
+    assert first.owner is not None
+    assert first.owner.name == "Distribution"
+    assert (first.first, first.last) == (NOW - timedelta(hours=2), NOW)
+    # The one from two hours ago lies outside the time range.
+    assert sum(first.arrivals) == 3
+    assert first.arrivals[-1] == 3
+    assert (found.letters, found.oldest) == (5, NOW - timedelta(hours=2))
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        ({"topic": "stay.completed"}, 1),
+        ({"subscription": "partner-sync"}, 4),
+        ({"owner": "Distribution"}, 4),
+        ({"owner": "Nobody"}, 0),
+        ({"cause": "roomcode"}, 4),
+        ({"fingerprint": "e19d07"}, 1),
+        ({"state": "discarded"}, 0),
+    ],
+)
+def test_each_filter_narrows_the_list(operator: Actor, filters: dict[str, str], count: int) -> None:
+    assert listing(operator, **filters).letters == count
+
+
+@pytest.mark.usefixtures("world")
+def test_a_scope_hides_the_letters_of_other_topics() -> None:
+    assert listing(person("viewer", "stay.*")).letters == 1
+    assert listing(person("viewer", "other.*")).letters == 0
+
+
+def test_an_unknown_state_is_refused() -> None:
+    with pytest.raises(BadInput) as refused:
+        Filters.read({"state": "undead"})
+    assert refused.value.field == "state"
+
+
+def test_the_number_of_queries_does_not_grow_with_the_groups(
+    operator: Actor, make_letter: MakeLetter, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(30):
+        make_letter(fingerprint=f"{number:016x}")
+    with django_assert_max_num_queries(5):
+        assert len(listing(operator).groups) == 30
+
+
+def test_more_groups_than_listed_are_said(
+    operator: Actor, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MOST_GROUPS", 2)
+    for number in range(3):
+        make_letter(fingerprint=f"{number:016x}")
+    found = listing(operator)
+    assert found.more
+    assert (len(found.groups), found.letters) == (2, 3)
+
+
+@pytest.mark.usefixtures("world")
+def test_the_overview_names_the_largest_groups(operator: Actor) -> None:
+    sentences = services.attention(operator)
+    assert [sentence.text for sentence in sentences] == [
+        "4 dead letters on booking.changed, one cause",
+        "1 dead letter on stay.completed, one cause",
+    ]
+    assert "partner-sync" in sentences[0].note
+    assert sentences[0].href == "/dead-letters/?open=7c1f9a0000000000"
+    assert services.attention(person("viewer", "other.*")) == []
+
+
+@pytest.mark.usefixtures("world")
+def test_beyond_the_alarm_a_person_is_called(operator: Actor, settings: pytest.FixtureRequest) -> None:
+    settings.DEAD_LETTER_ALARM = 4  # type: ignore[attr-defined]
+    assert services.attention(operator)[0].text == "5 dead letters wait, more than the alarm of 4"
+
+
+def test_decided_letters_need_nobody(operator: Actor, make_letter: MakeLetter, subscription: Subscription) -> None:
+    make_letter(state="discarded")
+    assert services.attention(operator) == []
