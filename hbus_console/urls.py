@@ -20,3 +20,8 @@ urlpatterns = [
     path("cluster/", include("hbus_console.cluster.urls")),
     path("api/v1/", include("hbus_console.api.urls", namespace="v1")),
 ]
+
+handler400 = "hbus_console.ui.views.errors.bad_request"
+handler403 = "hbus_console.ui.views.errors.forbidden"
+handler404 = "hbus_console.ui.views.errors.not_found"
+handler500 = "hbus_console.ui.views.errors.server_error"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
+
+from hbus_console.cluster import views
 
 app_name = "cluster"
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns = [path("", views.overview, name="overview")]

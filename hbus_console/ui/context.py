@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
-from django.utils.functional import SimpleLazyObject
 
 from hbus_console.accounts.permissions import ANONYMOUS, Actor, visible_scopes
 from hbus_console.ledger.scopes import topic_filter
@@ -27,14 +27,15 @@ def layout(request: HttpRequest) -> dict[str, Any]:
         "range": timerange.time_range(request),
         "range_problem": timerange.problem(request),
         "range_presets": [(name, label) for name, (_, label) in timerange.PRESETS.items()],
-        "zone_name": timezone.get_current_timezone_name(),
+        "zone_id": timezone.get_current_timezone_name(),
+        "zone_name": timezone.get_current_timezone_name().rpartition("/")[2].replace("_", " "),
         "theme": theme if theme in THEMES else "",
     }
     if who.is_authenticated:
         frame |= {
             "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
             "actor_scopes": " ".join(visible_scopes(who)) or "no topics yet",
-            "dead_count": SimpleLazyObject(lambda: dead_letters(who)),
+            "dead_count": cache(lambda: dead_letters(who)),
             "logout_url": _address("accounts:logout"),
             "live_url": _address("ui:live"),
         }

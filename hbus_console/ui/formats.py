@@ -25,7 +25,7 @@ NOTHING = "–"
 
 def instant(value: Any) -> datetime | None:
     """A moment given as epoch milliseconds or as a datetime, in the console's zone; ``None`` for none."""
-    if value is None or value == "" or value == 0:
+    if value is None or value in {"", 0}:
         return None
     moment = value if isinstance(value, datetime) else to_datetime(int(value))
     return timezone.localtime(moment)
@@ -44,6 +44,11 @@ def num(value: Any) -> str:
         return f"{round(number):,}"
     text = f"{number:,.2f}" if abs(number) < 10 else f"{number:,.1f}"
     return text.rstrip("0").rstrip(".")
+
+
+def rate(value: float | None) -> str:
+    """Messages a second: whole from ten on, one decimal below."""
+    return NOTHING if value is None else num(round(value, 1) if value < 10 else round(value))
 
 
 def relative(distance_ms: int) -> str:

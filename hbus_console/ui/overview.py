@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+from django.conf import settings
 from django.db.models import Count
 
 from hbus_console.accounts.permissions import Actor, visible_scopes
@@ -19,6 +19,7 @@ from hbus_console.ui.timerange import TimeRange
 #: How many topics the overview lists; the topics page has them all.
 MOST_TOPICS = 50
 _SPARK_POINTS = 30
+_STILL = flow.Rates()
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,26 @@ class TopicRow:
     note: str
 
     @property
+    def blocked(self) -> bool:
+        """Whether nothing can be published to it, or is read from it."""
+        return self.topic.team_id is None or self.topic.paused
+
+    @property
+    def carrier(self) -> str:
+        """The transport that carries it."""
+        return (self.topic.transport or settings.HBUS_TRANSPORT).replace("_stream", "")
+
+    @property
     def trouble(self) -> tuple[int, int, int, int, float, str]:
         """Sorts the worst first."""
-        blocked = self.topic.team_id is None or self.topic.paused
         return (
             -int(self.dead > 0),
-            -int(blocked),
+            -int(self.blocked),
             -self.dead,
             -(self.unsettled or 0),
             -self.per_second,
             self.topic.name,
         )
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The whole page but for what needs a person and the roles."""
-
-    figures: list[Figure]
-    rows: list[TopicRow]
-    topics: int
-    subscriptions: int
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,17 @@ class Standing:
         found = [lag.unsettled for (name, _), lag in self.lag.items() if name == topic]
         known = [value for value in found if value is not None]
         return sum(known) if known or not found else None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The whole page but for what needs a person and the roles."""
+
+    standing: Standing
+    figures: list[Figure]
+    rows: list[TopicRow]
+    topics: int
+    subscriptions: int
 
 
 def standing(now_ms: int, scopes: Sequence[str]) -> Standing:
@@ -120,7 +131,7 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
         TopicRow(
             topic=topic,
             history=sparks.get(topic.name, ()),
-            per_second=_of(stand.now.topics, topic.name).published,
+            per_second=stand.now.topics.get(topic.name, _STILL).published,
             unsettled=stand.unsettled_of(topic.name),
             dead=stand.dead.get(topic.name, 0),
             note=_note(topic),
@@ -129,6 +140,7 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
     ]
     rows.sort(key=lambda row: row.trouble)
     return Overview(
+        standing=stand,
         figures=_figures(stand, chosen, now_ms, scopes),
         rows=rows[:MOST_TOPICS],
         topics=len(topics),
@@ -142,17 +154,58 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[s
     dead = sum(stand.dead.values())
     total = stand.now.total
     first = history.first_attempt
+    first_attempt = "nothing settled yet" if first is None else f"{share(first)} at first attempt"
     return [
-        Figure("published", "Published", formats.num(_round(total.published)), "/s", "accent", history.published,
-               _peak(history), url_name="ledger:search"),
-        Figure("settled", "Settled", formats.num(_round(total.settled)), "/s", "ok", history.settled,
-               "nothing settled yet" if first is None else f"{share(first)} at first attempt", url_name="topics:subscriptions"),
-        Figure("unsettled", "Unsettled", formats.num(stand.unsettled), "", "warn" if stand.unsettled else "muted", waiting.unsettled,
-               oldest(stand.oldest_ms, now_ms), url_name="topics:subscriptions"),
-        Figure("dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
-               _dead_note(stand.dead), "bad" if dead else "", url_name="deadletters:list"),
-        Figure("handling", "Handling time", *_handling(total.handler_us), "muted", history.handler_ms, _slowest(history)),
-    ]  # fmt: skip
+        Figure(
+            key="published",
+            label="Published",
+            value=formats.rate(total.published),
+            unit="/s",
+            tone="accent",
+            history=history.published,
+            note=_peak(history),
+            url_name="ledger:search",
+        ),
+        Figure(
+            key="settled",
+            label="Settled",
+            value=formats.rate(total.settled),
+            unit="/s",
+            tone="ok",
+            history=history.settled,
+            note=first_attempt,
+            url_name="topics:subscriptions",
+        ),
+        Figure(
+            key="unsettled",
+            label="Unsettled",
+            value=formats.num(stand.unsettled),
+            unit="",
+            tone="warn" if stand.unsettled else "muted",
+            history=waiting.unsettled,
+            note=oldest(stand.oldest_ms, now_ms),
+            url_name="topics:subscriptions",
+        ),
+        Figure(
+            key="dead",
+            label="Dead letters",
+            value=formats.num(dead),
+            unit="",
+            tone="bad" if dead else "muted",
+            history=history.dead,
+            note=dead_note(stand.dead),
+            url_name="deadletters:list",
+        ),
+        Figure(
+            key="handling",
+            label="Handling time",
+            value=handling(total.handler_us)[0],
+            unit=handling(total.handler_us)[1],
+            tone="muted",
+            history=history.handler_ms,
+            note=_slowest(history),
+        ),
+    ]
 
 
 def oldest(oldest_ms: int | None, now_ms: int) -> str:
@@ -166,18 +219,15 @@ def share(part: float) -> str:
     return f"{percent:.2f}".rstrip("0").rstrip(".") + " %"
 
 
-def _round(rate: float) -> float:
-    return round(rate, 1) if rate < 10 else round(rate)
-
-
-def _handling(handler_us: int | None) -> tuple[str, str]:
+def handling(handler_us: int | None) -> tuple[str, str]:
+    """Mean handler time as value and unit."""
     value, _, unit = formats.duration(handler_us).partition(" ")
     return value, unit
 
 
 def _peak(history: flow.Series) -> str:
     best, at_ms = history.peak("published")
-    return f"peak {formats.num(_round(best))} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
+    return f"peak {formats.rate(best)} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
 
 
 def _slowest(history: flow.Series) -> str:
@@ -188,7 +238,8 @@ def _slowest(history: flow.Series) -> str:
     return f"slowest {formats.duration(worst * 1000)} at {formats.clock(second * 1000)[:5]}"
 
 
-def _dead_note(dead: dict[str, int]) -> str:
+def dead_note(dead: dict[str, int]) -> str:
+    """Where the dead letters are."""
     if not dead:
         return "none waits for a decision"
     topic, count = max(dead.items(), key=lambda item: item[1])
@@ -203,10 +254,3 @@ def _note(topic: Topic) -> str:
     if not getattr(topic, "readers", 1):
         return "nobody subscribes"
     return "ordered by key" if topic.ordering == Topic.Ordering.KEY else ""
-
-
-_Key = TypeVar("_Key")
-
-
-def _of(found: dict[_Key, flow.Rates], key: _Key) -> flow.Rates:
-    return found.get(key, flow.Rates())

@@ -27,13 +27,18 @@ def spark(
         for index, value in enumerate(points)
     )
     # One shape for line and area: its sides and bottom lie outside the picture, where their stroke is cut off.
-    last = places.rpartition(",")[2]
-    first = places.split(" ", 1)[0].partition(",")[2]
+    first, last = places.split(" ", 1)[0].partition(",")[2], places.rpartition(",")[2]
+    below, right = height + 4, width + 4
     return format_html(
-        '<svg class="spark tone-{tone}" width="{w}" height="{h}" viewBox="0 0 {w} {h}" preserveAspectRatio="none" aria-hidden="true">'
-        '<polygon points="-4,{below} -4,{first} {places} {right},{last} {right},{below}" vector-effect="non-scaling-stroke"/></svg>',
-        tone=tone, w=width, h=height, below=height + 4, right=width + 4, first=first, last=last, places=places,
-    )  # fmt: skip
+        '<svg class="spark tone-{}" width="{}" height="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" '
+        'aria-hidden="true"><polygon points="{}" vector-effect="non-scaling-stroke"/></svg>',
+        tone,
+        width,
+        height,
+        width,
+        height,
+        f"-4,{below} -4,{first} {places} {right},{last} {right},{below}",
+    )
 
 
 def _fold(values: list[float]) -> list[float]:

@@ -1,11 +1,181 @@
-// Progressive behaviour of every page. Everything can be read and done without it.
+// Progressive behaviour of every page: copying, keys, menus, fresh times, live figures. All can be read without it.
 "use strict";
-document.documentElement.classList.add("js");
 
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
-  button.classList.add("done");
-  setTimeout(() => button.classList.remove("done"), 1200);
-});
+(() => {
+  document.documentElement.classList.add("js");
+  const find = (selector, root = document) => root.querySelector(selector);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  function toast(text) {
+    const note = document.createElement("div");
+    note.className = "notice";
+    note.textContent = text;
+    find("#toasts").append(note);
+    setTimeout(() => note.remove(), 4000);
+  }
+
+  // ---- copying ------------------------------------------------------------------------------
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.classList.add("done");
+      toast("Copied.");
+      setTimeout(() => button.classList.remove("done"), 1500);
+    } catch {
+      // Without https the browser keeps the clipboard to itself; the text can still be taken by hand.
+      window.prompt("Copy this text:", button.dataset.copy);
+    }
+  });
+
+  // ---- times --------------------------------------------------------------------------------
+  const UNITS = [[86_400_000, "day"], [3_600_000, "hour"], [60_000, "minute"], [1000, "second"]];
+  function relative(distance) {
+    const size = Math.abs(distance);
+    for (const [length, name] of UNITS) {
+      if (size < length) continue;
+      const count = Math.floor(size / length);
+      const words = `${count} ${name}${count === 1 ? "" : "s"}`;
+      return distance > 0 ? `${words} ago` : `in ${words}`;
+    }
+    return "just now";
+  }
+  function refreshTimes() {
+    if (document.hidden) return;
+    for (const time of all("time[data-ago]")) {
+      const text = relative(Date.now() - Date.parse(time.dateTime));
+      if (time.textContent !== text) time.textContent = text;
+    }
+  }
+  setInterval(refreshTimes, 5000);
+
+  // ---- one time range on every page ----------------------------------------------------------
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    if (!link || link.origin !== location.origin || link.getAttribute("href").startsWith("#")) return;
+    const here = new URLSearchParams(location.search);
+    const there = new URL(link.href);
+    if (["range", "from", "to"].some((name) => there.searchParams.has(name)) || there.pathname.startsWith("/api/")) return;
+    for (const name of ["range", "from", "to"]) if (here.get(name)) there.searchParams.set(name, here.get(name));
+    link.href = there;
+  });
+
+  // ---- menus and dialogs ---------------------------------------------------------------------
+  document.addEventListener("click", (event) => {
+    for (const menu of all("details[data-menu][open]")) if (!menu.contains(event.target)) menu.open = false;
+    if (!event.target.closest("[data-search]")) find("#found")?.replaceChildren();
+    const opener = event.target.closest("[data-dialog]");
+    if (opener) find(`#${opener.dataset.dialog}`)?.showModal();
+  });
+
+  // ---- keys ---------------------------------------------------------------------------------
+  let prefix = 0;
+  function move(step) {
+    const rows = all("table[data-rows] > tbody > tr:not(.detail)");
+    if (!rows.length) return;
+    const at = rows.findIndex((row) => row.classList.contains("cursor"));
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + step))];
+    rows[at]?.classList.remove("cursor");
+    next.classList.add("cursor");
+    next.scrollIntoView({ block: "nearest" });
+  }
+  function pick(step) {
+    const hits = all("#found a");
+    if (!hits.length) return;
+    const at = hits.findIndex((hit) => hit.classList.contains("cursor"));
+    hits[at]?.classList.remove("cursor");
+    const next = hits[(at + step + hits.length) % hits.length];
+    next.classList.add("cursor");
+    next.scrollIntoView({ block: "nearest" });
+  }
+  function focusSearch() {
+    const field = find("#search");
+    field?.focus();
+    field?.select();
+  }
+  function inSearch(event) {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      pick(event.key === "ArrowDown" ? 1 : -1);
+    } else if (event.key === "Enter") {
+      const chosen = find("#found a.cursor");
+      if (!chosen) return;
+      event.preventDefault();
+      chosen.click();
+    } else if (event.key === "Escape") {
+      find("#found").replaceChildren();
+      event.target.blur();
+    }
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() === "k" && (event.metaKey || event.ctrlKey)) {
+      event.preventDefault();
+      focusSearch();
+      return;
+    }
+    if (event.target.id === "search") {
+      inSearch(event);
+      return;
+    }
+    if (event.metaKey || event.ctrlKey || event.altKey || event.target.closest("input, select, textarea, [contenteditable], dialog, [popover]:popover-open")) return;
+    if (Date.now() - prefix < 1200) {
+      prefix = 0;
+      find(`[data-go="${CSS.escape(event.key)}"]`)?.click();
+      return;
+    }
+    if (event.key === "g") prefix = Date.now();
+    else if (event.key === "/") {
+      event.preventDefault();
+      focusSearch();
+    } else if (event.key === "?") find("#help")?.showModal();
+    else if (event.key === "j") move(1);
+    else if (event.key === "k") move(-1);
+    else if (event.key === "Enter" && event.target === document.body) find("tr.cursor a[href]")?.click();
+    else if (event.key === "Escape") all("details[data-menu][open]").forEach((menu) => (menu.open = false));
+  });
+
+  // ---- live ---------------------------------------------------------------------------------
+  // htmx's SSE extension holds the connection (body[sse-connect]). A fragment refreshes itself with
+  // hx-trigger="hbus:live from:body throttle:5s".
+  const indicator = find("[data-live-indicator]");
+  function show(state, words, title) {
+    if (!indicator) return;
+    indicator.dataset.state = state;
+    indicator.title = title;
+    const word = find(".live-word", indicator);
+    if (word.textContent !== words) word.textContent = words;
+  }
+  function apply(event) {
+    const standing = JSON.parse(event.data);
+    for (const place of all("[data-live]")) {
+      const text = standing.texts[place.dataset.live];
+      if (text === undefined || place.textContent === text) continue;
+      place.textContent = text;
+      if (place.dataset.liveTone) {
+        place.classList.toggle(`hot-${place.dataset.liveTone}`, text !== "0");
+        place.classList.toggle("zero", text === "0");
+      }
+      if (place.classList.contains("count")) place.hidden = text === "0";
+    }
+    if (standing.stale) show("waiting", "Behind", standing.stale);
+    else show("live", "Live", "Figures update by themselves.");
+    document.body.dispatchEvent(new CustomEvent("hbus:live", { bubbles: true, detail: standing }));
+  }
+  let source = null;
+  document.body.addEventListener("htmx:sseOpen", (event) => {
+    source = event.detail.source;
+    if (!source.hbus) source.addEventListener("standing", apply);
+    source.hbus = true;
+    show("live", "Live", "Figures update by themselves.");
+  });
+  document.body.addEventListener("htmx:sseError", () => show("waiting", "Reconnecting", "The connection was lost; trying again."));
+
+  // A page nobody looks at gives its connection back: a browser has only six for one host.
+  let leaving = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(leaving);
+    if (document.hidden) leaving = setTimeout(() => source?.close(), 20_000);
+    else if (source?.readyState === EventSource.CLOSED) htmx.trigger(document.body, "htmx:afterProcessNode", {});
+  });
+})();

@@ -1,2 +1,250 @@
-// Time-series charts drawn by uPlot from the JSON at data-chart-url.
+// Time-series charts: every <div class="chart" data-chart-url> is drawn by uPlot from that address's JSON:
+//   {t: [epoch seconds], unit: "/s", series: [{name, tone, values, area}], marks: [{t, label, href}]}
+// The page's own time range is passed on. Selecting a stretch narrows the page's range; figures refresh while live.
 "use strict";
+
+(() => {
+  const REFRESH_MS = 10_000;
+  const zone = document.documentElement.dataset.zone || "UTC";
+  const charts = new Map();
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const toneColour = (tone) => css(`--${{ warn: "warn-fill", muted: "ink-3", neutral: "ink-3" }[tone] || tone}`);
+  const clip = (value, least, most) => Math.max(least, Math.min(most, value));
+  const time = (options) => new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", ...options });
+  const asMinute = time({ hour: "2-digit", minute: "2-digit" });
+  const asSecond = time({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const asDay = time({ day: "numeric", month: "short" });
+
+  function number(value) {
+    if (value === null || value === undefined) return "–";
+    const digits = Math.abs(value) >= 100 || Number.isInteger(value) ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+    return value.toLocaleString("en-US", { maximumFractionDigits: digits });
+  }
+
+  /** The least round number of 1, 2, 2.5 or 5 times a power of ten whose four steps reach `most`. */
+  function roundTop(most) {
+    if (!(most > 0)) return 1;
+    const step = most / 4;
+    const power = 10 ** Math.floor(Math.log10(step));
+    const factor = [1, 2, 2.5, 5, 10].find((candidate) => candidate * power >= step * 0.9999);
+    return Math.ceil(most / (factor * power) - 1e-9) * factor * power;
+  }
+
+  function address(box) {
+    const url = new URL(box.dataset.chartUrl, location.href);
+    for (const name of ["range", "from", "to"]) {
+      const value = new URLSearchParams(location.search).get(name);
+      if (value && !url.searchParams.has(name)) url.searchParams.set(name, value);
+    }
+    return url;
+  }
+
+  function drawMarks(u, marks) {
+    const { ctx, bbox } = u;
+    const scale = devicePixelRatio || 1;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = css("--act");
+    ctx.lineWidth = scale;
+    ctx.font = `${11 * scale}px ${css("--sans")}`;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    const places = marks.map((mark) => Math.round(u.valToPos(mark.t, "x", true)));
+    let free = bbox.left;
+    for (const [index, mark] of marks.entries()) {
+      const x = places[index];
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.setLineDash([3 * scale, 3 * scale]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.beginPath();
+      ctx.arc(x, bbox.top, 3.5 * scale, 0, 2 * Math.PI);
+      ctx.fill();
+      const width = ctx.measureText(mark.label).width;
+      const right = x + 8 * scale;
+      const left = x - 8 * scale - width;
+      const end = Math.min(bbox.left + bbox.width, places[index + 1] ?? Infinity);
+      const at = right + width <= end ? right : left;
+      // A label that would lie on another mark stays for the crosshair to read.
+      if (at >= free && at >= bbox.left) {
+        ctx.fillText(mark.label, at, bbox.top);
+        free = Math.max(free, at + width + 10 * scale, x + 10 * scale);
+      } else {
+        free = Math.max(free, x + 10 * scale);
+      }
+    }
+    ctx.restore();
+  }
+
+  function readout(box, data) {
+    const panel = document.createElement("div");
+    panel.className = "readout";
+    panel.hidden = true;
+    box.append(panel);
+    const line = (name, value, tone, className = "") => {
+      const row = document.createElement("div");
+      row.className = className;
+      const label = document.createElement("span");
+      label.textContent = name;
+      if (tone) label.className = tone === "warn" ? "text-warn" : `tone-${tone}`;
+      const figure = document.createElement("b");
+      figure.textContent = value;
+      row.append(label, figure);
+      return row;
+    };
+    return (u) => {
+      const { idx, left, top } = u.cursor;
+      panel.hidden = idx === null || idx === undefined || left < 0;
+      if (panel.hidden) return;
+      const second = data().t[idx];
+      const step = data().t.length > 1 ? data().t[1] - data().t[0] : 60;
+      const near = data().marks.filter((mark) => Math.abs(u.valToPos(mark.t, "x") - left) < 6);
+      panel.replaceChildren(
+        line(`${step >= 3600 ? `${asDay.format(second * 1000)} ` : ""}${asSecond.format(second * 1000)}`, "", "", "when"),
+        ...data().series.map((series) => line(series.name, `${number(series.values[idx])} ${data().unit || ""}`.trim(), series.tone)),
+        ...near.map((mark) => line(mark.label, "", "act")),
+      );
+      const room = u.over.clientWidth;
+      const x = left + 14 + panel.offsetWidth > room ? left - 14 - panel.offsetWidth : left + 14;
+      panel.style.left = `${u.over.offsetLeft + clip(x, 0, Math.max(0, room - panel.offsetWidth))}px`;
+      panel.style.top = `${u.over.offsetTop + clip(top - 20, 6, Math.max(6, u.over.clientHeight - panel.offsetHeight))}px`;
+    };
+  }
+
+  function narrow(u) {
+    if (u.select.width < 6) return;
+    const [from, to] = [u.select.left, u.select.left + u.select.width].map((x) => Math.round(u.posToVal(x, "x") * 1000));
+    const query = new URLSearchParams(location.search);
+    for (const name of ["range", "cursor"]) query.delete(name);
+    query.set("from", from);
+    query.set("to", to);
+    location.search = query;
+  }
+
+  function options(box, data, read) {
+    const axis = { stroke: () => css("--ink-2"), font: `11px ${css("--sans")}`, ticks: { show: false }, border: { show: false } };
+    const units = data().unit && data().unit !== "/s" ? ` ${data().unit}` : "";
+    return {
+      width: box.clientWidth,
+      height: box.clientHeight,
+      padding: [10, 20, 0, 0],
+      tzDate: (second) => uPlot.tzDate(new Date(second * 1000), zone),
+      legend: { show: false },
+      cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false } },
+      scales: { x: { time: true }, y: { range: (u, least, most) => [0, roundTop(most)] } },
+      axes: [
+        {
+          ...axis, grid: { show: false }, size: 26, gap: 6, space: 74,
+          values: (u, splits, index, space, step) => splits.map((second) => (step >= 86_400 ? asDay : step < 60 ? asSecond : asMinute).format(second * 1000)),
+        },
+        {
+          ...axis, grid: { stroke: () => css("--line"), width: 1 }, gap: 8, space: 34,
+          size: (u, values) => (values ? Math.max(28, ...values.map((value) => 8 + value.length * 6.6)) : 40),
+          splits: (u, index, least, most) => [0, 1, 2, 3, 4].map((part) => (most * part) / 4).filter((value, part) => u.height > 150 || part % 2 === 0),
+          values: (u, splits) => splits.map((value) => number(value) + units),
+        },
+      ],
+      series: [
+        {},
+        ...data().series.map((series) => ({
+          label: series.name,
+          stroke: () => toneColour(series.tone),
+          fill: series.area ? () => `color-mix(in srgb, ${toneColour(series.tone)} 11%, transparent)` : undefined,
+          width: 1.5,
+          points: { show: false },
+        })),
+      ],
+      hooks: { setCursor: [read], setSelect: [narrow], draw: [(u) => drawMarks(u, data().marks)] },
+    };
+  }
+
+  function legend(box, data) {
+    const panel = box.closest(".panel");
+    const list = panel && panel.querySelector("[data-legend]");
+    if (!list) return;
+    const entries = data.series.map((series) => [series.name, series.tone]);
+    if (data.marks.length) entries.push(["change", "act"]);
+    list.replaceChildren(
+      ...entries.map(([name, tone]) => {
+        const entry = document.createElement("li");
+        const colour = document.createElement("i");
+        colour.className = tone;
+        entry.append(colour, name);
+        return entry;
+      }),
+    );
+  }
+
+  function say(box, text) {
+    let line = box.querySelector(".chart-say");
+    if (!line && text) {
+      line = document.createElement("p");
+      line.className = "chart-say";
+      box.append(line);
+    }
+    if (line) {
+      line.textContent = text;
+      line.hidden = !text;
+    }
+  }
+
+  async function load(box) {
+    const answer = await fetch(address(box), { headers: { Accept: "application/json" }, credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+    const data = await answer.json();
+    data.marks = (data.marks || []).sort((one, other) => one.t - other.t);
+    return data;
+  }
+
+  async function draw(box) {
+    let chart = charts.get(box);
+    if (!chart) box.setAttribute("aria-busy", "true");
+    let data;
+    try {
+      data = await load(box);
+    } catch (error) {
+      // A chart that is already there keeps its last figures; the live indicator says that they are old.
+      if (!chart) say(box, `The figures could not be read (${error.message}). Reload the page to try again.`);
+      return;
+    } finally {
+      box.removeAttribute("aria-busy");
+    }
+    const columns = [data.t, ...data.series.map((series) => series.values)];
+    const something = data.series.some((series) => series.values.some((value) => value));
+    say(box, something ? "" : box.dataset.chartEmpty || "Nothing flowed in this time.");
+    legend(box, data);
+    if (chart && chart.plot.series.length === columns.length) {
+      chart.data = data;
+      chart.plot.setData(columns);
+      return;
+    }
+    if (chart) chart.plot.destroy();
+    chart = { data, plot: null };
+    charts.set(box, chart);
+    chart.plot = new uPlot(options(box, () => chart.data, readout(box, () => chart.data)), columns, box);
+    chart.plot.root.setAttribute("role", "img");
+    chart.plot.root.setAttribute("aria-label", box.dataset.chartLabel || data.series.map((series) => series.name).join(", "));
+    new ResizeObserver(() => chart.plot.setSize({ width: box.clientWidth, height: box.clientHeight })).observe(box);
+  }
+
+  function start(root) {
+    for (const box of root.querySelectorAll(".chart[data-chart-url]:not([data-drawn])")) {
+      box.dataset.drawn = "";
+      draw(box);
+    }
+  }
+
+  start(document);
+  document.addEventListener("htmx:load", (event) => start(event.target));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.plot.redraw()));
+
+  let drawn = Date.now();
+  document.addEventListener("hbus:live", () => {
+    const moving = !new URLSearchParams(location.search).get("to");
+    if (!moving || document.hidden || Date.now() - drawn < REFRESH_MS) return;
+    drawn = Date.now();
+    for (const box of charts.keys()) if (box.isConnected) draw(box);
+  });
+})();

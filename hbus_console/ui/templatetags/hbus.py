@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from django import template
 from django.http import HttpRequest
@@ -21,10 +21,12 @@ from hbus_console.ui.states import tone_of
 register = template.Library()
 
 register.filter("num", formats.num)
+register.filter("rate", formats.rate)
 register.filter("ago", formats.ago)
 register.filter("clock", formats.clock)
 register.filter("exact", formats.exact)
 register.filter("duration", formats.duration)
+register.filter("seconds", lambda value: formats.duration(None if value is None else value * 1_000_000))
 register.filter("size", formats.size)
 register.filter("short_id", formats.short_id)
 register.filter("tone", lambda value: tone_of(str(value)))
@@ -81,7 +83,7 @@ def json_block(value: Any) -> SafeString:
 def curl(
     context: Context, spec: curls.CurlRequest | Mapping[str, Any], text: str = "Copy as curl", small: bool = False
 ) -> SafeString:
-    """``{% curl spec %}``: a button that copies the command. ``spec``: :class:`CurlRequest` or its fields as a mapping."""
+    """``{% curl spec %}``: a button that copies the command; ``spec`` is a :class:`CurlRequest`, or its fields."""
     wanted = spec if isinstance(spec, curls.CurlRequest) else curls.CurlRequest(**dict(spec))
     request = context.get("request")
     base = request.build_absolute_uri("/") if isinstance(request, HttpRequest) else "/"
@@ -138,8 +140,9 @@ class RailNode(template.Node):
         if request is None:
             return mark_safe("")
         active = self._active.render(context).strip() or menu.guess(request)
+        inside = cast("dict[str, Any]", context.flatten()) | {"sections": menu.sections(request, active)}
         return mark_safe(  # noqa: S308 - rendered by the template engine
-            render_to_string("components/rail.html", {**context.flatten(), "sections": menu.sections(request, active)})
+            render_to_string("components/rail.html", inside)
         )
 
 

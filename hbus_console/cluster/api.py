@@ -1,0 +1,39 @@
+"""The installation as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.api.views import ApiView
+from hbus_console.cluster import services
+
+
+class ClusterView(ApiView):
+    """Roles, processes, store, databases, consumers and duties."""
+
+    @extend_schema(
+        operation_id="cluster_retrieve",
+        tags=["cluster"],
+        summary="How the installation stands",
+        description="Sizes in bytes, durations in microseconds, instants in epoch milliseconds. Consumers are "
+        "limited to the topics the caller may see. `worst` is ok, warn or bad.",
+        responses={200: OpenApiTypes.OBJECT},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.CLUSTER_VIEW, SOMEWHERE)
+        found = services.cluster(self.actor)
+        answer: dict[str, Any] = asdict(found) | {"worst": found.worst}
+        answer["store"]["troubles"] = found.store.troubles
+        answer["idle"] = [{"topic": topic, "group": group, "why": why} for topic, group, why in found.idle]
+        return Response(answer)
+
+
+urlpatterns = [path("cluster", ClusterView.as_view(), name="cluster")]

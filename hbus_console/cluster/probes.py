@@ -1,0 +1,170 @@
+"""How the store and the databases are, asked now and with little patience: a page must not hang on what is ill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from engine.core.errors import ConfigurationError
+from hbus_console import wiring
+
+_PATIENCE_S = 1.0
+#: Share of ``maxmemory`` from which the store is called nearly full.
+NEARLY_FULL = 0.85
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """The store at one instant; sizes in bytes. With an ``error`` nothing else is known."""
+
+    address: str
+    error: str = ""
+    server: str = ""
+    version: str = ""
+    memory: int = 0
+    #: 0: no limit.
+    limit: int = 0
+    policy: str = ""
+    durable: bool = False
+    write_error: str = ""
+    fsync: str = ""
+    clients: int = 0
+    operations: int = 0
+    keys: int = 0
+    uptime_s: int = 0
+
+    @property
+    def troubles(self) -> list[str]:
+        """What a person should look after, each as a sentence; empty when all is well."""
+        if self.error:
+            return [f"The store does not answer: {self.error}."]
+        found = []
+        if self.write_error:
+            found.append(f"The store cannot write its append-only file: {self.write_error}.")
+        if not self.durable:
+            found.append("The store keeps nothing on disk: a restart loses every unsettled message.")
+        if self.limit and self.policy != "noeviction":
+            found.append(f"The store may evict messages when full (maxmemory-policy is {self.policy}).")
+        if self.limit and self.memory >= self.limit * NEARLY_FULL:
+            found.append(f"The store is {self.memory * 100 // self.limit} % full; publishes will be refused at 100 %.")
+        return found
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self.error or self.write_error else "warn" if self.troubles else "ok"
+
+
+@dataclass(frozen=True)
+class DatabaseState:
+    """One database at one instant. With an ``error`` nothing else is known."""
+
+    alias: str
+    error: str = ""
+    engine: str = ""
+    version: str = ""
+    size: int | None = None
+    journal: str = ""
+    place: str = ""
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self.error else "ok"
+
+
+@cache
+def client() -> redis.Redis:
+    """A client that gives up at once, for pages and probes."""
+    return redis.Redis.from_url(
+        wiring.redis_url(),
+        socket_timeout=_PATIENCE_S,
+        socket_connect_timeout=_PATIENCE_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+def store_state() -> StoreState:
+    """Ask the store. Never raises for a store that is away."""
+    address = _address()
+    try:
+        info: dict[str, Any] = client().info("everything")
+    except (redis.RedisError, ConfigurationError) as error:
+        return StoreState(address, error=_reason(error))
+    name = str(info.get("server_name", "redis"))
+    ok = info.get("aof_last_write_status", "ok") == "ok"
+    rewritten = info.get("aof_last_bgrewrite_status", "ok") == "ok"
+    return StoreState(
+        address=address,
+        server={"valkey": "Valkey", "redis": "Redis"}.get(name, name.title()),
+        version=str(info.get(f"{name}_version", info.get("redis_version", ""))),
+        memory=int(info.get("used_memory_rss", info.get("used_memory", 0))),
+        limit=int(info.get("maxmemory", 0)),
+        policy=str(info.get("maxmemory_policy", "")),
+        durable=bool(info.get("aof_enabled")),
+        write_error="" if ok and rewritten else "the last write or rewrite failed, see its log",
+        clients=int(info.get("connected_clients", 0)),
+        operations=int(info.get("instantaneous_ops_per_sec", 0)),
+        keys=sum(int(part["keys"]) for name, part in info.items() if name.startswith("db") and isinstance(part, dict)),
+        uptime_s=int(info.get("uptime_in_seconds", 0)),
+    )
+
+
+def database_states() -> list[DatabaseState]:
+    """Every database, asked now; two aliases of one place are one line."""
+    found: dict[str, DatabaseState] = {}
+    for alias in settings.DATABASES:
+        state = _database(alias)
+        found.setdefault(state.place or alias, state)
+    return list(found.values())
+
+
+def _database(alias: str) -> DatabaseState:
+    connection = connections[alias]
+    name = str(connection.settings_dict["NAME"])
+    try:
+        if connection.vendor == "sqlite":
+            return _sqlite(alias, connection, name)
+        return _postgresql(alias, connection, name)
+    except DatabaseError as error:
+        return DatabaseState(alias, error=_reason(error), place=Path(name).name)
+
+
+def _sqlite(alias: str, connection: BaseDatabaseWrapper, name: str) -> DatabaseState:
+    with connection.cursor() as cursor:
+        version = cursor.execute("SELECT sqlite_version()").fetchone()[0]
+        journal = cursor.execute("PRAGMA journal_mode").fetchone()[0]
+    files = [Path(name + end) for end in ("", "-wal", "-shm")]
+    size = sum(file.stat().st_size for file in files if file.exists())
+    return DatabaseState(
+        alias, engine="SQLite", version=str(version), size=size, journal=str(journal).upper(), place=Path(name).name
+    )
+
+
+def _postgresql(alias: str, connection: BaseDatabaseWrapper, name: str) -> DatabaseState:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version'), pg_database_size(current_database())")
+        version, size = cursor.fetchone()
+    place = f"{name} on {connection.settings_dict.get('HOST') or 'localhost'}"
+    return DatabaseState(alias, engine="PostgreSQL", version=str(version), size=int(size), place=place)
+
+
+def _address() -> str:
+    try:
+        parts = urlsplit(wiring.redis_url())
+    except ConfigurationError:
+        return ""
+    return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip().rstrip(".") or type(error).__name__
+    return text.splitlines()[0][:200]

@@ -1,0 +1,261 @@
+"""The installation as the cluster page, its endpoint and the overview's strip show it. Reading only.
+
+Sorts what the stamps, the supervisor, the store and the databases say into roles, consumers and duties. Nothing here
+is secret, and nothing raises for a part that is away: it is shown as away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import redis
+from django.conf import settings
+from django.db.models import Sum
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import ConfigurationError
+from hbus_console.accounts.permissions import Actor, covers, visible_scopes
+from hbus_console.cluster import probes
+from hbus_console.cluster.nodes import Node, read_nodes
+from hbus_console.ledger.models import Notice
+from hbus_console.supervisor import status
+from hbus_console.supervisor.roles import ROLES
+
+#: Evidence dropped within so long is still worth saying.
+_LATELY_MS = 24 * 3600 * 1000
+#: Without one of these alive, something the bus promises does not happen.
+_WITHOUT = {
+    "web": "nobody can reach console and API",
+    "consumer": "no subscription is read",
+    "keeper": "delays, outbox and evidence stand still",
+}
+
+
+@dataclass(frozen=True)
+class RoleState:
+    """All processes of one role. ``note`` is a short phrase for the overview's strip."""
+
+    name: str
+    tone: str
+    word: str
+    note: str
+
+
+@dataclass(frozen=True)
+class ConsumerLine:
+    """One subscription as one node runs it."""
+
+    topic: str
+    group: str
+    node: str
+    state: str
+    in_flight: int | None
+    turned_ms: int
+    error: str
+
+
+@dataclass(frozen=True)
+class DutyLine:
+    """One duty of the keeper on the node that does it (or last did)."""
+
+    name: str
+    node: str
+    state: str
+    ticks: int
+    failures: int
+    last_tick_ms: int
+    last_tick_us: int
+    last_error: str
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self.state in ("store lost", "nowhere") else "warn" if self.last_error else "ok"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything the page says. ``memory`` is the resident bytes of all processes on this machine."""
+
+    roles: list[RoleState]
+    processes: list[status.Line]
+    memory: int
+    store: probes.StoreState
+    databases: list[probes.DatabaseState]
+    consumers: list[ConsumerLine]
+    duties: list[DutyLine]
+    facts_dropped: int
+    nodes_error: str = ""
+    idle: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def worst(self) -> str:
+        """``ok``, ``warn`` or ``bad``."""
+        tones = {role.tone for role in self.roles}
+        return "bad" if "bad" in tones else "warn" if "warn" in tones or self.facts_dropped else "ok"
+
+
+def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
+    """The installation now; consumers only of the topics that ``who`` may see."""
+    clock = clock or SystemClock()
+    store = probes.store_state()
+    found, error = living(clock)
+    databases = probes.database_states()
+    now = status.collect(settings.STATE, found, clock)
+    scopes = visible_scopes(who)
+    return Cluster(
+        roles=roles(found, store, databases),
+        processes=now.lines,
+        memory=now.memory,
+        store=store,
+        databases=databases,
+        consumers=[line for line in consumers(found) if _visible(scopes, line.topic)],
+        duties=duties(found),
+        facts_dropped=facts_dropped(clock.now_ms()),
+        nodes_error=error,
+        idle=[line for line in idle(found) if _visible(scopes, line[0])],
+    )
+
+
+def living(clock: Clock | None = None) -> tuple[list[Node], str]:
+    """The nodes, or none and why they could not be read."""
+    try:
+        return read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock()), ""
+    except (redis.RedisError, ConfigurationError, msgspec.MsgspecError) as error:
+        return [], str(error) or type(error).__name__
+
+
+def roles(
+    found: Sequence[Node], store: probes.StoreState, databases: Sequence[probes.DatabaseState]
+) -> list[RoleState]:
+    """Store and databases (when given) first, then each role with how many of it live."""
+    return [
+        _store_role(store),
+        *([_database_role(databases)] if databases else []),
+        *(
+            _role(name, [node for node in found if node.role == name], known=not store.error)
+            for name in ROLES
+            if name != "store"
+        ),
+    ]
+
+
+def consumers(found: Sequence[Node]) -> list[ConsumerLine]:
+    """Every subscription that some consumer runs, by topic and group."""
+    lines = []
+    for node in found:
+        for line in _maps(node.detail.get("consumers")):
+            in_flight = line.get("in_flight")
+            lines.append(
+                ConsumerLine(
+                    topic=str(line.get("topic", "")),
+                    group=str(line.get("group", "")),
+                    node=node.name,
+                    state="silent" if node.silent else str(line.get("state", "running")),
+                    in_flight=int(in_flight) if isinstance(in_flight, int) else None,
+                    turned_ms=int(line.get("turned_ms") or node.stamp_ms),
+                    error=str(line.get("last_error") or line.get("error") or ""),
+                )
+            )
+    return sorted(lines, key=lambda line: (line.topic, line.group, line.node))
+
+
+def idle(found: Sequence[Node]) -> list[tuple[str, str, str]]:
+    """Subscriptions (topic, group) that no living node runs, with the reason one of them gives."""
+    running = {(line.topic, line.group) for line in consumers(found) if line.state != "silent"}
+    reasons: dict[tuple[str, str], str] = {}
+    for node in found:
+        if not node.silent:
+            for line in _maps(node.detail.get("idle")):
+                reasons[str(line.get("topic", "")), str(line.get("group", ""))] = str(line.get("why", ""))
+    return [(topic, group, why) for (topic, group), why in sorted(reasons.items()) if (topic, group) not in running]
+
+
+def duties(found: Sequence[Node]) -> list[DutyLine]:
+    """One line a duty: the node that does it now, else whoever knows of it."""
+    best: dict[str, DutyLine] = {}
+    for node in found:
+        for line in _maps(node.detail.get("duties")):
+            name, state = str(line.get("name", "")), str(line.get("state", ""))
+            if node.silent or state == "stopped":
+                state = "nowhere"
+            held = best.get(name)
+            if held is not None and not (_rank(state) < _rank(held.state)):
+                continue
+            best[name] = DutyLine(
+                name=name,
+                node=node.name,
+                state=state,
+                ticks=int(line.get("ticks") or 0),
+                failures=int(line.get("failures") or 0),
+                last_tick_ms=int(line.get("last_tick_ms") or 0),
+                last_tick_us=round(float(line.get("last_tick_s") or 0) * 1_000_000),
+                last_error=str(line.get("last_error") or ""),
+            )
+    return [best[name] for name in sorted(best)]
+
+
+def facts_dropped(now_ms: int) -> int:
+    """How many facts of evidence were dropped within the last day."""
+    rows = Notice.objects.filter(kind="facts_dropped", at_ms__gte=now_ms - _LATELY_MS)
+    return rows.aggregate(total=Sum("count"))["total"] or 0
+
+
+def _role(name: str, found: Sequence[Node], *, known: bool) -> RoleState:
+    alive = [node for node in found if not node.silent]
+    silent = len(found) - len(alive)
+    if not known:
+        return RoleState(name, "warn", "unknown", "the store has the stamps")
+    if not alive:
+        return RoleState(name, "bad", "none alive", _WITHOUT[name])
+    words = _detail_words(name, alive)
+    count = f"{len(alive)} node{'' if len(alive) == 1 else 's'}"
+    if silent:
+        return RoleState(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
+    return RoleState(name, "ok", "alive", " · ".join(part for part in (count, words) if part))
+
+
+def _detail_words(name: str, alive: Sequence[Node]) -> str:
+    if name == "consumer":
+        return f"{len({(line.topic, line.group) for line in consumers(alive)})} subscriptions"
+    if name == "keeper":
+        failing = sum(1 for duty in duties(alive) if duty.last_error)
+        return f"{failing} duties failing" if failing else f"{len(duties(alive))} duties"
+    opened = sum(int(node.detail.get("open") or 0) for node in alive)
+    return f"{opened} connections" if opened else ""
+
+
+def _store_role(store: probes.StoreState) -> RoleState:
+    from hbus_console.ui.formats import size
+
+    if store.error:
+        return RoleState("store", "bad", "does not answer", store.error)
+    note = f"{store.server} {store.version} · {size(store.memory)} · {'AOF' if store.durable else 'not durable'}"
+    return RoleState("store", store.tone, "answers" if store.tone == "ok" else "needs care", note)
+
+
+def _database_role(databases: Sequence[probes.DatabaseState]) -> RoleState:
+    from hbus_console.ui.formats import size
+
+    away = [state for state in databases if state.error]
+    if away:
+        return RoleState("database", "bad", "does not answer", f"{away[0].alias}: {away[0].error}")
+    main = databases[0]
+    total = size(sum(state.size or 0 for state in databases))
+    return RoleState(
+        "database", "ok", "answers", " · ".join(part for part in (main.engine, main.journal, total) if part)
+    )
+
+
+def _rank(state: str) -> int:
+    return {"running": 0, "store lost": 1, "elsewhere": 2}.get(state, 3)
+
+
+def _maps(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _visible(scopes: Sequence[str], topic: str) -> bool:
+    return any(covers(scope, topic) for scope in scopes)

@@ -1,0 +1,25 @@
+"""The cluster page."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import SOMEWHERE, Action
+from hbus_console.accounts.web import console_view
+from hbus_console.cluster import services
+from hbus_console.ui.curl import CurlRequest
+
+
+@require_GET
+@console_view(Action.CLUSTER_VIEW, resource=SOMEWHERE)
+def overview(request: HttpRequest) -> HttpResponse:
+    context = {
+        "nav": "cluster",
+        "cluster": services.cluster(actor(request)),
+        "cluster_curl": CurlRequest("GET", reverse("v1:cluster")),
+    }
+    return render(request, "cluster/overview.html", context)

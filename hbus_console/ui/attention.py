@@ -1,0 +1,261 @@
+"""What needs a person now: each concern one sentence, with the one next step. The worst comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.db.models import Count, Max, Min
+from django.urls import reverse
+
+from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.state import chain_state
+from hbus_console.cluster import services as cluster
+from hbus_console.cluster.nodes import Node
+from hbus_console.cluster.probes import StoreState
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.flow import LagNow
+from hbus_console.ledger.models import Notice
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.topics.models import Subscription, Topic
+from hbus_console.ui.formats import clock, duration, num
+
+_Thing = TypeVar("_Thing")
+#: How many concerns of one kind are spelled out; the rest is one line.
+MOST_OF_A_KIND = 4
+#: How long a notice of the engine stays on the list.
+NOTICED_MS = 6 * 3600 * 1000
+#: A message that waits longer than this behind a subscription that is not paused means somebody should look.
+WAITS_TOO_LONG_MS = 5 * 60 * 1000
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One sentence, a line of why and since when, and where to go."""
+
+    tone: str
+    text: str
+    note: str
+    href: str
+    link: str
+
+    @property
+    def urgency(self) -> int:
+        return {"bad": 0, "warn": 1}.get(self.tone, 2)
+
+
+def concerns(who: Actor, now_ms: int, store: StoreState, nodes: Sequence[Node], lag: Iterable[LagNow]) -> list[Concern]:
+    """Everything that waits for somebody, in what ``who`` may see; the worst first, otherwise in this order."""
+    scopes = visible_scopes(who)
+    found = [
+        *_installation(store, nodes),
+        *_audit(who),
+        *_dead(scopes),
+        *_ownerless(scopes),
+        *_notices(scopes, now_ms),
+        *_waiting(scopes, lag, now_ms),
+        *_paused(scopes),
+    ]
+    return sorted(found, key=lambda concern: concern.urgency)
+
+
+def _installation(store: StoreState, nodes: Sequence[Node]) -> list[Concern]:
+    page = reverse("cluster:overview")
+    found = [
+        Concern("bad" if store.error else "warn", text.rstrip("."), store.address, page, "Open cluster")
+        for text in store.troubles
+    ]
+    if store.error:
+        return found
+    for role in cluster.roles(nodes, store, ()):
+        if role.name in ("store", "database") or role.tone == "ok":
+            continue
+        text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
+        found.append(Concern(role.tone, text, role.note, page, "Open cluster"))
+    failing = [duty for duty in cluster.duties(nodes) if duty.last_error]
+    found += [
+        Concern("warn", f"The duty {duty.name} fails", duty.last_error, page, "Open cluster")
+        for duty in failing[:MOST_OF_A_KIND]
+    ]
+    return found
+
+
+def _audit(who: Actor) -> list[Concern]:
+    if not allows(who, Action.AUDIT_READ, SOMEWHERE):
+        return []
+    state = chain_state()
+    if state.verified is None or state.verified.holds:
+        return []
+    findings = state.verified.findings
+    note = findings[0].what if findings else "the last verification did not hold"
+    return [Concern("bad", "The audit log has been tampered with", note, reverse("audit:list"), "Open audit log")]
+
+
+def _dead(scopes: Sequence[str]) -> list[Concern]:
+    groups = list(
+        DeadLetter.objects.filter(topic_filter(scopes), state=DeadLetter.State.DEAD)
+        .values("fingerprint", "topic", "subscription", "cause")
+        .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
+        .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]
+    )
+    page = reverse("deadletters:list")
+    teams = _teams({(group["topic"], group["subscription"]) for group in groups})
+    found = []
+    for group in groups[:MOST_OF_A_KIND]:
+        count = group["count"]
+        letters = "A dead letter" if count == 1 else f"{num(count)} dead letters"
+        since = f"since {clock(group['since'])[:5]}" if count > 1 else f"at {clock(group['since'])[:5]}"
+        team = teams.get((group["topic"], group["subscription"]), "")
+        note = " · ".join(part for part in (group["cause"], group["subscription"], since, team) if part)
+        text = f"{letters} on {group['topic']}" + (", one cause" if count > 1 else "")
+        found.append(Concern("bad", text, note, f"{page}?fingerprint={group['fingerprint']}", f"Review {num(count)}"))
+    if len(groups) > MOST_OF_A_KIND:
+        found.append(Concern("bad", "Dead letters of further causes", "fewer of each", page, "Review all"))
+    return found
+
+
+def _teams(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    if not pairs:
+        return {}
+    rows = Subscription.objects.filter(topic__name__in={topic for topic, _ in pairs}, team__isnull=False)
+    return {(topic, group): team for topic, group, team in rows.values_list("topic__name", "group", "team__name")}
+
+
+def _ownerless(scopes: Sequence[str]) -> list[Concern]:
+    names = list(
+        Topic.objects.filter(topic_filter(scopes, "name"), team=None).values_list("name", flat=True)[
+            : MOST_OF_A_KIND + 1
+        ]
+    )
+    return _spell(
+        names,
+        lambda name: Concern(
+            "bad",
+            f"{name} has no owner",
+            "every publish to it is refused",
+            reverse("topics:detail", args=[name]),
+            "Name an owner",
+        ),
+        Concern(
+            "bad",
+            "Further topics have no owner",
+            "every publish to them is refused",
+            reverse("topics:list"),
+            "See topics",
+        ),
+    )
+
+
+def _notices(scopes: Sequence[str], now_ms: int) -> list[Concern]:
+    rows = Notice.objects.filter(topic_filter((*scopes, "")), at_ms__gte=now_ms - NOTICED_MS, kind__in=_NOTICE_TEXT)
+    latest: dict[tuple[str, str, str], Notice] = {}
+    counts: dict[tuple[str, str, str], int] = {}
+    for row in rows.order_by("at_ms")[:500]:
+        key = (row.kind, row.topic, row.subscription)
+        latest[key] = row
+        counts[key] = counts.get(key, 0) + row.count
+    return [_notice(row, counts[key]) for key, row in latest.items()][-MOST_OF_A_KIND * 2 :]
+
+
+_NOTICE_TEXT = {
+    "group_lost": "{place} had lost its place in the store",
+    "retention_held": "Retention of {topic} waits for {subscription}",
+    "facts_dropped": "{count} facts of evidence were dropped",
+}
+
+
+def _notice(row: Notice, count: int) -> Concern:
+    place = f"{row.subscription} on {row.topic}" if row.subscription else row.topic or "the installation"
+    text = _NOTICE_TEXT[row.kind].format(
+        place=place, topic=row.topic, subscription=row.subscription or "a subscription", count=num(count)
+    )
+    note = " · ".join(part for part in (row.detail, f"at {clock(row.at_ms)[:5]}", row.node) if part)
+    if row.subscription:
+        return Concern("warn", text, note, reverse("topics:subscription", args=[row.topic, row.subscription]), "Open")
+    if row.topic:
+        return Concern("warn", text, note, reverse("topics:detail", args=[row.topic]), "Open")
+    return Concern("warn", text, note, reverse("cluster:overview"), "Open cluster")
+
+
+def _waiting(scopes: Sequence[str], lag: Iterable[LagNow], now_ms: int) -> list[Concern]:
+    late = [
+        line for line in lag if line.oldest_ms and (line.unsettled or 0) and now_ms - line.oldest_ms > WAITS_TOO_LONG_MS
+    ]
+    if not late:
+        return []
+    held = set(
+        Subscription.objects.filter(topic_filter(scopes, "topic__name"), paused=True).values_list(
+            "topic__name", "group"
+        )
+    )
+    late = [line for line in late if (line.topic, line.subscription) not in held]
+    late.sort(key=lambda line: line.oldest_ms or 0)
+    return [
+        Concern(
+            "warn",
+            f"{line.subscription} on {line.topic} falls behind",
+            f"{num(line.unsettled)} unsettled, the oldest for {duration((now_ms - (line.oldest_ms or 0)) * 1000)}",
+            reverse("topics:subscription", args=[line.topic, line.subscription]),
+            "Open",
+        )
+        for line in late[:MOST_OF_A_KIND]
+    ]
+
+
+def _paused(scopes: Sequence[str]) -> list[Concern]:
+    rows = list(
+        Subscription.objects.filter(topic_filter(scopes, "topic__name"), paused=True).select_related("topic")[
+            : MOST_OF_A_KIND + 1
+        ]
+    )
+    topics = list(Topic.objects.filter(topic_filter(scopes, "name"), paused=True)[: MOST_OF_A_KIND + 1])
+    acts = _last_acts([*(f"{row.topic.name}/{row.group}" for row in rows), *(topic.name for topic in topics)])
+    more = Concern("warn", "Further subscriptions are paused", "", reverse("topics:subscriptions"), "See all")
+    found = _spell(
+        topics,
+        lambda topic: Concern(
+            "warn",
+            f"{topic.name} is paused",
+            _why(acts, topic.name, ""),
+            reverse("topics:detail", args=[topic.name]),
+            "Open",
+        ),
+        Concern("warn", "Further topics are paused", "", reverse("topics:list"), "See topics"),
+    )
+    found += _spell(
+        rows,
+        lambda row: Concern(
+            "warn",
+            f"{row.group} on {row.topic.name} is paused",
+            _why(acts, f"{row.topic.name}/{row.group}", row.pause_reason),
+            reverse("topics:subscription", args=[row.topic.name, row.group]),
+            "Open",
+        ),
+        more,
+    )
+    return found
+
+
+def _last_acts(targets: list[str]) -> dict[str, AuditEntry]:
+    if not targets:
+        return {}
+    wanted = ["topic.pause", "subscription.pause", "subscription.drain"]
+    return {
+        entry.target: entry
+        for entry in AuditEntry.objects.filter(target__in=targets, action__in=wanted).order_by("seq")
+    }
+
+
+def _why(acts: dict[str, AuditEntry], target: str, reason: str) -> str:
+    entry = acts.get(target)
+    if entry is None:
+        return f"“{reason}”" if reason else "nobody said why"
+    words = entry.reason or reason
+    return f"by {entry.actor} at {clock(entry.at)[:5]}" + (f": “{words}”" if words else ", without a reason")
+
+
+def _spell(things: Sequence[_Thing], say: Callable[[_Thing], Concern], more: Concern) -> list[Concern]:
+    lines = [say(thing) for thing in things[:MOST_OF_A_KIND]]
+    return [*lines, more] if len(things) > MOST_OF_A_KIND else lines

@@ -1,0 +1,49 @@
+"""Examples that an empty console offers in one click. The console knows none: an app registers its own when ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Action, Actor, allows, require
+from hbus_console.audit.services import record
+
+
+@dataclass(frozen=True)
+class Example:
+    """Something to watch. ``start(actor)`` must return soon, leaving the work to others, and raise ``HbusError`` if it
+    cannot; it is called after the act was audited. ``title`` and ``text`` are for the operator."""
+
+    name: str
+    title: str
+    text: str
+    start: Callable[[Actor], None]
+
+
+_registered: dict[str, Example] = {}
+
+
+def register(example: Example) -> None:
+    """Offer ``example``; called from ``AppConfig.ready``. The same name again replaces it."""
+    _registered[example.name] = example
+
+
+def offered(who: Actor) -> list[Example]:
+    """What ``who`` may start."""
+    return list(_registered.values()) if allows(who, Action.CLUSTER_OPERATE) else []
+
+
+def start(who: Actor, name: str) -> Example:
+    """Start an example on behalf of ``who``, audited. Raises ``Forbidden``, ``BadInput`` for an unknown name."""
+    require(who, Action.CLUSTER_OPERATE)
+    example = _registered.get(name)
+    if example is None:
+        known = ", ".join(_registered) or "none is installed"
+        raise BadInput(f"There is no example {name[:40]!r}.", remedy=f"Known: {known}.", field="name")
+    with transaction.atomic():
+        record(who, "example.start", "example", example.name, reason=f"started from the console: {example.title}")
+    example.start(who)
+    return example

@@ -1,0 +1,21 @@
+"""The button of an empty console."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import Action
+from hbus_console.accounts.web import console_view
+from hbus_console.ui import examples
+
+
+@require_POST
+@console_view(Action.CLUSTER_OPERATE)
+def start(request: HttpRequest, name: str) -> HttpResponse:
+    example = examples.start(actor(request), name)
+    messages.success(request, f"{example.title} has been started. What it does appears here as it happens.")
+    return redirect("ui:overview")
