@@ -28,7 +28,6 @@ from hbus_console.supervisor.roles import ROLES
 _LATELY_MS = 24 * 3600 * 1000
 #: Without one of these alive, something the bus promises does not happen.
 _WITHOUT = {
-    "web": "nobody can reach console and API",
     "consumer": "no subscription is read",
     "keeper": "delays, outbox and evidence stand still",
 }
@@ -208,6 +207,8 @@ def _role(name: str, found: Sequence[Node], *, known: bool) -> RoleState:
     silent = len(found) - len(alive)
     if not known:
         return RoleState(name, "warn", "unknown", "the store has the stamps")
+    if not alive and name == "web":
+        return RoleState(name, "warn", "not stamped", "this process was started without its role")
     if not alive:
         return RoleState(name, "bad", "none alive", _WITHOUT[name])
     words = _detail_words(name, alive)

@@ -25,6 +25,8 @@ from hbus_console.ui.formats import clock, duration, num
 _Thing = TypeVar("_Thing")
 #: How many concerns of one kind are spelled out; the rest is one line.
 MOST_OF_A_KIND = 4
+#: Roles whose absence stops something; whoever reads this has reached a web process.
+_STAMPING = ("consumer", "keeper")
 #: How long a notice of the engine stays on the list.
 NOTICED_MS = 6 * 3600 * 1000
 #: A message that waits longer than this behind a subscription that is not paused means somebody should look.
@@ -70,7 +72,7 @@ def _installation(store: StoreState, nodes: Sequence[Node]) -> list[Concern]:
     if store.error:
         return found
     for role in cluster.roles(nodes, store, ()):
-        if role.name in ("store", "database") or role.tone == "ok":
+        if role.name not in _STAMPING or role.tone == "ok":
             continue
         text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
         found.append(Concern(role.tone, text, role.note, page, "Open cluster"))

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from hbus_console.accounts.permissions import ANONYMOUS, Actor, visible_scopes
+from hbus_console.accounts.permissions import ANONYMOUS, GLOBAL, Actor, visible_scopes
 from hbus_console.ledger.scopes import topic_filter
 from hbus_console.ui import timerange
 
@@ -34,12 +34,17 @@ def layout(request: HttpRequest) -> dict[str, Any]:
     if who.is_authenticated:
         frame |= {
             "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
-            "actor_scopes": " ".join(visible_scopes(who)) or "no topics yet",
+            "actor_scopes": _scopes(who),
             "dead_count": cache(lambda: dead_letters(who)),
             "logout_url": _address("accounts:logout"),
             "live_url": _address("ui:live"),
         }
     return frame
+
+
+def _scopes(who: Actor) -> str:
+    scopes = visible_scopes(who)
+    return "all topics" if GLOBAL in scopes else " ".join(scopes) or "no topics yet"
 
 
 def dead_letters(who: Actor) -> int:

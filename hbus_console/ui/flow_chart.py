@@ -30,6 +30,8 @@ MARKED = {
     "dead_letter.redrive": "redriven",
     "dead_letter.discard": "discarded",
 }
+#: Facts reach the ledger within this time.
+BOOKED_AFTER_MS = 3_000
 #: More marks than this are a wall; the newest are kept.
 MOST_MARKS = 24
 
@@ -43,23 +45,37 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
         require(who, Action.VIEW, topic)
     scopes = visible_scopes(who)
     series = flow.series(chosen.start_ms, chosen.end_ms, scopes, topic, subscription)
+    whole = complete_slots(series, chosen.end_ms)
     lines: list[tuple[str, str, Sequence[float]]] = [
         ("published", "accent", series.published),
         ("settled", "ok", series.settled),
+        ("retried", "warn", series.retried),
+        ("dead", "bad", series.dead),
     ]
-    if any(series.retried):
-        lines.append(("retried", "warn", series.retried))
-    if any(series.dead):
-        lines.append(("dead", "bad", series.dead))
     return {
-        "t": series.t,
+        "t": series.t[:whole],
         "unit": "/s",
         "series": [
-            {"name": name, "tone": tone, "values": [round(value, 2) for value in values], "area": name == "published"}
+            {
+                "name": name,
+                "tone": tone,
+                "values": [round(value, 2) for value in values[:whole]],
+                "area": name == "published",
+                # Failures are few beside the flow: a line of theirs would lie on the axis, so the crosshair reads them.
+                "quiet": name in ("retried", "dead"),
+            }
             for name, tone, values in lines
         ],
         "marks": marks(who, chosen, topic),
     }
+
+
+def complete_slots(series: flow.Series, end_ms: int) -> int:
+    """How many slots of ``series`` are over and booked; a slot still filling would look like a fall to nothing."""
+    whole = len(series.t)
+    while whole > 1 and (series.t[whole - 1] + series.step_s) * 1000 > end_ms - BOOKED_AFTER_MS:
+        whole -= 1
+    return whole
 
 
 def marks(who: Actor, chosen: TimeRange, topic: str = "") -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from hbus_console.ledger import flow
 from hbus_console.ledger.scopes import topic_filter
 from hbus_console.topics.models import Topic
 from hbus_console.ui import formats
+from hbus_console.ui.flow_chart import complete_slots
 from hbus_console.ui.timerange import TimeRange
 
 #: How many topics the overview lists; the topics page has them all.
@@ -150,6 +151,7 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
 
 def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[str]) -> list[Figure]:
     history = flow.series(chosen.start_ms, chosen.end_ms, scopes)
+    whole = complete_slots(history, chosen.end_ms)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scopes)
     dead = sum(stand.dead.values())
     total = stand.now.total
@@ -162,7 +164,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[s
             value=formats.rate(total.published),
             unit="/s",
             tone="accent",
-            history=history.published,
+            history=history.published[:whole],
             note=_peak(history),
             url_name="ledger:search",
         ),
@@ -172,7 +174,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[s
             value=formats.rate(total.settled),
             unit="/s",
             tone="ok",
-            history=history.settled,
+            history=history.settled[:whole],
             note=first_attempt,
             url_name="topics:subscriptions",
         ),
@@ -182,7 +184,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[s
             value=formats.num(stand.unsettled),
             unit="",
             tone="warn" if stand.unsettled else "muted",
-            history=waiting.unsettled,
+            history=waiting.unsettled[:whole],
             note=oldest(stand.oldest_ms, now_ms),
             url_name="topics:subscriptions",
         ),
@@ -192,7 +194,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[s
             value=formats.num(dead),
             unit="",
             tone="bad" if dead else "muted",
-            history=history.dead,
+            history=history.dead[:whole],
             note=dead_note(stand.dead),
             url_name="deadletters:list",
         ),
@@ -202,7 +204,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[s
             value=handling(total.handler_us)[0],
             unit=handling(total.handler_us)[1],
             tone="muted",
-            history=history.handler_ms,
+            history=history.handler_ms[:whole],
             note=_slowest(history),
         ),
     ]

@@ -103,7 +103,7 @@
       const near = data().marks.filter((mark) => Math.abs(u.valToPos(mark.t, "x") - left) < 6);
       panel.replaceChildren(
         line(`${step >= 3600 ? `${asDay.format(second * 1000)} ` : ""}${asSecond.format(second * 1000)}`, "", "", "when"),
-        ...data().series.map((series) => line(series.name, `${number(series.values[idx])} ${data().unit || ""}`.trim(), series.tone)),
+        ...data().series.filter((series) => !series.quiet || series.values[idx]).map((series) => line(series.name, `${number(series.values[idx])} ${data().unit || ""}`.trim(), series.tone)),
         ...near.map((mark) => line(mark.label, "", "act")),
       );
       const room = u.over.clientWidth;
@@ -154,6 +154,7 @@
           fill: series.area ? () => `color-mix(in srgb, ${toneColour(series.tone)} 11%, transparent)` : undefined,
           width: 1.5,
           points: { show: false },
+          show: !series.quiet,
         })),
       ],
       hooks: { setCursor: [read], setSelect: [narrow], draw: [(u) => drawMarks(u, data().marks)] },
@@ -164,7 +165,7 @@
     const panel = box.closest(".panel");
     const list = panel && panel.querySelector("[data-legend]");
     if (!list) return;
-    const entries = data.series.map((series) => [series.name, series.tone]);
+    const entries = data.series.filter((series) => !series.quiet).map((series) => [series.name, series.tone]);
     if (data.marks.length) entries.push(["change", "act"]);
     list.replaceChildren(
       ...entries.map(([name, tone]) => {
