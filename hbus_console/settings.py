@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "hbus_console.api",
     "hbus_console.ui",
     "hbus_console.supervisor",
+    "hbus_console.bench",
     *env.words("HBUS_APPS", "examples.hotel"),
 ]
 

@@ -6,16 +6,18 @@ import sys
 import time
 
 import django
+from django.conf import settings
 
 
 def main() -> None:
     django.setup()
     from hbus_console import wiring
     from hbus_console.ledger.collector import FactCollector
+    from hbus_console.ledger.fact_stream import FactReader
     from hbus_console.ledger.models import LedgerEvent
 
     expected = int(sys.argv[1])
-    collector = FactCollector(wiring.store())
+    collector = FactCollector(FactReader(wiring.store(), settings.HBUS_PREFIX))
     print("ready", flush=True)
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:

@@ -56,6 +56,12 @@ def publish_rate(peer: str, url: str, count: int, size: int) -> float:
     return float(done["count"] / (done["ended"] - done["started"]))
 
 
+def _environment(url: str) -> dict[str, str]:
+    # A peer is measured as it comes: without the Django of this command around it.
+    rest = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return {**rest, "PEER_URL": url}
+
+
 def consume_rate(peer: str, url: str, limit_s: float = 120.0) -> float:
     """Tasks per second that one worker gets through, from the first one gone to the last one settled."""
     module = importlib.import_module(PEERS[peer][0])
@@ -66,7 +72,7 @@ def consume_rate(peer: str, url: str, limit_s: float = 120.0) -> float:
     worker = subprocess.Popen(
         [str(Path(sys.executable).parent / command[0]), *command[1:]],
         cwd=ROOT,
-        env={**os.environ, "PEER_URL": url},
+        env=_environment(url),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
