@@ -11,7 +11,7 @@ import msgspec
 
 from engine.bus import context, trace
 from engine.bus.catalog import TopicPolicy
-from engine.bus.envelope import check_text
+from engine.bus.envelope import LONGEST, check_text
 from engine.bus.errors import MalformedEnvelope, OwnerlessTopic, PublishRefused
 from engine.bus.message import ATTRIBUTE_NAME, KNOWN_ATTRIBUTES, NO_DATA, Message
 from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
@@ -98,7 +98,7 @@ def build(
         causationid=causation_id,
         dataclassification=policy.classification,
         hbusdue=to_rfc3339(due_ms) if due_ms else "",
-        hbuspriority="" if options.priority == Priority.NORMAL else options.priority.value,
+        hbuspriority="" if options.priority is Priority.NORMAL else _priority(options.priority),
         data=data,
         data_base64=binary,
         extensions=dict(options.headers) if options.headers else {},
@@ -155,6 +155,41 @@ def check_idempotency_key(key: str) -> None:
 
 
 def _check_options(options: PublishOptions) -> None:
+    if not _plain(options):
+        _check_texts(options)
+    if options.idempotency_key:
+        check_idempotency_key(options.idempotency_key)
+    if options.headers:
+        _check_headers(options.headers)
+
+
+def _plain(options: PublishOptions) -> bool:
+    """Whether all texts together are so short and simple that none needs a look of its own."""
+    message_id, causation_id = options.message_id, options.causation_id
+    try:
+        together = "".join(
+            (
+                options.type,
+                options.key,
+                options.correlation_id,
+                options.source,
+                options.subject,
+                options.tracestate,
+                message_id,
+                causation_id,
+            )
+        )
+    except TypeError:
+        return False
+    return (
+        len(together) <= LONGEST["correlationid"]
+        and len(message_id) <= LONGEST["id"]
+        and len(causation_id) <= LONGEST["causationid"]
+        and together.isprintable()
+    )
+
+
+def _check_texts(options: PublishOptions) -> None:
     named = (
         ("message_id", "id", options.message_id),
         ("source", "source", options.source),
@@ -168,10 +203,6 @@ def _check_options(options: PublishOptions) -> None:
     for field, attribute, value in named:
         if value != "":
             _check_value(field, attribute, value)
-    if options.idempotency_key:
-        check_idempotency_key(options.idempotency_key)
-    if options.headers:
-        _check_headers(options.headers)
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
@@ -228,11 +259,21 @@ def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) 
         )
 
 
+def _priority(priority: Priority) -> str:
+    try:
+        known = Priority(priority)
+    except ValueError:
+        raise PublishRefused(
+            f"Priority {priority!r} is not known.", remedy="Use low, normal or high.", field="priority"
+        ) from None
+    return "" if known is Priority.NORMAL else known.value
+
+
 def _traceparent(options: PublishOptions, ambient: context.Context | None) -> str:
     # A malformed one is ignored and a new trace begun, as the standard asks of a receiver.
     if options.traceparent and trace.parse(options.traceparent):
         return options.traceparent
-    return str(ambient.trace.child() if ambient else trace.new_trace())
+    return str(ambient.trace.child()) if ambient else trace.new_traceparent()
 
 
 def _expiry(ttl_s: float, from_ms: int) -> str:

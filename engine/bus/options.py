@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from engine.bus.transport import Priority
 
@@ -12,8 +13,7 @@ from engine.bus.transport import Priority
 DELAY_HORIZON_DAYS = 730
 
 
-@dataclass(frozen=True)
-class PublishOptions:
+class PublishOptions(msgspec.Struct, frozen=True):
     """Options of one message; everything may be left out.
 
     ``delay_s`` and ``due`` exclude each other; a due time beyond :data:`DELAY_HORIZON_DAYS` is refused. ``headers``
@@ -22,7 +22,7 @@ class PublishOptions:
 
     type: str = ""
     key: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     delay_s: float | None = None
     due: datetime | None = None
     priority: Priority = Priority.NORMAL

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -48,8 +47,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     due_ms: int = 0
 
 
-@dataclass(frozen=True)
-class BatchItem:
+class BatchItem(msgspec.Struct, frozen=True):
     """One message of a batch: ``payload`` as JSON or, when ``body`` is given, bytes of ``content_type``."""
 
     payload: Any = None

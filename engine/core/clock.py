@@ -88,6 +88,8 @@ def to_datetime(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
 
 
+# Every message is stamped; formatting is dear, and messages of one batch share their stamp.
+@lru_cache(maxsize=1024)
 def to_rfc3339(epoch_ms: int) -> str:
     """``epoch_ms`` as RFC 3339 in UTC with milliseconds, the form CloudEvents asks for."""
     return f"{_to_the_second(epoch_ms // 1000)}.{epoch_ms % 1000:03d}Z"
@@ -95,7 +97,6 @@ def to_rfc3339(epoch_ms: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _to_the_second(epoch_s: int) -> str:
-    # Every message is stamped; formatting is dear and most stamps share their second.
     return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

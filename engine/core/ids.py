@@ -8,6 +8,8 @@ import threading
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _RANDOM_BITS = 80
+#: The bits of the last four letters.
+_TAIL = 0xFFFFF
 
 
 class IdSource:
@@ -21,6 +23,7 @@ class IdSource:
         self._lock = threading.Lock()
         self._last_ms = -1
         self._chance = 0
+        self._head = ""
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -34,11 +37,18 @@ class IdSource:
                 self._last_ms = now_ms
                 # The top bit stays free so that increments cannot overflow into the time part.
                 self._chance = int.from_bytes(os.urandom(10), "big") >> 1
+                self._head = self._spell_head()
             else:
                 self._chance += 1
-            value = self._last_ms << _RANDOM_BITS | self._chance
-        pairs = _PAIRS
-        return "".join([pairs[value >> shift & 0x3FF] for shift in range(120, -1, -10)])
+                if not self._chance & _TAIL:
+                    self._head = self._spell_head()
+            chance, head = self._chance, self._head
+        # All but the last four letters stay the same within a millisecond (nearly always): they are spelt once.
+        return head + _PAIRS[chance >> 10 & 0x3FF] + _PAIRS[chance & 0x3FF]
+
+    def _spell_head(self) -> str:
+        value = self._last_ms << _RANDOM_BITS | self._chance
+        return "".join([_PAIRS[value >> shift & 0x3FF] for shift in range(120, 19, -10)])
 
 
 _source = IdSource()

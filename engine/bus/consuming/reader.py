@@ -20,7 +20,7 @@ from engine.core.errors import Unavailable
 #: The most deliveries asked for at once.
 BATCH = 500
 #: Seconds one read waits for the first message; bounds how long a stop can be held up.
-WAIT_S = 1.0
+WAIT_S = 0.5
 #: Seconds between two looks while reading is not allowed.
 IDLE_S = 0.2
 #: How many deliveries may wait for an earlier one of their key before reading stops.

@@ -12,12 +12,16 @@ from engine.bus.consuming.judge import Judge
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
-from engine.bus.errors import MalformedEnvelope
+from engine.bus.errors import MalformedEnvelope, Unrecoverable
 from engine.bus.inbox import Inbox
 from engine.bus.message import Message, decode
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Verdict
 from engine.core.clock import Clock
+
+#: How many attempts beyond the policy's last a message is given when its consumers died under it: a deployment or a
+#: crash is not its fault, but a message that kills every consumer must not go round for ever.
+LAPSES_FORGIVEN = 3
 
 #: What handles a message: returning settles it, raising fails the attempt.
 Handler = Callable[[Message, Context], object]
@@ -96,6 +100,8 @@ class Worker:
                 return False
         except (MalformedEnvelope, ValueError) as error:
             return self._fail(held, MalformedEnvelope(str(error)), begun_ms, 0)
+        if held.attempt > self._policy.retry.max_attempts + LAPSES_FORGIVEN:
+            return self._fail(held, _given_up(held), begun_ms, 0)
         context = Context(
             message,
             topic=self._policy.topic,
@@ -177,3 +183,7 @@ class Worker:
             held.attempt, held.history = number, history
         self._settler.add(finished)
         return False
+
+
+def _given_up(held: Held) -> Unrecoverable:
+    return Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")

@@ -1,0 +1,226 @@
+"""What the bus's tests share: facts one can wait for, a transport that fails on demand, consumers that end."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.bus.catalog import StaticCatalog, TopicPolicy
+from engine.bus.config import BusConfig
+from engine.bus.consumer import Consumer, Handler
+from engine.bus.options import NO_OPTIONS, PublishOptions
+from engine.bus.policy import RetryPolicy, SubscriptionPolicy
+from engine.bus.producer import Producer, Receipt
+from engine.bus.registry import open_transport
+from engine.bus.transport import Admin, Capabilities, Delivery, Outcome, Outgoing, Receiver, Settlement, Transport
+from engine.core.clock import Clock, ManualClock
+from engine.core.errors import Unavailable
+from engine.core.facts import Fact
+
+TOPIC = "booking.created"
+GROUP = "availability"
+#: Real seconds after which a test that waits has failed.
+PATIENCE_S = 15.0
+
+
+class WatchedFacts:
+    """An emitter whose facts can be waited for."""
+
+    def __init__(self) -> None:
+        self.seen: list[Fact] = []
+        self._changed = threading.Condition()
+
+    def emit(self, facts: Sequence[Fact]) -> None:
+        with self._changed:
+            self.seen.extend(facts)
+            self._changed.notify_all()
+
+    def of(self, kind: str) -> list[Fact]:
+        with self._changed:
+            return [fact for fact in self.seen if fact.kind == kind]
+
+    def wait_for(self, kind: str, count: int = 1) -> list[Fact]:
+        """The facts of ``kind`` as soon as there are ``count``; fails the test otherwise."""
+        with self._changed:
+            there = self._changed.wait_for(lambda: sum(fact.kind == kind for fact in self.seen) >= count, PATIENCE_S)
+        assert there, f"{count} {kind} expected, but {[fact.kind for fact in self.seen]}"
+        return self.of(kind)
+
+
+class FaultyTransport:
+    """A real transport, whose verbs can be made to fail, and whose calls are counted."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.failing: set[str] = set()
+        #: Raised once, by the next call of a verb.
+        self.once: dict[str, BaseException] = {}
+        self._calls: dict[str, int] = {}
+        self._changed = threading.Condition()
+
+    name = "faulty"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    @property
+    def admin(self) -> Admin:
+        return self.inner.admin
+
+    def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        self.called("publish")
+        return self.inner.publish(topic, batch)
+
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
+        return _FaultyReceiver(self, self.inner.receiver(topic, group, consumer=consumer, lease_ms=lease_ms))
+
+    def ping(self) -> float:
+        return self.inner.ping()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def called(self, verb: str) -> None:
+        with self._changed:
+            self._calls[verb] = self._calls.get(verb, 0) + 1
+            self._changed.notify_all()
+        if error := self.once.pop(verb, None):
+            raise error
+        if verb in self.failing:
+            raise Unavailable(f"{verb} fails on demand")
+
+    def calls(self, verb: str) -> int:
+        with self._changed:
+            return self._calls.get(verb, 0)
+
+    def wait_for(self, verb: str, count: int) -> None:
+        """Return once ``verb`` was called ``count`` times in all."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._calls.get(verb, 0) >= count, PATIENCE_S), self._calls
+
+
+class _FaultyReceiver:
+    def __init__(self, owner: FaultyTransport, inner: Receiver) -> None:
+        self._owner = owner
+        self._inner = inner
+
+    def receive(self, limit: int, wait_s: float) -> list[Delivery]:
+        self._owner.called("receive")
+        return self._inner.receive(limit, wait_s)
+
+    def settle(self, batch: Sequence[Settlement]) -> list[bool]:
+        self._owner.called("settle")
+        return self._inner.settle(batch)
+
+    def extend(self, receipts: Sequence[str]) -> list[bool]:
+        self._owner.called("extend")
+        return self._inner.extend(receipts)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@dataclass
+class Bus:
+    """A topic with one group on a transport, under a clock of the test's own."""
+
+    clock: Clock
+    transport: FaultyTransport
+    facts: WatchedFacts
+    producer: Producer
+    policy: TopicPolicy
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def publish(self, payload: Any = None, **options: Any) -> Receipt:
+        return self.producer.publish(TOPIC, {"n": 1} if payload is None else payload, PublishOptions(**options))
+
+    def consumer(
+        self,
+        handler: Handler,
+        *,
+        name: str = "c1",
+        transport: Transport | None = None,
+        retry: RetryPolicy = RetryPolicy(3, (10.0,)),  # noqa: B008 - frozen
+        concurrency: int = 2,
+        lease_s: float = 30.0,
+        transactional: bool = False,
+        ordering: str = "none",
+        **more: Any,
+    ) -> Consumer:
+        policy = SubscriptionPolicy(TOPIC, GROUP, retry, concurrency, lease_s, transactional, ordering)
+        return Consumer(
+            transport or self.transport,
+            policy,
+            handler,
+            name=name,
+            facts=self.facts,
+            clock=self.clock,
+            chance=self.chance,
+            **more,
+        )
+
+    def unsettled(self) -> int | None:
+        return self.transport.admin.lag(TOPIC, GROUP).unsettled
+
+
+def make_bus(config: BusConfig, clock: Clock, **policy: Any) -> Bus:
+    """Open a transport and make the topic and the group."""
+    transport = FaultyTransport(open_transport(config, clock if isinstance(clock, ManualClock) else None))
+    transport.admin.create_topic(TOPIC)
+    transport.admin.create_group(TOPIC, GROUP)
+    topic = TopicPolicy(TOPIC, **{"owner": "inventory", **policy})
+    facts = WatchedFacts()
+    producer = Producer(lambda _: transport, StaticCatalog(topic), source="/test", facts=facts, clock=clock, node="n1")
+    return Bus(clock, transport, facts, producer, topic)
+
+
+@contextmanager
+def running(*consumers: Consumer) -> Iterator[None]:
+    """Start consumers, and stop them whatever the test does."""
+    for consumer in consumers:
+        consumer.start()
+    try:
+        yield
+    finally:
+        for consumer in consumers:
+            consumer.stop(0.0)
+
+
+class Recorder:
+    """A handler that notes what it is given and then does what ``then`` says."""
+
+    def __init__(self, then: Callable[[Any, Any], None] | None = None) -> None:
+        self.calls: list[Any] = []
+        self._then = then
+        self._changed = threading.Condition()
+
+    def __call__(self, message: Any, context: Any) -> None:
+        with self._changed:
+            self.calls.append(message)
+            self._changed.notify_all()
+        if self._then is not None:
+            self._then(message, context)
+
+    def wait_for(self, count: int) -> None:
+        """Return once it was called ``count`` times."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.calls) >= count, PATIENCE_S), len(self.calls)
+
+
+__all__ = [
+    "GROUP",
+    "NO_OPTIONS",
+    "PATIENCE_S",
+    "TOPIC",
+    "Bus",
+    "FaultyTransport",
+    "Recorder",
+    "WatchedFacts",
+    "make_bus",
+    "running",
+]
