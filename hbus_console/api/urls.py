@@ -8,10 +8,12 @@ from hbus_console.accounts import api as accounts
 from hbus_console.api import publish, reference
 from hbus_console.audit import api as audit
 from hbus_console.cluster import api as cluster
+from hbus_console.topics import api as topics
 
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(publish.urlpatterns)),
+    path("", include(topics.urlpatterns)),
     path("", include(accounts.urlpatterns)),
     path("", include(audit.urlpatterns)),
     path("", include(cluster.urlpatterns)),

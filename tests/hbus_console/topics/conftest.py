@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from hbus_console import wiring
+from hbus_console.accounts import services as accounts
+from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.permissions import SYSTEM, Actor, Role, ScopedRole
+from hbus_console.accounts.tokens import create_token
 from hbus_console.audit.models import AuditEntry
 from hbus_console.topics import services
 from hbus_console.topics.models import Team, Topic
@@ -58,3 +65,29 @@ def told(db: None) -> Callable[[], list[str]]:
     """The actions in the audit log since the fixture was asked for, oldest first."""
     begin = AuditEntry.objects.count()
     return lambda: list(AuditEntry.objects.order_by("seq").values_list("action", flat=True)[begin:])
+
+
+Caller = Callable[..., Any]
+
+
+@pytest.fixture
+def calling(own_keys: None, db: None) -> Callable[..., Caller]:
+    """Makes a program with a token of a role and scope: ``call(method, path, body, **headers)`` on the API."""
+
+    def make(role: Role = Role.ADMIN, scope: str = "*") -> Caller:
+        person = accounts.create_user(SYSTEM, f"p-{role.value}-{len(scope)}", [ScopedRole(role, scope)]).user
+        token = create_token(actor_of(person), "test", role, scope, datetime.now(UTC) + timedelta(days=1)).raw
+        client = Client()
+
+        def call(method: str, path: str, body: Any = None, **headers: str) -> Any:
+            return client.generic(
+                method,
+                f"/api/v1/{path}",
+                b"" if body is None else json.dumps(body).encode(),
+                content_type="application/json",
+                headers={"Authorization": f"Bearer {token}", **headers},
+            )
+
+        return call
+
+    return make

@@ -13,7 +13,10 @@ from hbus_console.topics import services
 from hbus_console.topics.models import Subscription, Topic
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR
 
-pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "no_handlers")]
+pytestmark = [
+    pytest.mark.django_db(databases=["default", "ledger"]),
+    pytest.mark.usefixtures("own_keys", "no_handlers"),
+]
 
 
 @pytest.fixture

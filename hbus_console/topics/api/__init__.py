@@ -1,0 +1,5 @@
+"""Teams, topics, schemas and subscriptions over HTTP."""
+
+from hbus_console.topics.api.urls import urlpatterns
+
+__all__ = ["urlpatterns"]

@@ -1,0 +1,195 @@
+"""Subscriptions."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Lag
+from engine.core.errors import Unavailable
+from hbus_console import wiring
+from hbus_console.accounts.api import ShownOnce
+from hbus_console.accounts.api_shapes import PAGES, REFUSED, page_of, read
+from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.accounts.scopes import topics_q
+from hbus_console.api.views import ApiView
+from hbus_console.topics import services
+from hbus_console.topics.api import bodies, shapes
+from hbus_console.topics.api.docs import answers, takes
+from hbus_console.topics.models import Subscription
+
+_ROWS = Subscription.objects.select_related("topic", "team")
+_PAGE = {(200, "application/json"): page_of(shapes.described(shapes.SubscriptionOut)), **REFUSED}
+
+
+class AllSubscriptions(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_list_all",
+        summary="Subscriptions across topics",
+        tags=["subscriptions"],
+        parameters=[OpenApiParameter("owner"), OpenApiParameter("group"), *PAGES],
+        responses=_PAGE,
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        rows = _ROWS.filter(topics_q(self.actor, "topic__name"))
+        if (owner := request.GET.get("owner")) is not None:
+            rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
+        if group := request.GET.get("group"):
+            rows = rows.filter(group=group)
+        return self.page(rows, shapes.subscription)
+
+
+class Subscriptions(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_list",
+        summary="Subscriptions of one topic",
+        tags=["subscriptions"],
+        parameters=PAGES,
+        responses=_PAGE,
+    )
+    def get(self, request: Request, topic: str) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        return self.page(_ROWS.filter(topic=services.topic(topic)), shapes.subscription, ordering="group")
+
+    @extend_schema(
+        operation_id="subscriptions_create",
+        summary="Subscribe to a topic",
+        description="A webhook gets a secret; ask for it with `rotate-secret`, which shows it once.",
+        tags=["subscriptions"],
+        request=takes(bodies.NewSubscription),
+        responses=answers(shapes.SubscriptionOut, 201),
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        body = read(request, bodies.NewSubscription)
+        made = services.create_subscription(self.actor, body.draft(topic), body.reason)
+        return Response(shapes.subscription(made), status=status.HTTP_201_CREATED)
+
+
+class OneSubscription(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_read",
+        summary="One subscription, and where it stands now",
+        description="`lag` is null while the store cannot be asked.",
+        tags=["subscriptions"],
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def get(self, request: Request, topic: str, group: str) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        row = services.subscription(topic, group)
+        return Response(shapes.subscription(row, _lag(row)))
+
+    @extend_schema(
+        operation_id="subscriptions_change",
+        summary="Change a subscription",
+        description="A policy set here holds against the declaration in code until `follow-code`.",
+        tags=["subscriptions"],
+        request=takes(bodies.SubscriptionChange),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def patch(self, request: Request, topic: str, group: str) -> Response:
+        body = read(request, bodies.SubscriptionChange)
+        changed = services.change_subscription(
+            self.actor, topic, group, body.given("reason", "revision"), body.reason, revision=body.revision
+        )
+        return Response(shapes.subscription(changed))
+
+    @extend_schema(
+        operation_id="subscriptions_delete",
+        summary="Delete a subscription",
+        description="What it has not settled is lost to it; its dead letters stay as evidence.",
+        tags=["subscriptions"],
+        request=takes(bodies.DeleteBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, topic: str, group: str) -> Response:
+        body = read(request, bodies.DeleteBody)
+        services.delete_subscription(self.actor, topic, group, body.typed_name, body.reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class Pause(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_pause",
+        summary="Hand out nothing more; what is in flight ends",
+        description="Needs a reason.",
+        tags=["subscriptions"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response(shapes.subscription(services.pause_subscription(self.actor, topic, group, reason)))
+
+
+class Resume(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_resume",
+        summary="Hand out deliveries again",
+        tags=["subscriptions"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response(shapes.subscription(services.resume_subscription(self.actor, topic, group, reason)))
+
+
+class Drain(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_drain_status",
+        summary="Does a paused subscription stand still yet?",
+        tags=["subscriptions"],
+        responses=answers(shapes.DrainOut),
+    )
+    def get(self, request: Request, topic: str, group: str) -> Response:
+        return Response(shapes.drain(services.drain_status(self.actor, topic, group)))
+
+    @extend_schema(
+        operation_id="subscriptions_drain",
+        summary="Pause until it stands still",
+        description="Ask with GET when `drained` is true. Needs a reason.",
+        tags=["subscriptions"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response(shapes.subscription(services.drain(self.actor, topic, group, reason)))
+
+
+class FollowCode(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_follow_code",
+        summary="Let the declaration in code set all policies again",
+        tags=["subscriptions"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response(shapes.subscription(services.follow_code(self.actor, topic, group, reason)))
+
+
+class RotateSecret(ShownOnce):
+    @extend_schema(
+        operation_id="subscriptions_rotate_secret",
+        summary="Give a webhook a new secret",
+        description="Calls are signed with it at once. The answer is given once; no Idempotency-Key is taken.",
+        tags=["subscriptions"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.SecretOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response({"webhook_secret": services.rotate_secret(self.actor, topic, group, reason)})
+
+
+def _lag(row: Subscription) -> Lag | None:
+    try:
+        return wiring.admin(row.topic.transport).lag(row.topic.name, row.group)
+    except (Unavailable, GroupLost):
+        return None

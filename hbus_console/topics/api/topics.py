@@ -1,0 +1,190 @@
+"""Topics and their schemas."""
+
+from __future__ import annotations
+
+from django.db.models import Max, QuerySet
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.accounts.api_shapes import PAGES, REFUSED, page_of, read
+from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, require
+from hbus_console.accounts.scopes import topics_q
+from hbus_console.api.views import ApiView
+from hbus_console.topics import asyncapi, services
+from hbus_console.topics.api import bodies, shapes
+from hbus_console.topics.api.docs import answers, takes
+from hbus_console.topics.models import SchemaVersion, Topic
+
+_FILTERS = [
+    OpenApiParameter("owner", description="Name of a team; empty for topics nobody owns."),
+    OpenApiParameter("classification"),
+    OpenApiParameter("q", description="Part of the name."),
+]
+
+
+def visible(actor: Actor, request: Request) -> QuerySet[Topic]:
+    """The topics the actor may see, narrowed as the request's filters say."""
+    require(actor, Action.VIEW, SOMEWHERE)
+    rows = Topic.objects.filter(topics_q(actor, "name")).select_related("team")
+    if (owner := request.GET.get("owner")) is not None:
+        rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
+    if classification := request.GET.get("classification"):
+        rows = rows.filter(classification=classification)
+    if part := request.GET.get("q"):
+        rows = rows.filter(name__contains=part)
+    return rows
+
+
+class Topics(ApiView):
+    @extend_schema(
+        operation_id="topics_list",
+        summary="Topics",
+        tags=["topics"],
+        parameters=[*_FILTERS, *PAGES],
+        responses={(200, "application/json"): page_of(shapes.described(shapes.TopicOut)), **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        rows = visible(self.actor, request).annotate(schema_version=Max("schemas__version"))
+        return self.page(rows, shapes.topic, ordering="name")
+
+    @extend_schema(
+        operation_id="topics_create",
+        summary="Create a topic with its owner",
+        tags=["topics"],
+        request=takes(bodies.NewTopic),
+        responses=answers(shapes.TopicOut, 201),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, bodies.NewTopic)
+        made = services.create_topic(self.actor, body.draft(), body.reason)
+        return Response(shapes.topic(made), status=status.HTTP_201_CREATED)
+
+
+class OneTopic(ApiView):
+    @extend_schema(operation_id="topics_read", summary="One topic", tags=["topics"], responses=answers(shapes.TopicOut))
+    def get(self, request: Request, topic: str) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        return Response(shapes.topic(services.topic(topic)))
+
+    @extend_schema(
+        operation_id="topics_change",
+        summary="Change a topic",
+        description="Owner, classification, masking, compatibility and transport take a governor and a reason.",
+        tags=["topics"],
+        request=takes(bodies.TopicChange),
+        responses=answers(shapes.TopicOut),
+    )
+    def patch(self, request: Request, topic: str) -> Response:
+        body = read(request, bodies.TopicChange)
+        changes = body.given("reason", "revision")
+        changed = services.change_topic(self.actor, topic, changes, body.reason, revision=body.revision)
+        return Response(shapes.topic(changed))
+
+    @extend_schema(
+        operation_id="topics_delete",
+        summary="Delete a topic with all its messages",
+        description="Refused while a subscription reads it.",
+        tags=["topics"],
+        request=takes(bodies.DeleteBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, topic: str) -> Response:
+        body = read(request, bodies.DeleteBody)
+        services.delete_topic(self.actor, topic, body.typed_name, body.reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class PauseTopic(ApiView):
+    @extend_schema(
+        operation_id="topics_pause",
+        summary="Hold the deliveries of all subscriptions of a topic",
+        description="Publishing goes on. Needs a reason.",
+        tags=["topics"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.TopicOut),
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response(shapes.topic(services.pause_topic(self.actor, topic, reason)))
+
+
+class ResumeTopic(ApiView):
+    @extend_schema(
+        operation_id="topics_resume",
+        summary="Hand out deliveries again",
+        tags=["topics"],
+        request=takes(bodies.ReasonBody),
+        responses=answers(shapes.TopicOut),
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        reason = read(request, bodies.ReasonBody).reason
+        return Response(shapes.topic(services.resume_topic(self.actor, topic, reason)))
+
+
+class Schemas(ApiView):
+    @extend_schema(
+        operation_id="schemas_list",
+        summary="Versions of a topic's schema, the newest first",
+        tags=["schemas"],
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(shapes.described(shapes.SchemaOut)), **REFUSED},
+    )
+    def get(self, request: Request, topic: str) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        rows = SchemaVersion.objects.filter(topic=services.topic(topic)).select_related("topic")
+        return self.page(rows, shapes.schema, ordering="-version")
+
+    @extend_schema(
+        operation_id="schemas_add",
+        summary="Add the next version",
+        description="Refused, listing what would break, when it cannot follow the version before.",
+        tags=["schemas"],
+        request=takes(bodies.NewSchema),
+        responses=answers(shapes.SchemaOut, 201),
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        body = read(request, bodies.NewSchema)
+        made = services.add_schema(self.actor, topic, body.body, body.note)
+        return Response(shapes.schema(made), status=status.HTTP_201_CREATED)
+
+
+class OneSchema(ApiView):
+    @extend_schema(
+        operation_id="schemas_read",
+        summary="One version of a schema",
+        tags=["schemas"],
+        responses=answers(shapes.SchemaOut),
+    )
+    def get(self, request: Request, topic: str, version: int) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        return Response(shapes.schema(services.schema(topic, version)))
+
+
+class CheckSchema(ApiView):
+    @extend_schema(
+        operation_id="schemas_check",
+        summary="Would this schema be accepted?",
+        description="Changes nothing.",
+        tags=["schemas"],
+        request=takes(bodies.SchemaQuestion),
+        responses=answers(shapes.VerdictOut),
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        body = read(request, bodies.SchemaQuestion).body
+        return Response(shapes.verdict(services.would_accept(self.actor, topic, body)))
+
+
+class AsyncApi(ApiView):
+    @extend_schema(
+        operation_id="asyncapi",
+        summary="The topics you may see, as an AsyncAPI 3 document",
+        tags=["topics"],
+        parameters=_FILTERS,
+        responses={(200, "application/json"): {"type": "object"}},
+    )
+    def get(self, request: Request) -> Response:
+        rows = visible(self.actor, request).prefetch_related("schemas", "subscriptions__team")
+        document = asyncapi.document(rows, host=request.get_host(), protocol=request.scheme or "http")
+        return Response(document, headers={"Content-Disposition": 'inline; filename="hbus-asyncapi.json"'})
