@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,27 @@ class Change:
     kind: str
     before: Any
     after: Any
+
+    @property
+    def was(self) -> str:
+        """``before`` as a person reads it."""
+        return told(self.before)
+
+    @property
+    def now(self) -> str:
+        """``after`` as a person reads it."""
+        return told(self.after)
+
+
+def told(value: Any) -> str:
+    """A value in words: yes and no, JSON for what is made of parts, and text as it is."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value or "empty"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def diff(before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[Change]:

@@ -28,12 +28,21 @@ class Told:
     entry: AuditEntry
     did: str
     names_target: bool
+    where: str
     tone: str
     url: str
 
 
 def tell(entry: AuditEntry) -> Told:
-    return Told(entry, words.did(entry), words.names_target(entry), words.tone(entry), links.target_url(entry))
+    """The sentence of ``entry``, for the pages."""
+    return Told(
+        entry,
+        words.did(entry),
+        words.names_target(entry),
+        words.where(entry),
+        words.tone(entry),
+        links.target_url(entry),
+    )
 
 
 def asked_range(request: HttpRequest) -> TimeRange | None:
@@ -95,6 +104,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
     if found is None:
         raise Http404(f"There is no audit entry {seq}, or it lies outside your scope.")
     changes = diff(found.before, found.after)
+    related = links.related(who, found)
     return render(
         request,
         "audit/entry.html",
@@ -104,7 +114,8 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
             "entry": found,
             "changes": [change for change in changes if change.kind != "same"],
             "same": [change for change in changes if change.kind == "same"],
-            "related": links.related(who, found),
+            "related": related,
+            "others": [tell(other) for other in related.entries],
             "newer": seen.filter(seq__gt=seq).order_by("seq").values_list("seq", flat=True).first(),
             "older": seen.filter(seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first(),
             "chain": chain_state(),

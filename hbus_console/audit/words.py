@@ -1,4 +1,4 @@
-"""Actions as sentences: ``topic.pause`` reads "paused"."""
+"""Actions as sentences: who — "paused" — booking.created."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hbus_console.audit.models import AuditEntry
 PERSONS = ("user", "shell")
 _DID = {
     "session.login": "signed in",
+    "session.login.refused": "failed to sign in as",
     "session.logout": "signed out",
     "session.password.change": "changed their own password",
     "token.create": "made the token",
@@ -17,49 +18,50 @@ _DID = {
     "user.deactivate": "deactivated",
     "user.reactivate": "reactivated",
     "user.password.reset": "reset the password of",
-    "audit.export": "exported",
+    "audit.export": "exported the",
     "payload.reveal": "revealed masked fields of",
     "payload.read": "read the payload of",
     "schema.add": "added a schema to",
-    "dead_letter.redrive": "redrove a dead letter of",
-    "dead_letter.discard": "discarded a dead letter of",
+    "dead_letter.redrive": "redrove the dead letter",
+    "dead_letter.discard": "discarded the dead letter",
+    "message.publish": "published",
+    "message.publish.failed": "could not publish",
+    "import.start": "started an import into",
+    "import.finish": "finished an import into",
+    "outbox.retry": "offered refused messages again to",
+    "subscription.rotate_secret": "gave a new secret to the subscription",
+    "example.start": "started the example",
 }
 #: The last part of an action -> what was done, for every action without words of its own.
 _PAST = {
+    "add": "added",
     "create": "created",
     "change": "changed",
     "delete": "deleted",
     "pause": "paused",
     "resume": "resumed",
     "drain": "drained",
-    "publish": "published to",
-    "redrive": "redrove",
-    "discard": "discarded",
-    "reveal": "revealed",
     "start": "started",
     "stop": "stopped",
-    "import": "imported into",
 }
 #: Acts of a person upon themselves: naming the target would say the name twice.
 _OF_ONESELF = {"session.login", "session.logout", "session.password.change"}
+_WENT_WRONG = (".refused", ".failed")
 
 
 def did(entry: AuditEntry) -> str:
     """What was done, to stand between actor and target."""
     action = entry.action
-    if action == "session.login.refused":
-        return "failed to sign in as"
-    if action.endswith(".refused"):
-        return f"was refused {action.removesuffix('.refused').replace('.', ' ').replace('_', ' ')} on"
     if action in _DID:
         return _DID[action]
+    if action.endswith(".refused"):
+        return f"was refused {_spaced(action.removesuffix('.refused'))} on"
     family, _, last = action.rpartition(".")
-    if last in _PAST:
-        noun = family.replace(".", " ").replace("_", " ")
-        if family == "topic" or last == "publish":
-            return _PAST[last]
-        return f"{_PAST[last]} the {noun}" + ("" if family == entry.target_type else " of")
-    return action.replace(".", " ").replace("_", " ")
+    if last not in _PAST:
+        return _spaced(action)
+    if family == "topic":
+        return _PAST[last]
+    return f"{_PAST[last]} the {_spaced(family)}" + ("" if family == entry.target_type else " of")
 
 
 def names_target(entry: AuditEntry) -> bool:
@@ -67,8 +69,17 @@ def names_target(entry: AuditEntry) -> bool:
     return entry.action not in _OF_ONESELF or entry.target != entry.actor
 
 
+def where(entry: AuditEntry) -> str:
+    """The topic, when the target does not say it itself."""
+    return "" if entry.topic in entry.target else entry.topic
+
+
 def tone(entry: AuditEntry) -> str:
-    """Violet for what a person did, amber for what was refused, neutral for programs and hbus itself."""
-    if entry.action.endswith(".refused"):
+    """Violet for what a person did, amber for what was refused or failed, neutral for programs and hbus itself."""
+    if entry.action.endswith(_WENT_WRONG):
         return "warn"
     return "act" if entry.actor_kind in PERSONS else "neutral"
+
+
+def _spaced(words: str) -> str:
+    return words.replace(".", " ").replace("_", " ")

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -19,6 +20,7 @@ from hbus_console.accounts.permissions import Action, Role, ScopedRole
 from hbus_console.accounts.scopes import valid_role
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.views import Told, tell
 
 #: Role-and-scope rows a form offers beyond those that are filled.
 SPARE = 2
@@ -92,13 +94,19 @@ def _page(
         "rows": _rows(sent if sent is not None else stored),
         "all_roles": list(Role),
         "tokens": person.tokens.filter(revoked_at__isnull=True).order_by("-pk"),
-        "recent": AuditEntry.objects.filter(actor=person.username).order_by("-seq")[:RECENT],
-        "about": AuditEntry.objects.filter(target_type="user", target=person.username).order_by("-seq")[:RECENT],
+        "recent": _told(AuditEntry.objects.filter(actor=person.username)),
+        "about": _told(
+            AuditEntry.objects.filter(target_type="user", target=person.username).exclude(actor=person.username)
+        ),
         "errors": field_errors(refused) if refused else {},
         "oneself": actor(request).user_id == person.pk,
     }
     status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
     return render(request, "accounts/user.html", context, status=status)
+
+
+def _told(entries: QuerySet[AuditEntry]) -> list[Told]:
+    return [tell(entry) for entry in entries.order_by("-seq")[:RECENT]]
 
 
 def _sent(form: QueryDict) -> list[tuple[str, str]]:

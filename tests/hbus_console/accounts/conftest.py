@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -36,3 +37,8 @@ def admin(make_user: MakeUser) -> User:
 @pytest.fixture
 def admin_actor(admin: User) -> Actor:
     return actor_of(admin)
+
+
+def later(days: float = 30) -> datetime:
+    """A moment for a token to end."""
+    return datetime.now(UTC) + timedelta(days=days)
