@@ -19,8 +19,16 @@ _LONGEST_LINE = 256 * 1024
 class Process:
     """A running child. Start one with :meth:`start`, from the main thread."""
 
-    def __init__(self, inner: asyncio.subprocess.Process, on_line: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        inner: asyncio.subprocess.Process,
+        output: asyncio.StreamReader,
+        pipe: asyncio.BaseTransport,
+        on_line: Callable[[str], None],
+    ) -> None:
         self._inner = inner
+        self._output = output
+        self._pipe = pipe
         self._on_line = on_line
         #: The last line it printed that was not blank: what it died of, as a rule.
         self.last_line = ""
@@ -35,16 +43,28 @@ class Process:
         ours = len(command) > 1 and command[0] == sys.executable
         if not leash.KERNEL_TELLS and not ours:
             command = [sys.executable, leash.__file__, str(parent), *command]
-        inner = await asyncio.create_subprocess_exec(
-            *command,
-            env=dict(environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=leash.tie_to_parent(parent),
-        )
-        return cls(inner, on_line)
+        # A pipe of our own: asyncio's would keep wait() from returning as long as a grandchild holds the other end.
+        reading, writing = os.pipe()
+        try:
+            inner = await asyncio.create_subprocess_exec(
+                *command,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+                preexec_fn=leash.tie_to_parent(parent),
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        output = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(output)
+        file = os.fdopen(reading, "rb", buffering=0)
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+        return cls(inner, output, pipe, on_line)
 
     @property
     def pid(self) -> int:
@@ -60,6 +80,7 @@ class Process:
         # A grandchild in a session of its own may hold the pipe open: what it says is no longer ours.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._reader, 1.0)
+        self._pipe.close()
         return code
 
     async def stop(self, grace_s: float) -> int:
@@ -78,10 +99,8 @@ class Process:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def _pump(self) -> None:
-        stream = self._inner.stdout
-        assert stream is not None
         rest = b""
-        while chunk := await stream.read(_CHUNK):
+        while chunk := await self._output.read(_CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 self._hand_on(line)

@@ -72,6 +72,7 @@ def _run_consumer(slot: int) -> None:
             "--without-gossip",
             "--without-mingle",
             f"--hostname=consumer-{slot}@%h",
+            "--quiet",
         ]
     )
 

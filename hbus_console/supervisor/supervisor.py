@@ -262,15 +262,13 @@ class Supervisor:
         if not left:
             return
         self._console.say(f"Waiting for {', '.join(role.name for role in left)} of an earlier start to end …")
-        give_up = self._clock.monotonic() + self._pace.leftover_s
-        while (left := [role for role in left if role.process() is not None]) and self._clock.monotonic() < give_up:
-            await asyncio.sleep(0.1)
-        for role in left:
-            if process := role.process():
-                process.terminate()
-                await asyncio.to_thread(psutil.wait_procs, [process], self._pace.leftover_s)
-                if process.is_running():
-                    process.kill()
+        for end in (None, psutil.Process.terminate, psutil.Process.kill):
+            for role in left:
+                if end is not None and (process := role.process()) is not None:
+                    end(process)
+            give_up = self._clock.monotonic() + self._pace.leftover_s
+            while (left := [role for role in left if role.process() is not None]) and self._clock.monotonic() < give_up:
+                await asyncio.sleep(0.1)
 
     def _needs(self, unit: _Unit) -> list[_Unit]:
         return [other for other in self._units if other.role.name in unit.role.needs]

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+import redis
+
+from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console.supervisor import checks, store
+from hbus_console.supervisor.standalone import StandaloneStore
+
+
+def test_the_embedded_store_passes(own_store: StandaloneStore) -> None:
+    assert checks.check_store(own_store.url) == []
+
+
+def test_an_evicting_store_is_refused_by_name_and_without_its_password(own_store: StandaloneStore) -> None:
+    redis.Redis.from_url(own_store.url).config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(ConfigurationError, match="may evict messages: its maxmemory-policy is allkeys-lru") as refusal:
+        checks.check_store(own_store.url)
+    assert refusal.value.field == "REDIS_URL"
+    assert "noeviction" in refusal.value.remedy
+    assert own_store.password not in str(refusal.value)
+
+
+def test_an_evicting_store_is_refused_where_config_is_closed(own_store: StandaloneStore) -> None:
+    client = redis.Redis.from_url(own_store.url)
+    client.config_set("maxmemory-policy", "volatile-ttl")
+    client.acl_setuser("guest", enabled=True, passwords=["+word"], keys=["*"], commands=["+@all", "-config"])
+    with pytest.raises(ConfigurationError, match="volatile-ttl"):
+        checks.check_store(f"redis://guest:word@127.0.0.1:{own_store.port}/0")
+
+
+def test_a_store_that_does_not_tell_is_taken_with_a_warning(own_store: StandaloneStore) -> None:
+    client = redis.Redis.from_url(own_store.url)
+    client.acl_setuser("guest", enabled=True, passwords=["+word"], keys=["*"], commands=["+@all", "-info"])
+    (warning,) = checks.check_store(f"redis://guest:word@127.0.0.1:{own_store.port}/0")
+    assert "noeviction" in warning
+
+
+def test_an_unreachable_store_is_named(own_store: StandaloneStore) -> None:
+    own_store.kill()
+    with pytest.raises(Unavailable, match=f"127.0.0.1:{own_store.port} does not answer") as refusal:
+        checks.check_store(own_store.url)
+    assert own_store.password not in str(refusal.value)
+
+
+def test_a_wrong_password_is_told_apart_from_silence(own_store: StandaloneStore) -> None:
+    with pytest.raises(ConfigurationError, match="refused the password"):
+        checks.check_store(store.url(own_store.port, "wrong"))
+
+
+def test_a_replica_is_refused(own_store: StandaloneStore, tmp_path: Path) -> None:
+    replica = StandaloneStore(tmp_path / "replica").start()
+    try:
+        client = redis.Redis.from_url(replica.url)
+        client.config_set("masterauth", own_store.password)
+        client.replicaof("127.0.0.1", own_store.port)
+        with pytest.raises(ConfigurationError, match="replica"):
+            checks.check_store(replica.url)
+    finally:
+        replica.kill()
+
+
+def test_something_that_is_no_address_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="not an address"):
+        checks.check_store("localhost:6379")
+
+
+@pytest.mark.parametrize("version", ["6.0.16", "5.0.7", "2.8", ""])
+def test_servers_without_what_the_bus_needs_are_refused(version: str) -> None:
+    with pytest.raises(ConfigurationError, match="too old"):
+        checks.judge_store("here:6379", {"redis_version": version, "maxmemory_policy": "noeviction"})
+
+
+@pytest.mark.parametrize("version", ["6.2.0", "7.2.4", "10.0.1"])
+def test_servers_with_it_pass(version: str) -> None:
+    checks.judge_store("here:6379", {"redis_version": version, "maxmemory_policy": "noeviction"})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:secret@127.0.0.1:7000/0", "127.0.0.1:7000"),
+        ("redis://user:secret@db.example/3", "db.example:6379/3"),
+        ("unix://:secret@/run/valkey.sock", "/run/valkey.sock"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert checks.address(url) == shown
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_the_databases_of_a_sound_installation_pass() -> None:
+    checks.check_databases()
+    checks.check_migrated()
+
+
+def test_a_taken_port_is_refused_with_the_way_out() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"Port {port} on 127.0.0.1 is taken") as refusal:
+            checks.check_port("127.0.0.1", port)
+        assert "PORT=" in refusal.value.remedy
+    checks.check_port("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"203\.0\.113\.7"):
+        checks.check_port("203.0.113.7", 8119)

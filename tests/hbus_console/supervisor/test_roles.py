@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from engine.core.errors import BadInput
+from hbus_console.supervisor.installation import Installation
+from hbus_console.supervisor.roles import ROLES, chosen, store_command
+
+HERE = Installation(
+    state=Path("/nowhere"),
+    bind="127.0.0.1",
+    port=8119,
+    prefix="t",
+    host="localhost",
+    external_store="",
+    store_port=7000,
+)
+
+
+def _names(words: list[str], *, embedded: bool = True) -> list[tuple[str, int]]:
+    return [(role.name, slot) for role, slot in chosen(words, embedded=embedded)]
+
+
+def test_everything_runs_when_nothing_is_named() -> None:
+    assert _names([]) == [("store", 0), ("web", 0), ("consumer", 0), ("keeper", 0)]
+
+
+def test_the_embedded_store_comes_along_unasked() -> None:
+    assert _names(["consumer", "web"]) == [("store", 0), ("web", 0), ("consumer", 0)]
+
+
+def test_with_an_external_store_none_is_started() -> None:
+    assert _names([], embedded=False) == [("web", 0), ("consumer", 0), ("keeper", 0)]
+    with pytest.raises(BadInput, match="REDIS_URL names another"):
+        chosen(["store", "web"], embedded=False)
+
+
+def test_a_number_asks_for_several() -> None:
+    assert _names(["consumer:3"]) == [("store", 0), ("consumer", 0), ("consumer", 1), ("consumer", 2)]
+
+
+@pytest.mark.parametrize("words", [["wep"], ["consumer:0"], ["consumer:x"], ["web:2"], ["web", "web"]])
+def test_what_makes_no_sense_is_refused_at_the_field(words: list[str]) -> None:
+    with pytest.raises(BadInput) as refusal:
+        chosen(words, embedded=True)
+    assert refusal.value.field == "ROLES"
+    assert refusal.value.remedy
+
+
+def test_needs_are_roles_and_free_of_circles() -> None:
+    done: set[str] = set()
+    for role in ROLES.values():
+        assert set(role.needs) <= done, "a role stands after what it needs"
+        done.add(role.name)
+
+
+def test_everything_can_be_stopped_in_five_seconds() -> None:
+    others = max(role.grace_s for role in ROLES.values() if role.name != "store")
+    assert others + ROLES["store"].grace_s < 5
+
+
+def test_the_store_gets_a_private_configuration_that_keeps_everything(tmp_path: Path) -> None:
+    binary, config = store_command(dataclasses.replace(HERE, state=tmp_path))
+    assert Path(binary).is_file()
+    written = Path(config).read_text()
+    for line in ("bind 127.0.0.1", "port 7000", "appendonly yes", "maxmemory-policy noeviction", "requirepass "):
+        assert line in written
+    assert Path(config).stat().st_mode & 0o077 == 0
+    assert Path(config).parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [("127.0.0.1", "http://127.0.0.1:8119"), ("0.0.0.0", "http://127.0.0.1:8119"), ("::1", "http://[::1]:8119")],
+)
+def test_the_url_is_one_a_browser_can_open(bind: str, url: str) -> None:
+    assert dataclasses.replace(HERE, bind=bind).console_url == url

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from hbus_console.supervisor import store
+
+
+def test_the_port_is_chosen_once_and_kept(tmp_path: Path) -> None:
+    first = store.choose_port(tmp_path)
+    assert store.choose_port(tmp_path) == first == store.remembered_port(tmp_path)
+
+
+def test_another_port_is_chosen_when_a_stranger_took_it(tmp_path: Path) -> None:
+    first = store.choose_port(tmp_path)
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", first))
+        stranger.listen()
+        second = store.choose_port(tmp_path)
+    assert second != first
+    assert store.remembered_port(tmp_path) == second
+
+
+def test_an_installation_that_never_had_one_knows_no_url(tmp_path: Path) -> None:
+    assert store.remembered_url(tmp_path) == ""
+
+
+def test_the_url_leads_to_the_remembered_port(tmp_path: Path) -> None:
+    port = store.choose_port(tmp_path)
+    assert store.remembered_url(tmp_path).endswith(f"@127.0.0.1:{port}/0")
