@@ -46,12 +46,13 @@ class RedisStreamAdmin:
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         ids = ids_after(start)
         keys = self._group(topic, group)
-        if group in self.groups(topic) and start not in ("beginning", "end"):
-            # Most calls find the group: its backlog is only counted when it will be used.
-            reads: tuple[int | str, ...] = ("", "", "")
+        if start in ("", "beginning", "end") or start.startswith("@"):
+            mode = "create"
         else:
-            reads = self._entries_up_to(keys, ids)
-        return bool(self._place(keys, group, "create", ids, reads))
+            mode = "heal"
+        # Most calls find the group: its backlog is only counted when that will be used.
+        reads = ("", "", "") if group in self.groups(topic) else self._entries_up_to(keys, ids)
+        return bool(self._place(keys, group, mode, ids, reads))
 
     def delete_group(self, topic: str, group: str) -> None:
         keys = self._group(topic, group)

@@ -36,6 +36,14 @@ local function released_score(id)
   return string.format('%.3f', tonumber(ms) - BAND + math.min(tonumber(seq), 999) / 1000)
 end
 
+-- Whether id `a` lies before id `b`.
+local function before(a, b)
+  local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
+  local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
+  a_ms, b_ms = tonumber(a_ms), tonumber(b_ms)
+  return a_ms < b_ms or (a_ms == b_ms and tonumber(a_seq) < tonumber(b_seq))
+end
+
 -- Consumers that wait look again.
 local function wake(key)
   redis.call('XADD', key, 'MAXLEN', 1, '*', 'look', 'again')
@@ -55,10 +63,10 @@ local function field(row, name)
   return false
 end
 
--- Whether `token` names the handing-out that holds the lease now.
+-- Whether `token` names the handing-out that holds the lease now; nobody owns anything in a group that is gone.
 local function owns(leases, stream, group, position, id, token, generation)
   local at = tonumber(redis.call('ZSCORE', leases, position) or -1)
   if at < 0 or at >= BAND then return false end
-  local pending = redis.call('XPENDING', stream, group, id, id, 1)[1]
+  local pending = redis.pcall('XPENDING', stream, group, id, id, 1)[1]
   return pending ~= nil and pending[4] .. '|' .. generation == token
 end

@@ -17,6 +17,9 @@ local suffixes = { 'h', '', 'l' }
 local generation, paused = unpack(redis.call('HMGET', state, 'generation', 'paused'))
 if not generation then return redis.error_reply('GROUPLOST the group has no state') end
 
+-- A stream that has lost its group is reported before anything is leased.
+for rank = 1, 3 do redis.call('XPENDING', streams[rank], group) end
+
 local function wake_id()
   local last = redis.call('XREVRANGE', wake_key, '+', '-', 'COUNT', 1)
   return last[1] and last[1][1] or '0-0'
@@ -94,21 +97,7 @@ take_due(score(BAND), score(BAND + now))
 local fresh = { {}, {}, {} }
 for rank = 1, 3 do
   if room > 0 then
-    local reply = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', room, 'STREAMS', streams[rank], '>')
-    if reply and reply.err then
-      -- This stream has lost its group. What the others gave in this call goes back unharmed before we say so.
-      for _, item in ipairs(again) do
-        local _, id = locate(item[1])
-        redis.call('ZADD', leases, released_score(id), item[1])
-      end
-      for lower = 1, rank - 1 do
-        for _, position in ipairs(fresh[lower][1] or {}) do
-          local _, id = locate(position)
-          redis.call('ZADD', leases, released_score(id), position)
-        end
-      end
-      return reply
-    end
+    local reply = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', room, 'STREAMS', streams[rank], '>')
     if reply then
       -- Flat lists cross to the client much faster than the nested reply.
       local entries, suffix = reply[1][2], suffixes[rank]

@@ -4,17 +4,6 @@
 -- ARGV  1 cutoff: the first id to keep
 -- Result  {removed, the first id that was kept for a group or '', names of the groups that held it back…}
 
-local function parts(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return tonumber(ms), tonumber(seq)
-end
-
-local function before(a, b)
-  local a_ms, a_seq = parts(a)
-  local b_ms, b_seq = parts(b)
-  return a_ms < b_ms or (a_ms == b_ms and a_seq < b_seq)
-end
-
 if redis.call('EXISTS', KEYS[1]) == 0 then return { 0, '' } end
 
 local cutoff, bound, held = ARGV[1], ARGV[1], {}
