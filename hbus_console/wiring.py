@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How long a duty's lease lasts without renewal: how soon another keeper takes over from one that died.
-DUTY_LEASE_S = 10.0
+#: How long a lease lasts without renewal: how soon another process takes over from one that died.
+LEASE_S = 10.0
 
 _lock = threading.RLock()
 _made: dict[str, Any] = {}
@@ -148,10 +148,10 @@ def positions() -> Positions:
 
 
 def lease(name: str) -> Ownership:
-    """A lease of its own on ``name`` for this process; the keeper's duties run under them."""
+    """A new lease on ``name`` for this process; duties and ordered subscriptions run under them."""
     from engine.core.leases import Lease
 
-    return Lease(store(), settings.HBUS_PREFIX, name, owner=node_name(), ttl_s=DUTY_LEASE_S)
+    return Lease(store(), settings.HBUS_PREFIX, name, owner=node_name(), ttl_s=LEASE_S)
 
 
 def consumer_for(subscription: Subscription) -> Consumer:
@@ -162,14 +162,18 @@ def consumer_for(subscription: Subscription) -> Consumer:
     from engine.bus.consumer import Consumer
     from hbus_console.consumers.policies import handler_of, policy_of
 
+    policy = policy_of(subscription)
+    handler = handler_of(subscription)
     return Consumer(
         transport(subscription.topic.transport),
-        policy_of(subscription),
-        handler_of(subscription),
+        policy,
+        handler.call,
         name=node_name(),
         facts=facts(),
-        inbox=inbox() if subscription.transactional else None,
+        inbox=inbox() if policy.transactional else None,
         positions=positions(),
+        ownership=lease(f"subscription:{policy.topic}/{policy.group}") if policy.ordering == "key" else None,
+        handler_name=handler.name,
     )
 
 

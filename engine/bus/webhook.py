@@ -57,10 +57,6 @@ class WebhookHandler:
     def __repr__(self) -> str:
         return f"WebhookHandler({self._url})"
 
-    @property
-    def __qualname__(self) -> str:
-        return f"webhook {self._url}"
-
     def __call__(self, message: Message, context: Context) -> None:
         body = encode(message)
         headers = {

@@ -47,10 +47,10 @@ def start(actor: Actor, file: str = "", limit: int | None = None, *, clock: Cloc
         if made:
             record(
                 actor,
-                "example.start",
-                "example",
-                "hotel",
-                after={"source": feed.source, "bookings": load.bookings, "events": load.events},
+                "hotel.load",
+                "feed",
+                feed.source,
+                after={"bookings": load.bookings, "events": load.events},
             )
     return load
 

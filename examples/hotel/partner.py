@@ -35,7 +35,7 @@ class UnknownRoomCode(Exception):
 def give_back(booking_id: str, released: Stay, attempt: int) -> None:
     """Tell the partner that a room is free. Raises :class:`PartnerTimeout` or :class:`UnknownRoomCode`."""
     if not PartnerRoom.objects.filter(code=released.room).exists():
-        raise UnknownRoomCode(f'UnknownRoomCode "{released.room}": the partner\'s catalogue has no such room category')
+        raise UnknownRoomCode(f'room code "{released.room}" is not in the partner\'s catalogue')
     chance = int.from_bytes(hashlib.blake2b(booking_id.encode(), digest_size=4).digest(), "big")
     timeouts = 2 if chance % TIMES_OUT_TWICE == 0 else 1 if chance % TIMES_OUT == 0 else 0
     if attempt <= timeouts:

@@ -39,7 +39,7 @@ def _booking(chance: random.Random, number: int) -> Booking:
     arrival = _OPENING + timedelta(days=chance.randrange(365))
     stay = Stay(arrival, min(1 + int(chance.expovariate(0.4)), 28), chance.choices(_ROOMS, _ROOM_SHARES)[0])
     lead = min(int(chance.expovariate(1 / 90)), 730)
-    end: End = chance.choices(("stayed", "cancelled", "no_show"), (60, 38, 2))[0]  # type: ignore[assignment]
+    end: End = chance.choices(("stayed", "cancelled", "no_show"), (60, 38, 2))[0]
     ended = {
         "stayed": stay.departure,
         "cancelled": arrival - timedelta(days=chance.randint(0, lead)),

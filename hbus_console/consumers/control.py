@@ -33,11 +33,6 @@ def chooser(topic: str = "", group: str = "") -> Callable[[Key], bool]:
     return lambda key: (not topic or key[0] == topic) and (not group or key[1] == group)
 
 
-def line(status: Any) -> dict[str, Any]:
-    """One consumer's status as JSON."""
-    return dict(status)
-
-
 @inspect_command()
 def hbus_status(state: Any, **_: Any) -> dict[str, Any]:
     """Report the subscriptions that run in this worker."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from typing import Any
 
 import structlog
@@ -66,15 +67,15 @@ class HostedRole:
 
     def turned_ms(self) -> int:
         """The oldest stamp among the loops: one that hangs makes the whole node fall silent."""
-        stamps = [status.turned_ms for status in self._host.statuses().values()]
-        return min([self._host.turned_ms, *stamps])
+        oldest_s = max((status.loop_age_s for status in self._host.statuses().values()), default=0.0)
+        return min(self._host.turned_ms, time.time_ns() // 1_000_000 - round(oldest_s * 1000))
 
     def report(self) -> dict[str, Any]:
         """What runs here and how, JSON-able: for the node's stamp, remote control and ``celery inspect stats``."""
         return {
             "node": wiring.node_name(),
             "error": self._host.error,
-            "consumers": [control.line(status) for status in self._host.statuses().values()],
+            "consumers": [asdict(status) for status in self._host.statuses().values()],
             "idle": [
                 {"topic": topic, "group": group, "why": why}
                 for (topic, group), why in sorted({**self._wanted.problems, **self._host.idle()}.items())

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from hbus_console.consumers.hosting import HostedRole
 
 
-class SubscriptionHostStep(bootsteps.StartStopStep):  # type: ignore[misc]
+class SubscriptionHostStep(bootsteps.StartStopStep):
     """A step of the *worker*, not of its broker connection: the loss of the broker does not touch it.
 
     It starts after the pool (which must not fork: threads do not survive a fork) and before the worker's main loop.
     """
 
-    requires = {"celery.worker.components:Pool"}
+    requires = ("celery.worker.components:Pool",)
     role: HostedRole | None = None
 
     def include_if(self, parent: Any) -> bool:
@@ -47,7 +47,7 @@ class SubscriptionHostStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def terminate(self, parent: Any) -> None:
         self.stop(parent)
 
-    def info(self, parent: Any) -> dict[str, Any]:
+    def info(self, parent: Any) -> dict[str, Any]:  # type: ignore[override]
         return {} if self.role is None else self.role.report()
 
     def _on_shutdown(self, **_: Any) -> None:

@@ -24,10 +24,12 @@ class WantedSubscriptions:
         self.problems: dict[Key, str] = {}
 
     def __call__(self) -> dict[Key, Wanted]:
+        problems: dict[Key, str] = {}
+        wanted: dict[Key, Wanted] = {}
         with fresh_connections():
-            sync_registrations()
-            problems = {}
-            wanted = {}
+            for waiting in sync_registrations().waiting:
+                topic, _, group = waiting.rpartition("/")
+                problems[topic, group] = "its topic does not exist yet"
             for row in Subscription.objects.select_related("topic"):
                 key = (row.topic.name, row.group)
                 if has_handler(row):

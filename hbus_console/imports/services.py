@@ -114,7 +114,8 @@ def try_import(
     check(request)
     require(actor, Action.PUBLISH, request.mapping.topic)
     report = ImportReport(request.mapping.topic, str(request.file), dry_run=True)
-    mapper, problems = Mapper(request.mapping), []
+    mapper = Mapper(request.mapping)
+    problems: list[str] = []
     for row in read_rows(request.file):
         report.read += 1
         try:

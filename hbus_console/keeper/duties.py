@@ -16,7 +16,7 @@ _more: list[DutyMaker] = []
 
 
 def add_duty(maker: DutyMaker) -> None:
-    """Let keepers of this installation run another duty; call it from an app's ``ready``. Adding it again does nothing."""
+    """Let keepers run another duty; call it from an app's ``ready``. Adding it again does nothing."""
     if maker not in _more:
         _more.append(maker)
 

@@ -16,6 +16,7 @@ from hbus_console.consumers.services import ACTS, steer, worker_status
 
 class Command(BaseCommand):
     help = "Show what the consumer workers run; pause, resume or drain subscriptions on them."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("act", choices=("status", *ACTS))

@@ -26,6 +26,7 @@ from hbus_console.imports.services import ImportReport, ImportRequest, run_impor
 
 class Command(BaseCommand):
     help = "Publish the rows of a CSV, JSON lines or Parquet file (also .gz); goes on where an earlier run stopped."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)

@@ -18,6 +18,7 @@ _log = structlog.get_logger(__name__)
 
 class Command(BaseCommand):
     help = "Run the background duties until SIGTERM; several keepers share them by leases."
+    requires_system_checks: list[str] = []
 
     def handle(self, *_: Any, **__: Any) -> None:
         told = threading.Event()

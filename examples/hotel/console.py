@@ -1,0 +1,25 @@
+"""The example as an empty console offers it."""
+
+from __future__ import annotations
+
+from examples.hotel import feeds, loading
+from hbus_console.accounts.permissions import Actor
+from hbus_console.ui.examples import Example, register
+
+
+def offer() -> None:
+    """Put the example on the first page of an empty console."""
+    register(
+        Example(
+            name="hotel",
+            title="Two hotels and their bookings",
+            text="Bookings are made, changed and cancelled, stays completed and invoices drafted: five topics of three "
+            "teams. Availability is counted in a read model, and a partner's system fails now and then, once for good. "
+            "The events of years pass in about five minutes.",
+            start=_start,
+        )
+    )
+
+
+def _start(actor: Actor) -> None:
+    loading.start(actor, feeds.bookings_file())

@@ -1,0 +1,106 @@
+"""``manage.py hotel_demo`` (``make demo``): bookings flow, one message dies as it should, and the numbers are right."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from django.core.management.base import BaseCommand
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from examples.hotel import demo, feeds
+from examples.hotel.installation import console_url, installation
+from examples.hotel.seed import seed
+from hbus_console import wiring
+from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.database import keep_connections
+
+#: Days of the hotel's time that pass in a second, unless told: three and a half years in three quarters of a minute.
+SPEED_DAYS = 30.0
+
+
+class Command(BaseCommand):
+    help = "Play a hotel's bookings through the bus and judge the read model that comes out."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--bookings", default="", help="a bookings CSV (default: BOOKINGS, else the simulator)")
+        parser.add_argument("--limit", type=int, help="only the first so many bookings")
+        pace = parser.add_mutually_exclusive_group()
+        pace.add_argument("--speed", type=float, default=SPEED_DAYS, help="days of the hotel's time in a second (30)")
+        pace.add_argument("--fast", action="store_true", help="as fast as it goes")
+        parser.add_argument("--json", action="store_true", help="print one JSON line")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        say = self.stderr.write if options["json"] else self.stdout.write
+        feed = feeds.open_feed(feeds.bookings_file(options["bookings"]), options["limit"])
+        with installation(say):
+            keep_connections()
+            if seed(command_line_actor()):
+                say("Teams, topics and subscriptions are made.")
+            say(f"{len(feed.bookings):,} bookings from {feed.source}")
+            with _bars(quiet=options["json"]) as bars:
+                outcome = demo.run(feed, speed=0 if options["fast"] else options["speed"], progress=bars, stop=stop)
+            wiring.close()
+        if options["json"]:
+            answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": outcome.holds}
+            self.stdout.write(msgspec.json.encode(answer).decode())
+        else:
+            self._tell(outcome)
+        if stop.is_set():
+            sys.exit(130)
+        if not outcome.holds:
+            sys.exit(1)
+
+    def _tell(self, outcome: demo.Outcome) -> None:
+        say, comparison = self.stdout.write, outcome.comparison
+        say(
+            f"{outcome.events:,} events: {outcome.published:,} published and {outcome.deduplicated:,} known before, in"
+            f" {outcome.publish_s:.1f} s; the rest took {outcome.settle_s:.1f} s."
+        )
+        say("All settled." if outcome.settled else f"NOT settled: {outcome.unsettled:,} messages are still open.")
+        if comparison.equal:
+            say(f"Equal: {comparison.room_nights:,} room-nights in {comparison.nights:,} nights, as the bookings say.")
+        else:
+            say(f"NOT equal: {comparison.different:,} of {comparison.nights:,} nights differ, first:")
+            for one in comparison.differences:
+                say(f"  {one.hotel}, {one.night}: {one.expected} expected, {one.found} found")
+        for message_id in outcome.unexpected:
+            say(f"Unexpected dead letter: {message_id}")
+        for doomed in outcome.poison:
+            say("")
+            say(f"One message is dead, as it should be: {doomed.message_id}")
+            say(f"  A room of category {doomed.room} fell free, and the partner's catalogue has no such category.")
+            say(f"  1. Look at it:       {console_url()}/dead-letters/   (start the console with `make run`)")
+            say(f"  2. Mend the cause:   .venv/bin/python manage.py hotel_partner add-room {doomed.room}")
+            say("  3. Redrive it there, and find your own act in the audit log.")
+
+
+class _Bars:
+    """Two bars: published, settled."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks = {what: progress.add_task(what, total=None) for what in ("published", "settled")}
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        self._progress.update(self._tasks[what], completed=done, total=of)
+
+
+@contextmanager
+def _bars(*, quiet: bool) -> Iterator[_Bars]:
+    """Bars on standard error; none when quiet or when it is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
+        yield _Bars(progress)

@@ -1,0 +1,50 @@
+"""A topic in a store whose keys belong to one test, and a file to import into it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from pytest_django import Settings
+
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.imports.mapping import Mapping
+from hbus_console.imports.rows import file_digest
+from hbus_console.imports.services import ImportReport, ImportRequest, run_import
+from hbus_console.topics.models import SchemaVersion, Team, Topic
+
+SCHEMA = {"type": "object", "required": ["room"], "properties": {"nights": {"type": "integer", "minimum": 0}}}
+
+
+@pytest.fixture
+def topic(settings: Settings, prefix: str, db: None) -> Iterator[str]:
+    wiring.close()
+    settings.HBUS_PREFIX = prefix
+    team = Team.objects.create(name="Reservations", contact="#reservations")
+    row = Topic.objects.create(name="booking.created", team=team)
+    SchemaVersion.objects.create(topic=row, version=1, body=SCHEMA, created_by="test")
+    yield row.name
+    wiring.close()
+
+
+@pytest.fixture
+def stored(topic: str) -> Callable[[], list[msgspec.Raw]]:
+    """The envelopes that lie in the topic, oldest first."""
+    return lambda: [msgspec.json.decode(entry.body) for entry in wiring.admin().browse(topic, limit=1000).entries]
+
+
+def request(file: Path, topic: str, **changes: object) -> ImportRequest:
+    mapping = Mapping(topic=topic, casts={"nights": "integer"}, nulls=["NULL"])
+    asked = ImportRequest(
+        file=file, digest=file_digest(file), mapping=mapping, rejects=file.with_name("rejects.jsonl"), batch=2
+    )
+    return msgspec.structs.replace(asked, **changes)
+
+
+def imported(asked: ImportRequest, **more: object) -> ImportReport:
+    more.setdefault("stop", threading.Event())
+    return run_import(SYSTEM, asked, wiring.producer(), **more)  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from engine.core.errors import BadInput
+from hbus_console.imports import rows
+from hbus_console.imports.rows import read_rows
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_csv_rows_carry_their_line_and_survive_quoted_newlines(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", 'id,note\n1,"two\nlines"\n\n2,plain\n')
+    found = list(read_rows(file))
+    assert [(row.number, row.line, row.values) for row in found] == [
+        (1, 2, {"id": "1", "note": "two\nlines"}),
+        (2, 5, {"id": "2", "note": "plain"}),
+    ]
+
+
+def test_a_csv_row_of_the_wrong_width_is_told_apart_and_the_rest_goes_on(tmp_path: Path) -> None:
+    found = list(read_rows(write(tmp_path / "a.csv", "id,note\n1\n2,b,c\n3,d\n")))
+    assert [row.problem for row in found] == [
+        "has 1 columns where the header has 2",
+        "has 3 columns where the header has 2",
+        "",
+    ]
+
+
+def test_a_stray_quote_costs_its_own_line_only(tmp_path: Path) -> None:
+    lines = "".join(f"{number},x\n" for number in range(3, 2_000))
+    found = list(read_rows(write(tmp_path / "a.csv", f'id,note\n1,x\n2,"never closed\n{lines}')))
+    assert [row.line for row in found if row.problem] == [3]
+    assert len(found) == 1_999
+    assert found[-1].line == 2_000
+    assert found[-1].values == {"id": "1999", "note": "x"}
+
+
+def test_a_csv_row_that_is_not_utf8_is_told_apart(tmp_path: Path) -> None:
+    found = list(read_rows(write(tmp_path / "a.csv", b"id,note\n1,caf\xe9\n2,ok\n")))
+    assert [row.problem for row in found] == ["note is not UTF-8", ""]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "id,id\n1,2\n", "id,\n1,2\n"])
+def test_a_csv_file_without_a_usable_header_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadInput, match="header"):
+        list(read_rows(write(tmp_path / "a.csv", text)))
+
+
+def test_gzip_is_unpacked(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv.gz", gzip.compress(b"id\n1\n"))
+    assert [row.values for row in read_rows(file)] == [{"id": "1"}]
+
+
+def test_a_torn_gzip_gives_what_it_holds_and_then_says_so(tmp_path: Path) -> None:
+    whole = gzip.compress(b"id\n" + b"".join(b"%d\n" % (n * 7919) for n in range(50_000)))
+    reading = read_rows(write(tmp_path / "a.csv.gz", whole[: len(whole) // 2]))
+    assert next(reading).values == {"id": "0"}
+    with pytest.raises(BadInput, match="cannot be read"):
+        list(reading)
+
+
+def test_json_lines_that_are_no_objects_are_told_apart(tmp_path: Path) -> None:
+    found = list(read_rows(write(tmp_path / "a.jsonl", '{"id": 1}\n\n[1]\n{"id": \n{"id": 2}\n')))
+    assert [(row.line, bool(row.problem)) for row in found] == [(1, False), (3, True), (4, True), (5, False)]
+
+
+def test_parquet_values_become_json_values(tmp_path: Path) -> None:
+    from datetime import date
+    from decimal import Decimal
+
+    table = pyarrow.table({"day": [date(2015, 7, 1)], "price": [Decimal("75.50")], "gone": [None], "n": [3]})
+    file = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(table, file)
+    assert [row.values for row in read_rows(file)] == [{"day": "2015-07-01", "price": "75.50", "gone": None, "n": 3}]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.parquet.gz", "a"])
+def test_an_unknown_kind_of_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match=r"Use \.csv"):
+        list(read_rows(write(tmp_path / name, "x")))
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "missing.parquet"])
+def test_a_missing_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        list(read_rows(tmp_path / name))
+
+
+def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        list(read_rows(write(tmp_path / "a.parquet", "no parquet")))
+
+
+def test_the_digest_follows_the_content(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.csv", "id\n1\n"), write(tmp_path / "b.csv", "id\n2\n")
+    assert rows.file_digest(a) == rows.file_digest(a) != rows.file_digest(b)
