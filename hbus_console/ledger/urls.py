@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
+
+from hbus_console.ledger import views
 
 app_name = "ledger"
-urlpatterns: list[URLPattern | URLResolver] = []
+# A message's id is whatever its producer chose, slashes included.
+urlpatterns = [
+    path("", views.messages, name="search"),
+    path("reveal/<path:message_id>", views.reveal, name="reveal"),
+    path("evidence/<path:message_id>", views.export, name="evidence"),
+    path("<path:message_id>", views.message, name="message"),
+]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from hbus_console.ledger.payloads import Payload
+
 register = template.Library()
 
+#: Characters of a payload in a table row.
+_LINE = 160
 _BAR, _GAP, _HEIGHT = 2, 0.5, 20
 
 
@@ -37,3 +43,25 @@ def strip(counts: Sequence[int], label: str = "") -> SafeString:
         label=label or "Arrivals over time",
         bars=format_html_join("", '<rect x="{}" width="{}" height="{}" y="{}" rx="0.5"/>', bars),
     )
+
+
+@register.simple_tag
+def payload_line(payload: Payload) -> str:
+    """The payload on one line, for a table."""
+    if payload.form == "none":
+        return ""
+    text = json.dumps(payload.value, ensure_ascii=False) if payload.form == "json" else str(payload.value)
+    return text if len(text) <= _LINE else f"{text[:_LINE]}…"
+
+
+@register.filter
+def schema_name(uri: str) -> str:
+    """``schema v7`` for one of our own schemas, else the address."""
+    version = re.split(r"[:/]", uri)[-1]
+    return f"schema v{version}" if version.isdigit() else uri
+
+
+@register.filter
+def short_trace(trace_id: str) -> str:
+    """``4bf92f35…0e0e4736``."""
+    return trace_id if len(trace_id) <= 20 else f"{trace_id[:8]}…{trace_id[-8:]}"

@@ -1,0 +1,160 @@
+"""Finding messages in the ledger: every way in has an index, and every page costs the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import islice
+
+from django.db.models import Max, Min, Q, QuerySet
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.ledger.models import LedgerEvent, LedgerMessage
+from hbus_console.ledger.scopes import topic_names
+
+PAGE = 50
+MOST = 500
+#: Up to so many topics are read one by one and merged, each from its own index; more are filtered in time order.
+_MERGED_TOPICS = 60
+#: An id may be given by its beginning once it is this long.
+_ID_PREFIX = 6
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for; everything may be left out. Times are epoch milliseconds, the end exclusive."""
+
+    id: str = ""
+    key: str = ""
+    correlation: str = ""
+    topic: str = ""
+    type: str = ""
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    @classmethod
+    def read(cls, values: Mapping[str, str]) -> Query:
+        """From query parameters, without the time range."""
+        id_, key, correlation, topic, type_ = (
+            values.get(name, "").strip() for name in ("id", "key", "correlation", "topic", "type")
+        )
+        return cls(id_, key, correlation, topic, type_)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names something so precisely that no time range is needed."""
+        return bool(self.id or self.key or self.correlation)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.is_exact or self.topic or self.type)
+
+
+@dataclass
+class Outcome:
+    """What became of one message so far, as the list says it."""
+
+    settled: set[str] = field(default_factory=set)
+    dead: set[str] = field(default_factory=set)
+    retried: int = 0
+    expired: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One page, newest first; ``next_cursor`` is empty on the last."""
+
+    messages: list[LedgerMessage]
+    next_cursor: str
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back the ledger goes; ``since_ms`` is ``None`` while it is empty."""
+
+    messages: int
+    since_ms: int | None
+
+
+def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Found:
+    """The messages that fit and that ``actor`` may see. Raises ``BadInput`` for a cursor that no page gave."""
+    names = topic_names(visible_scopes(actor))
+    if query.topic and names is not None and query.topic not in names:
+        return Found([], "")
+    rows = _narrowed(query)
+    if cursor:
+        published_ms, number = _read_cursor(cursor)
+        rows = rows.filter(Q(published_ms__lt=published_ms) | Q(published_ms=published_ms, pk__lt=number))
+        rows = rows.filter(published_ms__lte=published_ms)
+    if names is None or query.topic:
+        found = list(rows[: size + 1])
+    elif query.is_exact or len(names) > _MERGED_TOPICS:
+        found = list(rows.filter(topic__in=names)[: size + 1])
+    else:
+        found = _merged(rows, names, size + 1)
+    more = len(found) > size
+    return Found(found[:size], _cursor(found[size - 1]) if more else "")
+
+
+def outcomes(messages: Sequence[LedgerMessage]) -> dict[str, Outcome]:
+    """What became of ``messages``, by id, in one query."""
+    found = {message.message_id: Outcome() for message in messages}
+    events = LedgerEvent.objects.filter(message_id__in=list(found), kind__in=("settled", "retried", "dead", "expired"))
+    for message_id, kind, subscription in events.values_list("message_id", "kind", "subscription"):
+        outcome = found[message_id]
+        if kind == "retried":
+            outcome.retried += 1
+        else:
+            getattr(outcome, kind).add(subscription)
+    return found
+
+
+def reach() -> Reach:
+    """From the ends of two indexes. The number is exact as long as the ledger's ids have no gaps."""
+    ends = LedgerMessage.objects.aggregate(first=Min("pk"), last=Max("pk"))
+    if ends["last"] is None:
+        return Reach(0, None)
+    oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+    return Reach(ends["last"] - ends["first"] + 1, oldest)
+
+
+def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
+    """``query`` in a time range."""
+    return replace(query, start_ms=start_ms, end_ms=end_ms)
+
+
+def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
+    rows = LedgerMessage.objects.order_by("-published_ms", "-pk")
+    if query.id:
+        if len(query.id) >= _ID_PREFIX:
+            rows = rows.filter(message_id__gte=query.id, message_id__lt=query.id + "\U0010ffff")
+        else:
+            rows = rows.filter(message_id=query.id)
+    exact = {"key": query.key, "correlation_id": query.correlation, "topic": query.topic, "type": query.type}
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if query.start_ms is not None:
+        rows = rows.filter(published_ms__gte=query.start_ms)
+    if query.end_ms is not None:
+        rows = rows.filter(published_ms__lt=query.end_ms)
+    return rows
+
+
+def _merged(rows: QuerySet[LedgerMessage], names: Sequence[str], size: int) -> list[LedgerMessage]:
+    """The newest of several topics. Asked for all at once, the database would sort every message of them."""
+    streams = (rows.filter(topic=name)[:size] for name in names)
+    newest = merge(*streams, key=lambda row: (row.published_ms, row.pk), reverse=True)
+    return list(islice(newest, size))
+
+
+def _cursor(message: LedgerMessage) -> str:
+    return f"{message.published_ms}-{message.pk}"
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    published_ms, _, number = cursor.partition("-")
+    try:
+        return int(published_ms), int(number)
+    except ValueError as error:
+        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor") from error
