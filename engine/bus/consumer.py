@@ -227,12 +227,13 @@ class Consumer:
         clock = self._clock
         begun = clock.monotonic()
         self._stop.set()
-        released = self._give_back()
+        # Nobody begins what waits; it is handed back once the reader has ended, which would only lease it again.
+        waiting = self._feed.withdraw()
         self._reader.resume()
         handlers_until = begun + drain_s * HANDLERS_SHARE
         clock.wait(self._threads["reader"].ended, handlers_until - clock.monotonic())
-        # What the reader had on its way when it was stopped.
-        released += self._give_back()
+        waiting += self._feed.withdraw()
+        self._release(waiting)
         self._feed.close(len(self._workers))
         for index in range(len(self._workers)):
             clock.wait(self._threads[f"worker-{index}"].ended, handlers_until - clock.monotonic())
@@ -249,7 +250,7 @@ class Consumer:
             self._owner.release(clean=not running and not unsettled)
         self._receiver.close()
         self._stopped = True
-        return Left(running, unsettled, released)
+        return Left(running, unsettled, len(waiting))
 
     def pause(self) -> None:
         """Stop handling new messages in this consumer; running handlers end, the rest is handed back."""
@@ -322,11 +323,6 @@ class Consumer:
             if worker.running is not None:
                 count += 1
         return count
-
-    def _give_back(self) -> int:
-        held = self._feed.withdraw()
-        self._release(held)
-        return len(held)
 
     def _release(self, deliveries: list[Held]) -> None:
         now_ms = self._clock.now_ms()

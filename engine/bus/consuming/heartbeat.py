@@ -41,17 +41,16 @@ class Heartbeat:
         self._backoff = backoff
         self._stop = stop
         self._also = also
-        #: How many beats have ended.
-        self.beats = 0
 
     def run(self) -> None:
         """The heartbeat thread."""
-        pause_s = self._interval_s
-        while not self._clock.wait(self._stop, pause_s):
-            pause_s = self._beat()
-            self.beats += 1
+        due = self._clock.monotonic() + self._interval_s
+        while not self._clock.wait(self._stop, due - self._clock.monotonic()):
+            # Counted from when it was due: a beat that came late must not push the next ones back.
+            due = max(due, self._clock.monotonic() - self._interval_s) + self._beat()
 
     def _beat(self) -> float:
+        """Renew what is due for it; seconds until the next beat."""
         now = self._clock.monotonic()
         # What was leased a moment ago can wait for the next beat, which comes long before its lease ends.
         old = [

@@ -125,6 +125,17 @@ class _FaultyReceiver:
         self._inner.close()
 
 
+def until(true: Callable[[], bool], *, between: Callable[[], object] = lambda: None) -> None:
+    """Look again and again, calling ``between`` two looks; the real time between them decides nothing."""
+    ticks = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.005)):
+        if true():
+            return
+        between()
+        ticks.wait(0.005)
+    raise AssertionError("it never became true")
+
+
 @dataclass
 class Bus:
     """A topic with one group on a transport, under a clock of the test's own."""
@@ -223,4 +234,5 @@ __all__ = [
     "WatchedFacts",
     "make_bus",
     "running",
+    "until",
 ]

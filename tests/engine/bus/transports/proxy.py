@@ -1,0 +1,54 @@
+"""A TCP proxy before a store, that cuts or silences the way back when told to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Literal
+
+Mode = Literal["pass", "cut", "mute"]
+
+
+class Proxy:
+    """Forwards to ``port``. In mode ``cut`` the first answer closes the connection instead of going through; in mode
+    ``mute`` answers are dropped. Requests always reach the store."""
+
+    def __init__(self, port: int) -> None:
+        self.mode: Mode = "pass"
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        for each in (self._listener, *self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                store = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [client, store]
+                threading.Thread(target=self._forward, args=(client, store), daemon=True).start()
+                threading.Thread(target=self._back, args=(store, client), daemon=True).start()
+
+    @staticmethod
+    def _forward(client: socket.socket, store: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := client.recv(65_536):
+                store.sendall(data)
+            store.shutdown(socket.SHUT_WR)
+
+    def _back(self, store: socket.socket, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := store.recv(65_536):
+                if self.mode == "cut":
+                    break
+                if self.mode == "pass":
+                    client.sendall(data)
+            client.shutdown(socket.SHUT_RDWR)

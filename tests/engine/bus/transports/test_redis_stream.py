@@ -1,0 +1,186 @@
+"""What is particular to Redis Streams: keys, secrets, the server's clock, and what the store holds at rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from engine.bus.config import BusConfig
+from engine.bus.registry import open_transport as open_by_name
+from engine.bus.transport import Outgoing, Priority, Settlement, Transport, Verdict
+from engine.bus.transports.redis_stream import open_transport
+from engine.core.clock import ManualClock, SystemClock
+from engine.core.errors import BadInput, ConfigurationError, Unavailable
+from hbus_console.supervisor.standalone import StandaloneStore
+from tests.engine.bus.transports.conftest import GROUP, TOPIC, Publish
+
+
+@pytest.fixture(params=[None, SystemClock()], ids=["no clock", "the machine's clock"])
+def by_server_time(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterator[Transport]:
+    """A transport that reads the time from the store, as in production."""
+    made = open_by_name(BusConfig(type="redis_stream", url=redis_url, prefix=prefix), request.param)
+    made.admin.create_topic(TOPIC)
+    made.admin.create_group(TOPIC, GROUP)
+    yield made
+    made.admin.delete_topic(TOPIC)
+    made.close()
+
+
+def test_every_key_of_a_topic_carries_its_hash_tag(transport: Transport, publish: Publish, server: redis.Redis) -> None:
+    # Given a topic in which everything has happened
+    publish(b"x", b"y", b"z")
+    keyed = Outgoing("k", b"k", Priority.HIGH, "key {with} braces", "d", 60_000)
+    transport.publish(TOPIC, [keyed, Outgoing("l", b"l", Priority.LOW)])
+    receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
+    first, second, *_ = receiver.receive(10, 0)
+    receiver.settle([Settlement(first.receipt, Verdict.DEAD, dead=b"{}"), Settlement(second.receipt, Verdict.RETRY)])
+    receiver.close()
+
+    # Then every key begins with the prefix and the tag, so a cluster keeps them together
+    keys = {key.decode() for key in server.keys("*")}
+    assert len(keys) == 10
+    assert {key[: len(TOPIC) + 7] for key in keys} == {f"hbus:{{{TOPIC}}}"}
+
+
+def test_deleting_a_topic_leaves_no_key(transport: Transport, publish: Publish, server: redis.Redis) -> None:
+    publish(b"x")
+    transport.publish(TOPIC, [Outgoing("k", b"k", Priority.HIGH, "key", "d", 60_000)])
+    receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
+    first, _ = receiver.receive(2, 0)
+    receiver.settle([Settlement(first.receipt, Verdict.RETRY)])
+    receiver.close()
+
+    transport.admin.delete_topic(TOPIC)
+
+    assert server.keys("*") == []
+
+
+def test_a_settled_group_keeps_nothing_per_message(transport: Transport, publish: Publish, server: redis.Redis) -> None:
+    publish(*[b"%d" % index for index in range(100)])
+    receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
+    batch = receiver.receive(100, 0)
+    receiver.settle([Settlement(each.receipt, Verdict.RETRY) for each in batch])
+    receiver.settle([Settlement(each.receipt) for each in receiver.receive(100, 0)])
+    receiver.close()
+
+    assert not server.exists(f"hbus:{{{TOPIC}}}:group:{GROUP}:leases", f"hbus:{{{TOPIC}}}:group:{GROUP}:tries")
+    assert server.xpending(f"hbus:{{{TOPIC}}}:normal", GROUP)["pending"] == 0
+
+
+@pytest.mark.parametrize("name", ["", "two words", "brace}", "{tag}", "line\n", "x" * 201])
+def test_names_that_would_break_a_key_are_refused(transport: Transport, name: str) -> None:
+    for field, act in (
+        ("topic", lambda: transport.publish(name, [Outgoing("a", b"x")])),
+        ("topic", lambda: transport.admin.create_topic(name)),
+        ("group", lambda: transport.admin.create_group(TOPIC, name)),
+        ("group", lambda: transport.receiver(TOPIC, name, consumer="c", lease_ms=1_000)),
+    ):
+        with pytest.raises(BadInput) as caught:
+            act()
+        assert caught.value.field == field
+
+
+def test_positions_and_leases_follow_the_servers_clock(by_server_time: Transport) -> None:
+    outcome = by_server_time.publish(TOPIC, [Outgoing("a", b"x")])[0]
+
+    stored = by_server_time.admin.read(TOPIC, outcome.position)
+    assert stored is not None
+    assert abs(stored.at_ms - time.time() * 1000) < 10_000
+    report = by_server_time.admin.trim(TOPIC, older_than_ms=60_000, keep_at_most=None)
+    assert (report.removed, report.held) == (0, ())
+
+    # A lease of 50 ms runs out by itself, and who waits is woken by that
+    one = by_server_time.receiver(TOPIC, GROUP, consumer="one", lease_ms=50)
+    two = by_server_time.receiver(TOPIC, GROUP, consumer="two", lease_ms=60_000)
+    (first,) = one.receive(1, 5)
+    started = time.monotonic()
+    (again,) = two.receive(1, 15)
+    assert time.monotonic() - started < 5
+    assert (first.attempt, again.attempt) == (1, 2)
+    assert 0 < again.history[0].duration_us < 5_000_000
+
+    # A retry of 50 ms likewise
+    two.settle([Settlement(again.receipt, Verdict.RETRY, 50)])
+    started = time.monotonic()
+    (third,) = one.receive(1, 15)
+    assert time.monotonic() - started < 5
+    assert third.attempt == 3
+    one.close()
+    two.close()
+
+
+def test_an_idempotency_key_expires_in_the_store(by_server_time: Transport, redis_url: str, prefix: str) -> None:
+    by_server_time.publish(TOPIC, [Outgoing("a", b"x", Priority.NORMAL, "k", "d", 60_000)])
+
+    left = redis.Redis.from_url(redis_url).pttl(f"{prefix}:{{{TOPIC}}}:idem:k")
+
+    assert 0 < left <= 60_000
+
+
+def test_lag_is_counted_where_the_server_cannot_tell(
+    transport: Transport, publish: Publish, server: redis.Redis
+) -> None:
+    # Given an entry deleted from the middle, after which the server's own lag is NULL
+    publish(*[b"%d" % index for index in range(10)])
+    entries = server.xrange(f"hbus:{{{TOPIC}}}:normal")
+    receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
+    receiver.receive(2, 0)
+    server.xdel(f"hbus:{{{TOPIC}}}:normal", entries[5][0])
+    (group,) = server.xinfo_groups(f"hbus:{{{TOPIC}}}:normal")
+    assert group["lag"] is None
+
+    assert transport.admin.lag(TOPIC, GROUP).waiting == 7
+    receiver.close()
+
+
+def test_approximate_trimming_would_not_have_been_enough(
+    transport: Transport, publish: Publish, server: redis.Redis
+) -> None:
+    # Given ten messages, which the server keeps in one node of its tree
+    publish(*[b"%d" % index for index in range(10)])
+    receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
+    receiver.settle([Settlement(each.receipt) for each in receiver.receive(10, 0)])
+    receiver.close()
+    assert server.xtrim(f"hbus:{{{TOPIC}}}:normal", maxlen=5, approximate=True) == 0
+
+    assert transport.admin.trim(TOPIC, older_than_ms=None, keep_at_most=5).removed == 5
+    assert server.xlen(f"hbus:{{{TOPIC}}}:normal") == 5
+
+
+def test_a_password_is_in_no_error_and_no_representation(own_store: StandaloneStore) -> None:
+    config = BusConfig(url=own_store.url)
+    transport = open_transport(config, ManualClock())
+    receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
+    own_store.kill()
+
+    said = [repr(config), repr(transport), repr(receiver), repr(transport.admin)]
+    for act in (transport.ping, lambda: receiver.receive(1, 0), lambda: transport.admin.create_group(TOPIC, GROUP)):
+        with pytest.raises(Unavailable) as caught:
+            act()
+        said += [str(caught.value), repr(caught.value), str(caught.value.__cause__)]
+    said += [outcome.error for outcome in transport.publish(TOPIC, [Outgoing("a", b"x")])]
+
+    assert str(own_store.port) in said[-1]
+    assert not [text for text in said if own_store.password in text]
+
+
+def test_a_wrong_password_is_refused_in_the_stores_words(own_store: StandaloneStore) -> None:
+    transport = open_transport(BusConfig(url=own_store.url.replace(own_store.password, "wrong-secret")))
+
+    with pytest.raises(Unavailable, match=r"(?i)password|auth") as caught:
+        transport.ping()
+
+    assert "wrong-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://store:6379", "redis://:top/secret@store:6379", "", "redis://x?db=top-secret"])
+def test_what_is_no_redis_url_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_transport(BusConfig(url=url))
+
+    assert caught.value.field == "REDIS_URL"
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__ is True
