@@ -26,7 +26,7 @@ run: $(RUN_STAMP) $(ASSETS_STAMP)
 	@exec $(PY) manage.py up
 
 demo: $(RUN_STAMP) $(ASSETS_STAMP)
-	@exec $(PY) manage.py demo
+	@exec $(PY) manage.py hotel_demo
 
 bench: $(DEV_STAMP)
 	@exec $(PY) manage.py bench $(AREA)

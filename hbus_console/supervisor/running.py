@@ -66,13 +66,13 @@ def _run_consumer(slot: int) -> None:
 
     app.worker_main(
         [
+            "--quiet",
             "worker",
             "--pool=threads",
             "--concurrency=1",
             "--without-gossip",
             "--without-mingle",
             f"--hostname=consumer-{slot}@%h",
-            "--quiet",
         ]
     )
 
