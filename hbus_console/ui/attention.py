@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, Q
 from django.urls import reverse
 
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.accounts.permissions import GLOBAL, SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.accounts.scopes import scopes_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state
 from hbus_console.cluster import services as cluster
@@ -18,7 +19,6 @@ from hbus_console.cluster.probes import StoreState
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.flow import LagNow
 from hbus_console.ledger.models import Notice
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.topics.models import Subscription, Topic
 from hbus_console.ui.formats import clock, duration, num
 
@@ -95,9 +95,9 @@ def _audit(who: Actor) -> list[Concern]:
     return [Concern("bad", "The audit log has been tampered with", note, reverse("audit:list"), "Open audit log")]
 
 
-def _dead(scopes: Sequence[str]) -> list[Concern]:
+def _dead(scopes: tuple[str, ...]) -> list[Concern]:
     groups = list(
-        DeadLetter.objects.filter(topic_filter(scopes), state=DeadLetter.State.DEAD)
+        DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
         .values("fingerprint", "topic", "subscription", "cause")
         .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
         .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]
@@ -125,11 +125,9 @@ def _teams(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
     return {(topic, group): team for topic, group, team in rows.values_list("topic__name", "group", "team__name")}
 
 
-def _ownerless(scopes: Sequence[str]) -> list[Concern]:
+def _ownerless(scopes: tuple[str, ...]) -> list[Concern]:
     names = list(
-        Topic.objects.filter(topic_filter(scopes, "name"), team=None).values_list("name", flat=True)[
-            : MOST_OF_A_KIND + 1
-        ]
+        Topic.objects.filter(scopes_q(scopes, "name"), team=None).values_list("name", flat=True)[: MOST_OF_A_KIND + 1]
     )
     return _spell(
         names,
@@ -150,8 +148,10 @@ def _ownerless(scopes: Sequence[str]) -> list[Concern]:
     )
 
 
-def _notices(scopes: Sequence[str], now_ms: int) -> list[Concern]:
-    rows = Notice.objects.filter(topic_filter((*scopes, "")), at_ms__gte=now_ms - NOTICED_MS, kind__in=_NOTICE_TEXT)
+def _notices(scopes: tuple[str, ...], now_ms: int) -> list[Concern]:
+    # Q() | x is x, not everything.
+    seen = scopes_q(scopes) | Q(topic="") if GLOBAL not in scopes else Q()
+    rows = Notice.objects.filter(seen, at_ms__gte=now_ms - NOTICED_MS, kind__in=_NOTICE_TEXT)
     latest: dict[tuple[str, str, str], Notice] = {}
     counts: dict[tuple[str, str, str], int] = {}
     for row in rows.order_by("at_ms")[:500]:
@@ -181,16 +181,14 @@ def _notice(row: Notice, count: int) -> Concern:
     return Concern("warn", text, note, reverse("cluster:overview"), "Open cluster")
 
 
-def _waiting(scopes: Sequence[str], lag: Iterable[LagNow], now_ms: int) -> list[Concern]:
+def _waiting(scopes: tuple[str, ...], lag: Iterable[LagNow], now_ms: int) -> list[Concern]:
     late = [
         line for line in lag if line.oldest_ms and (line.unsettled or 0) and now_ms - line.oldest_ms > WAITS_TOO_LONG_MS
     ]
     if not late:
         return []
     held = set(
-        Subscription.objects.filter(topic_filter(scopes, "topic__name"), paused=True).values_list(
-            "topic__name", "group"
-        )
+        Subscription.objects.filter(scopes_q(scopes, "topic__name"), paused=True).values_list("topic__name", "group")
     )
     late = [line for line in late if (line.topic, line.subscription) not in held]
     late.sort(key=lambda line: line.oldest_ms or 0)
@@ -206,13 +204,13 @@ def _waiting(scopes: Sequence[str], lag: Iterable[LagNow], now_ms: int) -> list[
     ]
 
 
-def _paused(scopes: Sequence[str]) -> list[Concern]:
+def _paused(scopes: tuple[str, ...]) -> list[Concern]:
     rows = list(
-        Subscription.objects.filter(topic_filter(scopes, "topic__name"), paused=True).select_related("topic")[
+        Subscription.objects.filter(scopes_q(scopes, "topic__name"), paused=True).select_related("topic")[
             : MOST_OF_A_KIND + 1
         ]
     )
-    topics = list(Topic.objects.filter(topic_filter(scopes, "name"), paused=True)[: MOST_OF_A_KIND + 1])
+    topics = list(Topic.objects.filter(scopes_q(scopes, "name"), paused=True)[: MOST_OF_A_KIND + 1])
     acts = _last_acts([*(f"{row.topic.name}/{row.group}" for row in rows), *(topic.name for topic in topics)])
     more = Concern("warn", "Further subscriptions are paused", "", reverse("topics:subscriptions"), "See all")
     found = _spell(

@@ -11,7 +11,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from hbus_console.accounts.permissions import ANONYMOUS, GLOBAL, Actor, visible_scopes
-from hbus_console.ledger.scopes import topic_filter
+from hbus_console.accounts.scopes import scopes_q
 from hbus_console.ui import timerange
 
 THEMES = ("light", "dark")
@@ -51,7 +51,7 @@ def dead_letters(who: Actor) -> int:
     """How many dead letters wait for a decision in what ``who`` may see."""
     from hbus_console.deadletters.models import DeadLetter
 
-    return DeadLetter.objects.filter(topic_filter(visible_scopes(who)), state=DeadLetter.State.DEAD).count()
+    return DeadLetter.objects.filter(scopes_q(visible_scopes(who)), state=DeadLetter.State.DEAD).count()
 
 
 def _address(name: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.core.clock import to_datetime
 from hbus_console.accounts.permissions import Action, Actor, require, visible_scopes
+from hbus_console.accounts.scopes import scopes_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.ledger import flow
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.ui.formats import epoch_ms
 from hbus_console.ui.timerange import TimeRange
 
@@ -84,7 +84,7 @@ def marks(who: Actor, chosen: TimeRange, topic: str = "") -> list[dict[str, Any]
     if not scopes:
         return []
     entries = AuditEntry.objects.filter(
-        topic_filter(scopes),
+        scopes_q(scopes),
         at__gte=to_datetime(chosen.start_ms),
         at__lt=to_datetime(chosen.end_ms),
         action__in=MARKED,

@@ -2,9 +2,10 @@
 
 A stream carries events named ``standing``: ``{"texts": {key: text}, "stale": why}``. The keys are those of the
 ``data-live`` attributes: ``published``, ``settled``, ``unsettled``, ``dead``, ``handling`` (each also with ``/note`` or
-``/unit`` where it has one), ``topic/NAME/rate|unsettled|dead`` and ``subscription/TOPIC/GROUP/rate|unsettled``. A text
-is what the server would have rendered. app.js puts them in place and then fires ``hbus:live`` on the body, so that a
-fragment can be refreshed with ``hx-trigger="hbus:live from:body throttle:5s"``.
+``/unit`` where it has one), ``topic/NAME/rate|unsettled|dead`` and ``subscription/TOPIC/GROUP/rate|unsettled``;
+inside a ``data-live-row="topic/NAME"`` the end of a key (``/rate``) will do. A text is what the server would have
+rendered. app.js puts them in place and then fires ``hbus:live`` on the body, so that a fragment can be refreshed with
+``hx-trigger="hbus:live from:body throttle:5s"``.
 """
 
 from __future__ import annotations

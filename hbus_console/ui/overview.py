@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db.models import Count
 
 from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.accounts.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger import flow
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.topics.models import Topic
 from hbus_console.ui import formats
 from hbus_console.ui.flow_chart import complete_slots
@@ -107,10 +107,10 @@ class Overview:
     subscriptions: int
 
 
-def standing(now_ms: int, scopes: Sequence[str]) -> Standing:
+def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
     """Rates, lag and waiting dead letters in ``scopes``: four queries."""
     dead = (
-        DeadLetter.objects.filter(topic_filter(scopes), state=DeadLetter.State.DEAD)
+        DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
         .values_list("topic")
         .annotate(count=Count("id"))
         .order_by()
@@ -123,9 +123,7 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
     scopes = visible_scopes(who)
     stand = standing(now_ms, scopes)
     topics = list(
-        Topic.objects.filter(topic_filter(scopes, "name"))
-        .select_related("team")
-        .annotate(readers=Count("subscriptions"))
+        Topic.objects.filter(scopes_q(scopes, "name")).select_related("team").annotate(readers=Count("subscriptions"))
     )
     sparks = flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
     rows = [
@@ -149,7 +147,7 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
     )
 
 
-def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: Sequence[str]) -> list[Figure]:
+def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str, ...]) -> list[Figure]:
     history = flow.series(chosen.start_ms, chosen.end_ms, scopes)
     whole = complete_slots(history, chosen.end_ms)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scopes)

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.accounts.scopes import scopes_q
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.ledger.scopes import topic_filter
 from hbus_console.topics.models import Subscription, Topic
@@ -53,7 +54,7 @@ def find(who: Actor, text: str) -> list[Group]:
 
 
 def _topics(text: str, scopes: tuple[str, ...]) -> Group:
-    rows = Topic.objects.filter(topic_filter(scopes, "name"), name__icontains=text).select_related("team")[: MOST + 1]
+    rows = Topic.objects.filter(scopes_q(scopes, "name"), name__icontains=text).select_related("team")[: MOST + 1]
     hits = [
         Hit(row.name, row.team.name if row.team else "no owner", reverse("topics:detail", args=[row.name]))
         for row in rows
@@ -62,9 +63,7 @@ def _topics(text: str, scopes: tuple[str, ...]) -> Group:
 
 
 def _subscriptions(text: str, scopes: tuple[str, ...]) -> Group:
-    rows = Subscription.objects.filter(topic_filter(scopes, "topic__name"), group__icontains=text).select_related(
-        "topic"
-    )
+    rows = Subscription.objects.filter(scopes_q(scopes, "topic__name"), group__icontains=text).select_related("topic")
     hits = [
         Hit(row.group, f"on {row.topic.name}", reverse("topics:subscription", args=[row.topic.name, row.group]))
         for row in rows[: MOST + 1]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 WIDTH, HEIGHT = 80, 20
+#: The drawing's own height is 100; x counts the points. The browser stretches it to the size asked for.
+_BASE, _TOP = 95, 10
 #: More points than this cannot be told apart at the width of a sparkline.
 MOST_POINTS = 60
 
@@ -20,24 +23,18 @@ def spark(
     if len(points) == 1:
         points *= 2
     top = max(points) or 1.0
-    usable = height - 3
-    step = width / (len(points) - 1)
-    places = " ".join(
-        f"{round(index * step, 1):g},{round(height - 1 - value / top * usable, 1):g}"
-        for index, value in enumerate(points)
-    )
+    heights = [round(_BASE - value / top * (_BASE - _TOP)) for value in points]
+    steps = " ".join(f"1 {after - before}" for before, after in pairwise(heights))
+    last = len(heights) - 1
     # One shape for line and area: its sides and bottom lie outside the picture, where their stroke is cut off.
-    first, last = places.split(" ", 1)[0].partition(",")[2], places.rpartition(",")[2]
-    below, right = height + 4, width + 4
     return format_html(
-        '<svg class="spark tone-{}" width="{}" height="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" '
-        'aria-hidden="true"><polygon points="{}" vector-effect="non-scaling-stroke"/></svg>',
+        '<svg class="spark tone-{}" width="{}" height="{}" viewBox="0 0 {} 100" preserveAspectRatio="none" '
+        'aria-hidden="true"><path d="{}" vector-effect="non-scaling-stroke"/></svg>',
         tone,
         width,
         height,
-        width,
-        height,
-        f"-4,{below} -4,{first} {places} {right},{last} {right},{below}",
+        last,
+        f"M-2 130V{heights[0]}H0l{steps}H{last + 2}V130",
     )
 
 

@@ -149,7 +149,9 @@
   function apply(event) {
     const standing = JSON.parse(event.data);
     for (const place of all("[data-live]")) {
-      const text = standing.texts[place.dataset.live];
+      // Cells of a row name only the end of their key.
+      const row = place.dataset.live.startsWith("/") ? place.closest("[data-live-row]")?.dataset.liveRow : "";
+      const text = standing.texts[`${row}${place.dataset.live}`];
       if (text === undefined || place.textContent === text) continue;
       place.textContent = text;
       if (place.dataset.liveTone) {

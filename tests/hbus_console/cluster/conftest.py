@@ -1,0 +1,7 @@
+"""The people of the ui tests."""
+
+from __future__ import annotations
+
+from tests.hbus_console.ui.conftest import admin, admin_actor, browse, make_user, page, viewer, viewer_actor
+
+__all__ = ["admin", "admin_actor", "browse", "make_user", "page", "viewer", "viewer_actor"]

@@ -1,0 +1,88 @@
+"""The cluster page and its endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from hbus_console import wiring
+from hbus_console.accounts.models import User
+from hbus_console.cluster.nodes import NodeBeat, key
+from hbus_console.ledger.models import Notice
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def stamped() -> Iterator[None]:
+    """A consumer and a keeper have stamped once."""
+    store = wiring.store()
+    details = {
+        "consumer": {
+            "consumers": [
+                {"topic": "booking.created", "group": "billing", "state": "running", "in_flight": 2},
+                {"topic": "stay.completed", "group": "loyalty", "state": "paused"},
+            ]
+        },
+        "keeper": {"duties": [{"name": "fact-collector", "state": "running", "ticks": 7, "last_error": "it hurts"}]},
+    }
+    for role, detail in details.items():
+        NodeBeat(store, settings.HBUS_PREFIX, name=f"h:{role}:0", role=role, detail=lambda found=detail: found).beat()
+    yield
+    store.delete(key(settings.HBUS_PREFIX))
+
+
+def test_it_shows_nodes_consumers_duties_store_and_databases(page: Client, stamped: None) -> None:
+    html = page.get("/cluster/").content.decode()
+    for text in (
+        "billing",
+        "loyalty",
+        "fact-collector",
+        "it hurts",
+        "refuses writes, evicts nothing",
+        "SQLite",
+        "h:keeper:0",
+    ):
+        assert text in html, text
+
+
+def test_a_viewer_sees_the_consumers_of_their_topics_only(
+    viewer: User, browse: Callable[[User], Client], stamped: None
+) -> None:
+    html = browse(viewer).get("/cluster/").content.decode()
+    assert "billing" in html
+    assert "loyalty" not in html
+
+
+def test_nothing_running_is_designed_too(page: Client) -> None:
+    html = page.get("/cluster/").content.decode()
+    assert "No keeper has reported" in html
+    assert "manage.py role keeper" in html
+
+
+def test_dropped_evidence_is_said(page: Client) -> None:
+    import time
+
+    Notice.objects.create(kind="facts_dropped", at_ms=time.time_ns() // 1_000_000, count=1_204)
+    assert "1,204 facts of evidence dropped in a day" in page.get("/cluster/").content.decode()
+
+
+def test_the_endpoint_says_the_same(
+    page: Client, viewer: User, browse: Callable[[User], Client], stamped: None
+) -> None:
+    body = page.get("/api/v1/cluster").json()
+    assert [line["group"] for line in body["consumers"]] == ["billing", "loyalty"]
+    assert body["duties"][0]["last_error"] == "it hurts"
+    assert body["store"]["policy"] == "noeviction"
+    assert body["worst"] in {"ok", "warn", "bad"}
+    assert "password" not in str(body).lower()
+    limited = browse(viewer).get("/api/v1/cluster").json()
+    assert [line["group"] for line in limited["consumers"]] == ["billing"]
+
+
+def test_both_need_a_sign_in() -> None:
+    assert Client().get("/cluster/").status_code == 302
+    assert Client().get("/api/v1/cluster").status_code == 401

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+import redis
+
+from hbus_console.cluster import probes
+from hbus_console.cluster.probes import StoreState
+from hbus_console.supervisor.standalone import StandaloneStore
+
+
+@pytest.fixture
+def store(own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
+    client = redis.Redis.from_url(own_store.url)
+    monkeypatch.setattr(probes, "client", lambda: client)
+    return client
+
+
+def test_a_store_of_ours_is_well(store: redis.Redis) -> None:
+    store.set("a", 1)
+    state = probes.store_state()
+    assert (state.server, state.durable, state.policy, state.keys) == ("Valkey", True, "noeviction", 1)
+    assert state.version[0].isdigit()
+    assert state.memory > 1_000_000
+    assert (state.tone, state.troubles) == ("ok", [])
+
+
+def test_a_store_that_may_lose_or_evict_says_so(store: redis.Redis) -> None:
+    store.config_set("appendonly", "no")
+    store.config_set("maxmemory", "3mb")
+    store.config_set("maxmemory-policy", "allkeys-lru")
+    state = probes.store_state()
+    assert state.tone == "warn"
+    assert [text.split(":")[0].split(" (")[0] for text in state.troubles][:2] == [
+        "The store keeps nothing on disk",
+        "The store may evict messages when full",
+    ]
+    assert "% full" in state.troubles[2]
+
+
+def test_a_store_that_is_away_is_an_answer_not_an_error(own_store: StandaloneStore, store: redis.Redis) -> None:
+    own_store.kill()
+    state = probes.store_state()
+    assert state.error
+    assert state.tone == "bad"
+    assert state.troubles == [f"The store does not answer: {state.error}."]
+
+
+def test_the_page_client_gives_up_at_once() -> None:
+    assert probes.client().get_retry()._retries == 0  # type: ignore[union-attr]
+    assert probes.client().connection_pool.connection_kwargs["socket_timeout"] <= 1
+
+
+def test_the_address_never_shows_the_password() -> None:
+    state = probes.store_state()
+    assert state.address.startswith("127.0.0.1:")
+    assert "@" not in state.address
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_databases_tell_engine_and_size() -> None:
+    states = probes.database_states()
+    assert {state.engine for state in states} == {"SQLite"}
+    assert all(state.version and not state.error for state in states)
+
+
+def test_write_errors_come_first() -> None:
+    state = StoreState("x", durable=True, write_error="disk full")
+    assert state.tone == "bad"
+    assert "append-only file" in state.troubles[0]

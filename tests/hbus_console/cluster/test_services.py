@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from hbus_console.cluster import services
+from hbus_console.cluster.nodes import Node
+from hbus_console.cluster.probes import DatabaseState, StoreState
+
+STORE = StoreState("x", server="Valkey", version="9.1", memory=222_298_112, durable=True)
+
+
+def node(role: str, slot: str = "0", *, silent: bool = False, **detail: object) -> Node:
+    return Node(f"h:{role}:{slot}", role, slot, "h", 1, 0, 5_000, silent, detail)
+
+
+def consumer(slot: str = "0", *, silent: bool = False, **line: object) -> Node:
+    return node("consumer", slot, silent=silent, consumers=[{"topic": "a", "group": "g", "state": "running", **line}])
+
+
+def duty(state: str, slot: str = "0", *, silent: bool = False, **more: object) -> Node:
+    return node("keeper", slot, silent=silent, duties=[{"name": "collector", "state": state, "ticks": 3, **more}])
+
+
+def word(name: str, nodes: list[Node], store: StoreState = STORE) -> tuple[str, str]:
+    (role,) = [role for role in services.roles(nodes, store, [DatabaseState("default")]) if role.name == name]
+    return role.tone, role.note
+
+
+def test_a_role_is_as_well_as_its_nodes() -> None:
+    assert word("consumer", [consumer("0"), consumer("1")]) == ("ok", "2 nodes · 1 subscriptions")
+    assert word("consumer", [consumer("0"), consumer("1", silent=True)]) == ("warn", "1 node alive, 1 silent")
+    assert word("consumer", [consumer("0", silent=True)]) == ("bad", "no subscription is read")
+    assert word("keeper", []) == ("bad", "delays, outbox and evidence stand still")
+    assert word("keeper", [duty("running", last_error="Timeout")]) == ("ok", "1 node · 1 duties failing")
+
+
+def test_without_the_store_nothing_is_claimed_about_roles() -> None:
+    away = StoreState("x", error="Connection refused")
+    assert word("consumer", [], away) == ("warn", "the store has the stamps")
+    assert word("store", [], away) == ("bad", "Connection refused")
+
+
+def test_store_and_database_say_what_they_are() -> None:
+    assert word("store", []) == ("ok", "Valkey 9.1 · 212 MB · AOF")
+    full = DatabaseState("default", engine="SQLite", size=1024, journal="WAL", place="a")
+    (role,) = [role for role in services.roles([], STORE, [full, full]) if role.name == "database"]
+    assert role.note == "SQLite · WAL · 2 KB"
+    broken = services.roles([], STORE, [full, DatabaseState("ledger", error="locked")])[1]
+    assert (broken.tone, broken.note) == ("bad", "ledger: locked")
+
+
+def test_a_duty_is_shown_where_it_runs() -> None:
+    (line,) = services.duties([duty("elsewhere", "0"), duty("running", "1", last_tick_s=0.0031)])
+    assert (line.node, line.state, line.last_tick_us) == ("h:keeper:1", "running", 3_100)
+    (line,) = services.duties([duty("running", "0", silent=True)])
+    assert (line.state, line.tone) == ("nowhere", "bad")
+
+
+def test_consumers_of_a_silent_node_are_silent_and_the_idle_say_why() -> None:
+    (line,) = services.consumers([consumer(silent=True, in_flight=3)])
+    assert (line.state, line.in_flight) == ("silent", 3)
+    waiting = node("consumer", "1", idle=[{"topic": "a", "group": "g", "why": "no handler"}])
+    assert services.idle([waiting]) == [("a", "g", "no handler")]
+    # One that does not run here but there is not idle.
+    assert services.idle([waiting, consumer("0")]) == []
+
+
+def test_a_stamp_of_another_version_does_not_break_the_page() -> None:
+    odd = node("consumer", consumers="many", idle=None, duties={"a": 1})
+    assert services.consumers([odd]) == []
+    assert services.duties([odd]) == []

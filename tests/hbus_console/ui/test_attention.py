@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from django.db import transaction
+
+from hbus_console.accounts.permissions import Actor
+from hbus_console.audit.services import record
+from hbus_console.cluster.nodes import Node
+from hbus_console.cluster.probes import StoreState
+from hbus_console.ledger.flow import LagNow
+from hbus_console.ledger.models import Notice
+from hbus_console.ui.attention import Concern, concerns
+from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+WELL = StoreState("127.0.0.1:6379", server="Valkey", version="9.1", policy="noeviction", durable=True)
+
+
+def node(role: str, *, silent: bool = False, **detail: object) -> Node:
+    return Node(f"h:{role}:0", role, "0", "h", 1, 0, 0, silent, detail)
+
+
+ALL = [node("web"), node("consumer"), node("keeper")]
+
+
+def found(
+    actor: Actor, *, store: StoreState = WELL, nodes: list[Node] | None = None, lag: list[LagNow] | None = None
+) -> list[Concern]:
+    return concerns(actor, time.time_ns() // 1_000_000, store, ALL if nodes is None else nodes, lag or [])
+
+
+def texts(actor: Actor, **given: object) -> list[str]:
+    return [concern.text for concern in found(actor, **given)]  # type: ignore[arg-type]
+
+
+def test_nothing_waits_when_all_is_well(admin_actor: Actor) -> None:
+    topic("booking.created")
+    assert found(admin_actor) == []
+
+
+def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor) -> None:
+    subscription(topic("booking.changed"), "partner-sync", team="Distribution")
+    dead_letters(1, "stay.completed", "loyalty", "e19d07")
+    dead_letters(37, "booking.changed")
+    first, second = found(admin_actor)
+    assert first.text == "37 dead letters on booking.changed, one cause"
+    assert first.note.startswith("UnknownRoomCode: DBL-SEA · partner-sync · since ")
+    assert first.note.endswith("Distribution")
+    assert first.link == "Review 37"
+    assert "fingerprint=7c1f9a" in first.href
+    assert second.text == "A dead letter on stay.completed"
+
+
+def test_further_causes_are_one_line_not_silently_left_out(admin_actor: Actor) -> None:
+    for number in range(6):
+        dead_letters(1, "booking.changed", fingerprint=f"f{number}")
+    assert texts(admin_actor)[-1] == "Dead letters of further causes"
+    assert len(found(admin_actor)) == 5
+
+
+def test_an_ownerless_topic_asks_for_an_owner(admin_actor: Actor) -> None:
+    topic("reminder.due", team=None)
+    (concern,) = found(admin_actor)
+    assert (concern.text, concern.link, concern.tone) == ("reminder.due has no owner", "Name an owner", "bad")
+
+
+def test_a_paused_subscription_says_who_and_why(admin_actor: Actor) -> None:
+    subscription(topic("rate.published"), "partner-sync", paused=True, pause_reason="maintenance")
+    assert found(admin_actor)[0].note == "“maintenance”"
+    with transaction.atomic():
+        record(admin_actor, "subscription.pause", "subscription", "rate.published/partner-sync", reason="maintenance")
+    (concern,) = found(admin_actor)
+    assert concern.text == "partner-sync on rate.published is paused"
+    assert concern.note.startswith("by root at ")
+    assert concern.note.endswith(": “maintenance”")
+
+
+def test_a_subscription_that_falls_behind_is_named_unless_it_is_paused(admin_actor: Actor) -> None:
+    subscription(topic("rate.published"), "loyalty")
+    now = time.time_ns() // 1_000_000
+    late = LagNow("rate.published", "loyalty", now, 12, 0, 0, now - 400_000)
+    assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published falls behind"]
+    fresh = LagNow("rate.published", "loyalty", now, 12, 0, 0, now - 1_000)
+    assert texts(admin_actor, lag=[fresh]) == []
+    from hbus_console.topics.models import Subscription
+
+    Subscription.objects.update(paused=True)
+    assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published is paused"]
+
+
+def test_roles_that_died_or_fell_silent_and_failing_duties(admin_actor: Actor) -> None:
+    failing = node("keeper", duties=[{"name": "collector", "state": "running", "last_error": "Timeout: store"}])
+    assert texts(admin_actor, nodes=[node("consumer", silent=True), failing]) == [
+        "No consumer is alive",
+        "The duty collector fails",
+    ]
+    assert texts(admin_actor, nodes=[node("consumer", silent=True), node("consumer"), node("keeper")]) == [
+        "A consumer has fallen silent"
+    ]
+
+
+def test_a_store_in_trouble_comes_first_and_roles_are_not_guessed(admin_actor: Actor) -> None:
+    topic("reminder.due", team=None)
+    away = StoreState("127.0.0.1:6379", error="Connection refused")
+    assert texts(admin_actor, store=away, nodes=[]) == [
+        "The store does not answer: Connection refused",
+        "reminder.due has no owner",
+    ]
+
+
+def test_notices_of_the_engine_are_told_in_words_and_added_up(admin_actor: Actor) -> None:
+    now = time.time_ns() // 1_000_000
+    Notice.objects.create(kind="facts_dropped", at_ms=now - 2_000, count=1_000)
+    Notice.objects.create(kind="facts_dropped", at_ms=now - 1_000, count=204)
+    Notice.objects.create(kind="group_lost", at_ms=now - 900, topic="booking.created", subscription="availability")
+    Notice.objects.create(kind="trimmed", at_ms=now - 900, topic="booking.created", count=5)
+    Notice.objects.create(kind="retention_held", at_ms=now - 86_400_000, topic="booking.created")
+    assert texts(admin_actor) == [
+        "1,204 facts of evidence were dropped",
+        "availability on booking.created had lost its place in the store",
+    ]
+
+
+def test_what_lies_outside_ones_scopes_is_nobodys_business(viewer_actor: Actor) -> None:
+    topic("stay.completed", team=None)
+    subscription(topic("rate.published"), "partner-sync", paused=True)
+    dead_letters(3, "stay.completed")
+    Notice.objects.create(
+        kind="group_lost", at_ms=time.time_ns() // 1_000_000, topic="stay.completed", subscription="x"
+    )
+    assert found(viewer_actor) == []
+
+
+def test_a_broken_audit_chain_is_said_to_who_may_read_the_log(
+    admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hbus_console.audit.state import ChainState, Verified
+    from hbus_console.ui import attention
+
+    broken = ChainState(5, None, Verified(holds=False, seq=3, hash="", at_ms=1))
+    monkeypatch.setattr(attention, "chain_state", lambda: broken)
+    assert texts(admin_actor) == ["The audit log has been tampered with"]
+    assert texts(viewer_actor) == []
+
+
+def test_every_step_leads_somewhere(admin_actor: Actor) -> None:
+    topic("reminder.due", team=None)
+    subscription(topic("rate.published"), "partner-sync", paused=True)
+    dead_letters(1, "booking.changed")
+    assert all(concern.href.startswith("/") and concern.link for concern in found(admin_actor, nodes=[]))
+    assert json.dumps([concern.text for concern in found(admin_actor)])

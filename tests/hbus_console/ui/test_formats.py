@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hbus_console.ui import formats
+
+AT_MS = 1_795_183_331_204
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1234567, "1,234,567"),
+        (0, "0"),
+        (0.456, "0.46"),
+        (12.34, "12.3"),
+        (10.0, "10"),
+        (999.6, "1,000"),
+        (None, "–"),
+        ("", "–"),
+    ],
+)
+def test_numbers_have_separators_and_as_many_decimals_as_can_be_read(value: object, text: str) -> None:
+    assert formats.num(value) == text
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (640, "640 µs"),
+        (3_800, "3.8 ms"),
+        (1_234_000, "1.2 s"),
+        (72_000_000, "1 m 12 s"),
+        (60_000_000, "1 m"),
+        (7_500_000_000, "2 h 5 m"),
+        (273_600_000_000, "3 d 4 h"),
+        (None, "–"),
+    ],
+)
+def test_durations_use_the_two_units_that_matter(us: int | None, text: str) -> None:
+    assert formats.duration(us) == text
+
+
+@pytest.mark.parametrize(("size", "text"), [(214, "214 B"), (1536, "1.5 KB"), (222_298_112, "212 MB"), (None, "–")])
+def test_sizes_step_by_1024(size: int | None, text: str) -> None:
+    assert formats.size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("distance_ms", "text"),
+    [
+        (400, "just now"),
+        (1_000, "1 second ago"),
+        (28 * 60_000, "28 minutes ago"),
+        (-3 * 3_600_000, "in 3 hours"),
+        (2 * 86_400_000, "2 days ago"),
+    ],
+)
+def test_relative_times_look_back_and_ahead(distance_ms: int, text: str) -> None:
+    assert formats.relative(distance_ms) == text
+
+
+def test_ago_says_the_exact_moment_on_hover() -> None:
+    html = formats.ago(AT_MS, now_ms=AT_MS + 28 * 60_000)
+    assert html == (
+        '<time datetime="2026-11-20T14:02:11.204+00:00" title="2026-11-20 14:02:11 UTC" data-ago>28 minutes ago</time>'
+    )
+
+
+def test_a_moment_may_be_milliseconds_or_a_datetime() -> None:
+    moment = datetime(2026, 11, 20, 14, 2, 11, 204_000, tzinfo=UTC)
+    assert formats.clock(AT_MS) == formats.clock(moment) == "14:02:11.204"
+
+
+def test_clock_follows_the_zone_of_the_console() -> None:
+    from django.utils import timezone
+
+    with timezone.override("Asia/Tokyo"):
+        assert formats.clock(AT_MS) == "23:02:11.204"
+
+
+def test_no_moment_is_a_dash() -> None:
+    assert formats.ago(None) == formats.clock(0) == formats.exact("") == "–"
+
+
+def test_short_id_keeps_both_ends() -> None:
+    assert formats.short_id("01K9ZC3M8V5T2W0X4Y6B7RZM") == "01K9…7RZM"
+    assert formats.short_id("abc") == "abc"

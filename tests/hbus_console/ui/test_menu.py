@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.accounts.models import User
+from tests.hbus_console.accounts.conftest import MakeUser
+from tests.hbus_console.ui.conftest import dead_letters
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+def test_a_viewer_is_not_shown_what_viewers_may_not_open(viewer: User, browse: Callable[[User], Client]) -> None:
+    html = browse(viewer).get("/ui-kit/").content.decode()
+    assert 'data-go="o"' in html
+    assert 'data-go="a"' not in html  # the audit log takes an operator
+
+
+def test_an_operator_of_one_namespace_sees_the_audit_log(make_user: MakeUser, browse: Callable[[User], Client]) -> None:
+    html = browse(make_user("otto", "operator", "booking.*")).get("/ui-kit/").content.decode()
+    assert 'data-go="a"' in html
+
+
+def test_the_active_entry_is_marked_once(page: Client) -> None:
+    html = page.get("/cluster/").content.decode()
+    assert html.count('aria-current="page" data-go=') == 1
+    assert 'href="/cluster/" aria-current="page"' in html
+
+
+def test_the_time_range_holds_on_every_entry(page: Client) -> None:
+    html = page.get("/ui-kit/?range=24h").content.decode()
+    assert 'href="/cluster/?range=24h"' in html
+
+
+def test_dead_letters_count_only_what_one_may_see(page: Client, viewer: User, browse: Callable[[User], Client]) -> None:
+    dead_letters(3, "booking.changed")
+    dead_letters(4, "stay.completed", fingerprint="02be41")
+    assert '<span class="count" data-live="dead">7</span>' in page.get("/ui-kit/").content.decode()
+    assert '<span class="count" data-live="dead">3</span>' in browse(viewer).get("/ui-kit/").content.decode()
+
+
+def test_nobody_signed_in_has_no_menu() -> None:
+    html = Client().get("/login/").content.decode()
+    assert "data-go=" not in html
+    assert "sse-connect" not in html

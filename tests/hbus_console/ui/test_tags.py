@@ -1,0 +1,96 @@
+"""Tags and filters as templates use them, and the pieces they are made of."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from django.template import Context, Template
+from django.test import RequestFactory
+from tablericons import IconDoesNotExist
+
+from hbus_console.topics.models import Team
+from hbus_console.ui.curl import CurlRequest, command
+from hbus_console.ui.states import tone_of
+
+
+def render(source: str, path: str = "/", **context: object) -> str:
+    return Template(source).render(Context({"request": RequestFactory().get(path), **context}))
+
+
+def test_an_icon_is_inline_svg_hidden_from_screen_readers_unless_labelled() -> None:
+    assert 'aria-hidden="true"' in render('{% icon "outline/home" size=20 %}')
+    assert 'width="20"' in render('{% icon "outline/home" size=20 %}')
+    assert 'aria-label="Home"' in render('{% icon "outline/home" label="Home" %}')
+
+
+def test_an_icon_that_does_not_exist_fails_loudly() -> None:
+    with pytest.raises(IconDoesNotExist):
+        render('{% icon "outline/no-such-icon" %}')
+
+
+def test_no_tag_writes_an_inline_style_which_the_policy_forbids() -> None:
+    source = '{% icon "outline/home" %}{% spark values %}{% state "dead" %}{% json_block data %}{% owner team %}'
+    html = render(source, values=[1, 2], data={"a": 1}, team=Team(name="A B", contact="#x"))
+    assert "style=" not in html
+    assert "<script" not in html
+
+
+def test_a_spark_reaches_from_bottom_to_top() -> None:
+    html = render('{% spark values "ok" width=10 height=10 %}', values=[0, 5, 10])
+    assert "tone-ok" in html
+    assert 'd="M-2 130V95H0l1 -43 1 -42H4V130"' in html
+
+
+def test_a_spark_of_many_values_keeps_its_shape_in_few_points() -> None:
+    html = render("{% spark values %}", values=[0] * 500 + [9] * 500)
+    steps = html.split("l1")[1].split("H")[0].split(" 1 ")
+    assert len(steps) == 59
+    assert [int(step) for step in steps if int(step)] == [-85]
+
+
+def test_nothing_to_draw_is_a_flat_line() -> None:
+    assert 'd="M-2 130V95H0l1 0H3V130"' in render("{% spark values %}", values=[])
+
+
+def test_json_is_escaped_highlighted_and_masked_values_are_chips() -> None:
+    html = render("{% json_block data %}", data={"<b>": ["</pre>", 1.5, None, True], "guest": "masked · personal"})
+    assert "<b>" not in html
+    assert html.count("</pre>") == 1
+    assert '<span class="masked">masked · personal</span>' in html
+    assert '<span class="n">1.5</span>, <span class="w">null</span>, <span class="w">true</span>' in html
+
+
+def test_a_state_has_a_word_beside_its_colour() -> None:
+    assert render('{% state "paused" %}') == '<span class="badge warn">paused</span>'
+    assert (
+        render('{% state "group_lost" "lost its place" tone="bad" %}')
+        == '<span class="badge bad">lost its place</span>'
+    )
+    assert tone_of("what nobody knows") == "neutral"
+
+
+def test_no_owner_is_said_in_words() -> None:
+    assert "no owner" in render("{% owner None %}")
+    assert "FD" in render("{% owner team %}", team=Team(name="Front desk", contact="#fd"))
+
+
+def test_query_changes_one_parameter_and_keeps_the_rest() -> None:
+    assert render('{% query cursor="abc" %}', "/x/?topic=a&cursor=old") == "?topic=a&amp;cursor=abc"
+    assert render('{% query topic="" %}', "/x/?topic=a") == "/x/"
+
+
+def test_curl_survives_a_shell_whatever_is_in_the_body() -> None:
+    body = {"reason": 'it\'s $HOME `date` "now"'}
+    text = command(CurlRequest("POST", "/api/v1/x", body, idempotent=True), "https://hbus.example/")
+    words = shlex.split(text.replace("\\\n", " "))
+    assert words[:5] == ["curl", "-sS", "-X", "POST", "https://hbus.example/api/v1/x"]
+    assert "Authorization: Bearer $HBUS_TOKEN" in words
+    assert words[-1] == '{"reason": "it\'s $HOME `date` \\"now\\""}'
+
+
+def test_curl_button_carries_the_command_escaped() -> None:
+    html = render("{% curl spec %}", spec={"method": "GET", "path": "/api/v1/cluster"})
+    assert "data-copy=" in html
+    assert "http://testserver/api/v1/cluster" in html
+    assert '"Authorization' not in html

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from django.test import RequestFactory
+
+from engine.core.clock import ManualClock
+from engine.core.errors import BadInput
+from hbus_console.ui.timerange import problem, read_range, time_range
+
+NOW = 1_795_183_331_204
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+def test_the_last_hour_is_the_default_and_leaves_no_trace_in_links(clock: ManualClock) -> None:
+    found = time_range(RequestFactory().get("/"), clock)
+    assert (found.start_ms, found.end_ms, found.query) == (NOW - 3_600_000, NOW, "")
+    assert found.moving
+
+
+def test_a_preset_is_carried_on_by_links(clock: ManualClock) -> None:
+    found = time_range(RequestFactory().get("/?range=24h"), clock)
+    assert (found.span_ms, found.label, found.query) == (86_400_000, "Last 24 hours", "range=24h")
+
+
+def test_from_and_to_take_epoch_milliseconds_and_local_times(clock: ManualClock) -> None:
+    found = time_range(RequestFactory().get(f"/?from={NOW - 1000}&to=2026-11-20T14:10"), clock)
+    assert found.start_ms == NOW - 1000
+    assert found.end_ms == 1_795_183_800_000
+    assert found.query == f"from={NOW - 1000}&to=1795183800000"
+    assert not found.moving
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("range=2h", "range"),
+        ("from=yesterday", "from"),
+        (f"from={NOW}&to={NOW - 1}", "to"),
+        (f"from=0&to={NOW}", "from"),
+        ("from=99999999999999999999", "from"),
+    ],
+)
+def test_a_range_that_cannot_be_is_refused_naming_the_parameter(clock: ManualClock, query: str, field: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        read_range(RequestFactory().get(f"/?{query}"), clock)
+    assert refused.value.field == field
+    assert refused.value.remedy
+
+
+def test_a_page_falls_back_to_the_default_and_can_say_why(clock: ManualClock) -> None:
+    request = RequestFactory().get("/?range=2h")
+    assert time_range(request, clock).span_ms == 3_600_000
+    said = problem(request)
+    assert said is not None
+    assert "2h" in said.what
+
+
+def test_it_is_read_once_a_request_so_that_a_page_is_of_one_moment(clock: ManualClock) -> None:
+    request = RequestFactory().get("/")
+    first = time_range(request, clock)
+    clock.advance(5)
+    assert time_range(request, clock) is first
