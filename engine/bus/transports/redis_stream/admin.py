@@ -10,12 +10,15 @@ from engine.bus.transports.redis_stream import reading, retention
 from engine.bus.transports.redis_stream.inspection import COUNT_LIMIT, group_lost, inspect, lag, says_group_lost
 from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
 from engine.bus.transports.redis_stream.link import Link, Refused
-from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after
+from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after, incarnation_of
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.times import StoreTime
 
 #: How many keys one SCAN step looks at when a topic is deleted.
 SCAN_STEP = 1_000
+
+#: What lies beside the counts in the same hashes.
+_NO_COUNTS = (b"generation", b"paused", b"incarnation")
 
 
 class RedisStreamAdmin:
@@ -46,13 +49,10 @@ class RedisStreamAdmin:
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         ids = ids_after(start)
         keys = self._group(topic, group)
-        if start in ("", "beginning", "end") or start.startswith("@"):
-            mode = "create"
-        else:
-            mode = "heal"
+        mode = "create" if start in ("", "beginning", "end") or start.startswith("@") else "heal"
         # Most calls find the group: its backlog is only counted when that will be used.
         reads = ("", "", "") if group in self.groups(topic) else self._entries_up_to(keys, ids)
-        return bool(self._place(keys, group, mode, ids, reads))
+        return bool(self._place(keys, group, mode, (*ids, *reads, incarnation_of(start))))
 
     def delete_group(self, topic: str, group: str) -> None:
         keys = self._group(topic, group)
@@ -83,7 +83,7 @@ class RedisStreamAdmin:
         key = self._group(topic, group).state if group else self._topic(topic).stats
         flat = self._link.command("HGETALL", key)
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return {name.decode(): int(value) for name, value in pairs if name not in (b"generation", b"paused")}
+        return {name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS}
 
     def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
         streams = self._topic(topic).streams
@@ -95,7 +95,7 @@ class RedisStreamAdmin:
     def seek(self, topic: str, group: str, position: str) -> None:
         ids = ids_after(position)
         keys = self._group(topic, group)
-        self._place(keys, group, "seek", ids, self._entries_up_to(keys, ids))
+        self._place(keys, group, "seek", (*ids, *self._entries_up_to(keys, ids), ""))
 
     def pause(self, topic: str, group: str) -> None:
         self._pause(topic, group, "pause")
@@ -149,10 +149,10 @@ class RedisStreamAdmin:
                 raise group_lost(group) from error
             raise
 
-    def _place(self, keys: GroupKeys, group: str, mode: str, ids: Ids, reads: Sequence[int | str]) -> int:
-        args = (group, secrets.token_hex(4), mode, *ids, *reads)
+    def _place(self, keys: GroupKeys, group: str, mode: str, where: Sequence[int | str]) -> int:
+        args = (group, secrets.token_hex(4), mode, *where)
         try:
-            return int(self._link.run(PLACE_GROUP, (*keys.streams, *keys.own), args))
+            return int(self._link.run(PLACE_GROUP, keys.place, args))
         except Refused as error:
             if says_group_lost(error):
                 raise group_lost(group) from error

@@ -56,12 +56,15 @@ class GroupState(NamedTuple):
     lapsed: int
     retrying: int
     dead: int
+    #: Which life of the topic this is.
+    incarnation: str
     #: By rank: high, normal, low.
     streams: tuple[StreamState, StreamState, StreamState]
 
     def checkpoint(self) -> str:
         """The position after which everything unsettled lies."""
-        return ",".join(state.settled_up_to(rank) for rank, state in enumerate(self.streams))
+        ids = (state.settled_up_to(rank) for rank, state in enumerate(self.streams))
+        return ",".join((*ids, self.incarnation))
 
 
 def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupState:
@@ -74,10 +77,10 @@ def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupSt
         raise
     high, normal, low = (
         StreamState(last.decode(), lag if lag >= 0 else None, pending.decode(), new.decode())
-        for last, lag, pending, new in reply[6:]
+        for last, lag, pending, new in reply[7:]
     )
-    paused, released, live, lapsed, retrying, dead = reply[:6]
-    return GroupState(bool(paused), released, live, lapsed, retrying, dead, (high, normal, low))
+    paused, released, live, lapsed, retrying, dead, incarnation = reply[:7]
+    return GroupState(bool(paused), released, live, lapsed, retrying, dead, incarnation.decode(), (high, normal, low))
 
 
 def lag(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> Lag:

@@ -66,5 +66,6 @@ class GroupKeys:
         self.receive = (*self.streams, self.leases, self.tries, self.state, self.wake)
         self.settle = (*self.receive, self.dead)
         self.extend = (*self.streams, self.leases, self.state)
-        self.inspect = (*self.extend, self.dead)
+        self.inspect = (*self.extend, self.dead, topic.stats)
         self.own = (self.leases, self.tries, self.state, self.wake, self.dead)
+        self.place = (*self.settle, topic.stats)

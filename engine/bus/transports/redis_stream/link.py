@@ -15,7 +15,10 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ConnectionError,
+    NoPermissionError,
     NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
     TimeoutError,
@@ -46,8 +49,24 @@ class Refused(Unavailable):
     """The store answered with an error; :attr:`words` are its own."""
 
     def __init__(self, address: str, words: str) -> None:
-        super().__init__(f"The store at {address} refused: {words}.", remedy=_remedy(words))
+        super().__init__(f"The store at {address} refused: {words.rstrip('.')}.", remedy=_remedy(words))
         self.words = words
+
+
+#: redis-py takes these words off the errors that it has classes for.
+_CODES: dict[type[Exception], str] = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    BusyLoadingError: "LOADING",
+    NoPermissionError: "NOPERM",
+}
+
+
+def _words(error: Exception) -> str:
+    """The error as the store sent it."""
+    text = str(error)
+    code = _CODES.get(type(error), "")
+    return text if text.startswith(code) else f"{code} {text}"
 
 
 def _remedy(words: str) -> str:
@@ -103,7 +122,7 @@ class Link:
         try:
             return self._exchange(args)
         except ResponseError as error:
-            raise Refused(self.address, str(error)) from error
+            raise Refused(self.address, _words(error)) from error
 
     def run(self, script: Script, keys: Iterable[str], args: Iterable[Arg]) -> Any:
         """Run a script by its digest, or by its text where the server does not know it (yet, or any more)."""
@@ -114,7 +133,7 @@ class Link:
         except NoScriptError:
             return self.command("EVAL", script.text, *rest)
         except ResponseError as error:
-            raise Refused(self.address, str(error)) from error
+            raise Refused(self.address, _words(error)) from error
 
     def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -125,7 +144,7 @@ class Link:
         try:
             connection = pool.get_connection()
         except (BusyLoadingError, AuthenticationError, ResponseError) as error:
-            raise Refused(self.address, str(error)) from error
+            raise Refused(self.address, _words(error)) from error
         except (RedisError, OSError) as error:
             raise self._not_sent(error) from error
         try:
@@ -137,7 +156,7 @@ class Link:
             try:
                 return connection.read_response()
             except BusyLoadingError as error:
-                raise Refused(self.address, str(error)) from error
+                raise Refused(self.address, _words(error)) from error
             except (ConnectionError, TimeoutError) as error:
                 raise AnswerLost(
                     f"The connection to the store at {self.address} broke before its answer came: {error}.",

@@ -1,7 +1,8 @@
 """Positions: where a message lies in its topic, as text that sorts by time across the three streams.
 
 ``<ms>-<seq>`` is an entry of the normal stream; ``h`` or ``l`` behind it one of the high or the low stream. A
-checkpoint is one id per stream, ``<high>,<normal>,<low>``. ``@<epoch ms>`` is an instant.
+checkpoint is one id per stream and the topic's incarnation, ``<high>,<normal>,<low>,<incarnation>``. ``@<epoch ms>``
+is an instant.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ZERO = "0-0"
 #: The largest sequence number a stream can give.
 _SEQ_MAX = 2**64 - 1
 _POSITION = re.compile(r"(\d{1,19})-(\d{1,20})([hl]?)")
-_ID = re.compile(r"\d{1,19}-\d{1,20}")
+_CHECKPOINT = re.compile(r"(\d{1,19}-\d{1,20}),(\d{1,19}-\d{1,20}),(\d{1,19}-\d{1,20})(?:,([0-9a-f]{0,32}))?")
 _INSTANT = re.compile(r"@(\d{1,16})")
 
 #: One id per stream: high, normal, low.
@@ -53,15 +54,19 @@ class Place(NamedTuple):
         return f"{self.ms - 1}-{_SEQ_MAX}" if self.ms else ZERO
 
 
+def _no_position(text: str) -> BadInput:
+    return BadInput(
+        f"{text!r} is not a position.",
+        remedy="Use a position from a page of the topic, a checkpoint, or @ and epoch milliseconds.",
+        field="position",
+    )
+
+
 def place(position: str) -> Place:
     """Take a position apart; raises :class:`BadInput` when it is none."""
     found = _POSITION.fullmatch(position)
     if not found:
-        raise BadInput(
-            f"{position!r} is not a position.",
-            remedy="Use a position from a page of the topic, a checkpoint, or @ and epoch milliseconds.",
-            field="position",
-        )
+        raise _no_position(position)
     return Place(int(found[1]), int(found[2]), MARKS.index(found[3]))
 
 
@@ -80,12 +85,24 @@ def ids_after(position: str) -> Ids:
     if instant := _INSTANT.fullmatch(position):
         edge = Place(int(instant[1]), 0, 0).previous_id()
         return (edge, edge, edge)
-    ids = position.split(",")
-    if len(ids) == 3 and all(_ID.fullmatch(each) for each in ids):
-        return (ids[0], ids[1], ids[2])
+    if "," in position:
+        return _checkpoint(position)[0]
     mine = place(position)
     high, normal, low = (mine.id if rank <= mine.rank else mine.previous_id() for rank in range(3))
     return (high, normal, low)
+
+
+def incarnation_of(position: str) -> str:
+    """The incarnation that a checkpoint was taken in; empty for any other position."""
+    return _checkpoint(position)[1] if "," in position else ""
+
+
+def _checkpoint(position: str) -> tuple[Ids, str]:
+    found = _CHECKPOINT.fullmatch(position)
+    if not found:
+        raise _no_position(position)
+    high, normal, low, incarnation = found.groups(default="")
+    return (high, normal, low), incarnation
 
 
 def bounds_before(position: str) -> Ids:

@@ -12,7 +12,7 @@ from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
 from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
 from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
-from engine.bus.transports.redis_stream.link import AnswerLost, Link
+from engine.bus.transports.redis_stream.link import AnswerLost, Link, Refused
 from engine.bus.transports.redis_stream.positions import MARKS
 from engine.bus.transports.redis_stream.receiver import RedisStreamReceiver
 from engine.bus.transports.redis_stream.scripts import PUBLISH
@@ -105,15 +105,22 @@ class RedisStreamTransport:
         if not plan:
             ok = Status.OK
             return [
-                Outcome(ok, each.message_id, reply.decode()) if type(reply) is bytes else _other(each, reply)
+                Outcome(ok, each.message_id, reply.decode()) if type(reply) is bytes else self._other(each, reply)
                 for each, reply in zip(chunk, replies, strict=True)
             ]
         return [
             Outcome(Status.OK, each.message_id, reply.decode() + MARKS[_RANKS[each.priority] - 1])
             if type(reply) is bytes
-            else _other(each, reply)
+            else self._other(each, reply)
             for each, reply in zip(chunk, replies, strict=True)
         ]
+
+    def _other(self, each: Outgoing, reply: list[bytes]) -> Outcome:
+        what, first, position = (part.decode() for part in reply)
+        if what == "failed":
+            return Outcome(Status.FAILED, each.message_id, error=str(Refused(self._link.address, first)))
+        error = "" if what == "duplicate" else "the idempotency key was used before with another body"
+        return Outcome(Status(what), first, position, error)
 
 
 def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], bytes]:
@@ -132,14 +139,6 @@ def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], by
         window_ms = max(1, each.idempotency_window_ms)
         plan.append((_RANKS[each.priority], each.message_id, each.idempotency_digest, window_ms, index))
     return script_keys, _plan_encoder.encode(plan)
-
-
-def _other(each: Outgoing, reply: list[bytes]) -> Outcome:
-    what, first, position = (part.decode() for part in reply)
-    if what == "failed":
-        return Outcome(Status.FAILED, each.message_id, error=f"The store refused: {first}")
-    error = "" if what == "duplicate" else "the idempotency key was used before with another body"
-    return Outcome(Status(what), first, position, error)
 
 
 def _too_large(each: Outgoing) -> Outcome:

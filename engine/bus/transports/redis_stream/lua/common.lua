@@ -44,6 +44,16 @@ local function before(a, b)
   return a_ms < b_ms or (a_ms == b_ms and tonumber(a_seq) < tonumber(b_seq))
 end
 
+-- The name of this life of a topic, kept in its statistics: a store that was flushed begins another one.
+local function incarnation(stats)
+  local known = redis.call('HGET', stats, 'incarnation')
+  if known then return known end
+  local time = redis.call('TIME')
+  local new = string.format('%x%05x', time[1], time[2])
+  redis.call('HSET', stats, 'incarnation', new)
+  return new
+end
+
 -- Consumers that wait look again.
 local function wake(key)
   redis.call('XADD', key, 'MAXLEN', 1, '*', 'look', 'again')

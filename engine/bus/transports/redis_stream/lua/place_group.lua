@@ -1,13 +1,15 @@
 -- Makes a group on the three streams of its topic, or moves it.
 --
--- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake
+-- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters · 9 statistics of the topic
 -- ARGV  1 group · 2 a generation never used before · 3 'create', 'heal' or 'seek' · 4-6 ids after which it starts
 --       7-9 how many entries of each stream lie up to there, or '' when unknown (keeps the server's own lag exact)
+--       10 incarnation of the topic in which those ids were seen, or '' when unknown
 -- Result  1 when something was made or moved, 0 when all was there
 --         error GROUPLOST: there is nothing to move
 --
--- 'heal' is 'create' at ids that were seen in these streams: where a stream's last id is smaller, it was emptied since
--- and begins anew, perhaps on a machine whose clock is behind, so all that it holds is unsettled.
+-- 'heal' is 'create' at ids that were seen in these streams. Where the topic is in another incarnation, or a stream's
+-- last id is smaller, it was emptied since and begins anew, perhaps on a machine whose clock is behind: all that it
+-- holds is unsettled.
 -- After a seek, what is unsettled is exactly what lies after the new place: earlier leases and retries are dropped.
 
 local group, generation, mode = ARGV[1], ARGV[2], ARGV[3]
@@ -19,12 +21,14 @@ if mode == 'seek' or not known then
   redis.call('DEL', KEYS[4], KEYS[5])
 end
 
+local anew = incarnation(KEYS[9]) ~= ARGV[10] and ARGV[10] ~= ''
+
 local function make(rank)
   local key, id, read = KEYS[rank], ARGV[3 + rank], ARGV[6 + rank]
   if mode == 'heal' then
     local info = redis.pcall('XINFO', 'STREAM', key)
     local last = info.err and '0-0' or field(info, 'last-generated-id')
-    if before(last, id) then id, read = '0-0', '' end
+    if anew or before(last, id) then id, read = '0-0', '' end
   end
   local reply
   if read ~= '' then

@@ -64,6 +64,6 @@ for i = 1, #ARGV - 2 do
   end
 end
 
-if stored > 0 then redis.call('HINCRBY', KEYS[4], 'published', stored) end
+if stored > 0 and redis.call('HINCRBY', KEYS[4], 'published', stored) == stored then incarnation(KEYS[4]) end
 if deduplicated > 0 then redis.call('HINCRBY', KEYS[4], 'deduplicated', deduplicated) end
 return outcomes
