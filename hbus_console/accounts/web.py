@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 
+from engine.bus.errors import GroupLost
 from engine.core.errors import BadInput, HbusError, Unavailable
 from hbus_console.accounts import people
 from hbus_console.accounts.middleware import actor
@@ -99,7 +100,7 @@ def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
         record_refusal(actor(request), error)
         context = {"problem": error, "helpers": people.who_can_help(error)}
         return render(request, "accounts/forbidden.html", context, status=HTTPStatus.FORBIDDEN)
-    if isinstance(error, Unavailable):
+    if isinstance(error, (Unavailable, GroupLost)):
         return _problem(request, error, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE)
     if isinstance(error, NotThere):
         return _problem(request, error, "Not there", HTTPStatus.NOT_FOUND)

@@ -11,7 +11,7 @@ from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
-from engine.bus.errors import IdempotencyConflict, PublishUnknown, UnknownTopic
+from engine.bus.errors import GroupLost, IdempotencyConflict, PublishUnknown, UnknownTopic
 from engine.core.errors import BadInput, ConfigurationError, HbusError, Unavailable
 from hbus_console.accounts.permissions import Forbidden
 from hbus_console.audit import context
@@ -54,6 +54,7 @@ _STATUS: tuple[tuple[type[HbusError], int, str], ...] = (
     (BadInput, status.HTTP_422_UNPROCESSABLE_ENTITY, "Refused"),
     (PublishUnknown, status.HTTP_504_GATEWAY_TIMEOUT, "Outcome unknown"),
     (Unavailable, status.HTTP_503_SERVICE_UNAVAILABLE, "Unavailable"),
+    (GroupLost, status.HTTP_503_SERVICE_UNAVAILABLE, "Subscription lost in the store"),
     (ConfigurationError, status.HTTP_503_SERVICE_UNAVAILABLE, "Not configured"),
 )
 

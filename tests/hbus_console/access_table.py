@@ -1,0 +1,137 @@
+"""Who may use which address: one line each. ``test_access_matrix.py`` holds the console to it.
+
+A new address gets a line here: for every method it answers, the least role that may use it (on ``*``). ``ANYONE``
+needs no sign-in, ``SIGNED_IN`` no role. What is not named must be answered 405 to everybody.
+
+* ``body``: what the method needs to get past its input check, so that permission is what is tested; a callable gets
+  the :class:`~tests.hbus_console.access_world.World`.
+* ``lists=True``: a GET that shows rows of several topics: what lies outside a person's scope must not appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ANYONE = "anyone"
+SIGNED_IN = "signed in"
+Body = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the table says of one address."""
+
+    roles: dict[str, str]
+    body: dict[str, Body] = field(default_factory=dict)
+    lists: bool = False
+    query: str = ""
+
+
+def may(*, lists: bool = False, query: str = "", body: Body | None = None, **methods: str | tuple[str, Body]) -> Line:
+    """``may(GET="viewer", POST=("editor", {"name": "x"}))``; ``body`` is for every method but GET."""
+    roles, bodies = {}, {}
+    for method, given in methods.items():
+        role, own = given if isinstance(given, tuple) else (given, body or {})
+        roles[method] = role
+        bodies[method] = own
+    return Line(roles, bodies, lists, query)
+
+
+WHY = {"reason": "a test"}
+_SUBSCRIPTION = {"group": "probe", "owner": "Inside team", "handler": "webhook", "webhook_url": "https://x.example/in"}
+_USER = {"username": "probe", "grants": []}
+_SCHEMA = {"body": {"type": "object"}}
+
+
+def _token_body(world: Any) -> dict[str, str]:
+    return {"name": "probe", "role": "viewer", "scope": world.scope, "expires_at": world.soon}
+
+
+TABLE: dict[str, Line] = {
+    # --- for machines
+    "healthz": may(GET=ANYONE),
+    "readyz": may(GET=ANYONE),
+    "metrics": may(GET=ANYONE),
+    # --- sign-in and access
+    "login/": may(GET=ANYONE, POST=ANYONE),
+    "logout/": may(POST=ANYONE),
+    "password/": may(GET=SIGNED_IN, POST=SIGNED_IN),
+    "access/": may(GET="viewer"),
+    "access/tokens/new/": may(GET="viewer", POST="viewer"),
+    "access/tokens/<slug:prefix>/revoke/": may(POST="viewer"),
+    "access/users/new/": may(GET="admin", POST="admin"),
+    "access/users/<str:username>/": may(GET="admin", POST="admin"),
+    # --- overview and shared
+    "": may(GET="viewer", lists=True),
+    "charts/flow/": may(GET="viewer"),
+    "examples/<slug:name>/start/": may(POST="admin"),
+    "live/": may(GET="viewer"),
+    "search/": may(GET="viewer", lists=True, query="q=p"),
+    "theme/": may(POST="viewer"),
+    "ui-kit/": may(GET="viewer"),
+    "ui-kit/chart/": may(GET="viewer"),
+    # --- audit
+    "audit/": may(GET="operator", lists=True),
+    "audit/verify/": may(POST="operator"),
+    "audit/export/": may(POST=("governor", {"as": "jsonl"})),
+    "audit/<int:seq>/": may(GET="operator"),
+    # --- dead letters
+    "dead-letters/": may(GET="viewer", lists=True),
+    "dead-letters/export": may(GET="viewer", lists=True),
+    "dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
+    "dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    # --- cluster
+    "cluster/": may(GET="viewer"),
+    # --- API: publishing
+    "api/v1/topics/<str:topic>/messages": may(POST=("operator", {"data": {"a": 1}})),
+    "api/v1/topics/<str:topic>/messages/batch": may(POST=("operator", {"messages": [{"data": {"a": 1}}]})),
+    # --- API: teams and topics
+    "api/v1/teams": may(GET="viewer", POST=("governor", {"name": "Probe", "contact": "x", **WHY})),
+    "api/v1/teams/<str:team>": may(GET="viewer", PATCH=("governor", {"contact": "y", **WHY}), DELETE=("governor", WHY)),
+    "api/v1/asyncapi": may(GET="viewer", lists=True),
+    "api/v1/topics": may(
+        GET="viewer", lists=True, POST=("editor", {"name": "booking.probe", "owner": "Inside team", **WHY})
+    ),
+    "api/v1/topics/<str:topic>": may(
+        GET="viewer",
+        PATCH=("editor", {"description": "new", **WHY}),
+        DELETE=("governor", lambda world: {"typed_name": world.topic, **WHY}),
+    ),
+    "api/v1/topics/<str:topic>/pause": may(POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/resume": may(POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/schemas": may(GET="viewer", POST=("editor", _SCHEMA)),
+    "api/v1/topics/<str:topic>/schemas/check": may(POST=("viewer", _SCHEMA)),
+    "api/v1/topics/<str:topic>/schemas/<int:version>": may(GET="viewer"),
+    # --- API: subscriptions
+    "api/v1/subscriptions": may(GET="viewer", lists=True),
+    "api/v1/topics/<str:topic>/subscriptions": may(GET="viewer", POST=("editor", {**_SUBSCRIPTION, **WHY})),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>": may(
+        GET="viewer",
+        PATCH=("editor", {"max_attempts": 3, **WHY}),
+        DELETE=("editor", lambda world: {"typed_name": world.group, **WHY}),
+    ),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/pause": may(POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/resume": may(POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/drain": may(GET="viewer", POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/follow-code": may(POST=("editor", WHY)),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/rotate-secret": may(POST=("editor", WHY)),
+    # --- API: access
+    "api/v1/me": may(GET=SIGNED_IN),
+    "api/v1/users": may(GET="admin", POST=("admin", _USER)),
+    "api/v1/users/<str:username>": may(GET="admin", PATCH=("admin", {"active": True})),
+    "api/v1/users/<str:username>/password": may(POST=("admin", WHY)),
+    "api/v1/tokens": may(GET="viewer", POST=("viewer", _token_body)),
+    "api/v1/tokens/<slug:prefix>": may(DELETE="viewer"),
+    # --- API: audit
+    "api/v1/audit/entries": may(GET="operator", lists=True),
+    "api/v1/audit/entries/<int:seq>": may(GET="operator"),
+    "api/v1/audit/chain": may(GET="operator"),
+    "api/v1/audit/verify": may(POST="operator"),
+    "api/v1/audit/export": may(GET="governor", query="as=jsonl"),
+    # --- API: the rest
+    "api/v1/cluster": may(GET="viewer"),
+    "api/v1/schema": may(GET=ANYONE),
+    "api/v1/docs/": may(GET=ANYONE),
+}

@@ -1,0 +1,126 @@
+"""Two namespaces that know nothing of each other, with one of everything in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from engine.bus.message import Message, encode
+from engine.core.clock import to_rfc3339
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.services import record
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.models import LedgerMessage
+from hbus_console.topics.models import SchemaVersion, Subscription, Team, Topic
+
+#: Stands in every row of the namespace that the narrow people must not see, and nowhere else.
+HIDDEN = "payroll"
+#: The namespace that the narrow people may use.
+SCOPE = "booking.*"
+
+
+@dataclass
+class World:
+    """One namespace's things, by the keywords of the addresses."""
+
+    topic: str
+    group: str
+    team: str
+    message_id: str
+    letter_id: int
+    seq: int
+    soon: str
+    #: The widest scope of whoever asks; set by the test.
+    scope: str = "*"
+    version: int = 1
+    username: str = "somebody"
+    name: str = "hotel"
+    prefix: str = ""
+
+    def address(self, route: str, asker: User | None) -> str:
+        """``route`` with its keywords filled in."""
+        values = {**vars(self), "prefix": _own_token(asker) if asker else "none"}
+        if "<str:name>" in route:
+            values["name"] = self.topic
+        path = route
+        for part in route.split("<")[1:]:
+            keyword = part.split(">")[0]
+            path = path.replace(f"<{keyword}>", str(values[keyword.split(":")[1]]))
+        return f"/{path}"
+
+
+def inside() -> World:
+    """The namespace ``booking``."""
+    return _build("booking.created", "availability", "Inside team", "01M7INSIDE0000000000000001")
+
+
+def outside() -> World:
+    """The namespace that the narrow people may not see."""
+    return _build(f"{HIDDEN}.paid", f"{HIDDEN}-export", f"{HIDDEN} team", f"{HIDDEN}-message-1")
+
+
+def person(name: str, role: str, scope: str = "*") -> User:
+    """Somebody who can sign in and has one role."""
+    user = User.objects.create_user(name, password="x")
+    if role:
+        services.change_grants(SYSTEM, user, [ScopedRole(Role(role), scope)])
+    return user
+
+
+def _own_token(user: User) -> str:
+    found = ApiToken.objects.filter(user=user, revoked_at__isnull=True).values_list("prefix", flat=True).first()
+    if found is None and user.grants.exists():
+        grant = user.grants.get()
+        ends = datetime.now(UTC) + timedelta(days=1)
+        found = services.create_token(actor_of(user), "own", Role.VIEWER, grant.scope, ends).token.prefix
+    return found or "none"
+
+
+def _build(topic: str, group: str, team: str, message_id: str) -> World:
+    now = datetime.now(UTC)
+    now_ms = round(now.timestamp() * 1000)
+    owner = Team.objects.create(name=team, contact=f"{topic}@hotel.example")
+    row = Topic.objects.create(name=topic, team=owner, compatibility="none")
+    SchemaVersion.objects.create(topic=row, version=1, body={"type": "object", "title": topic}, created_by="root")
+    Subscription.objects.create(
+        topic=row,
+        group=group,
+        team=owner,
+        handler="webhook",
+        webhook_url="https://partner.example/in",
+        webhook_secret="whsec_x",
+    )
+    common: dict[str, Any] = {"topic": topic, "message_id": message_id, "source": "/test", "key": f"{topic}-key"}
+    letter = DeadLetter.objects.create(
+        **common,
+        subscription=group,
+        position="1-1",
+        body=encode(Message(id=message_id, source="/test", type=topic)),
+        cause=f"Broken {topic}",
+        error=f"Broken {topic}",
+        fingerprint=f"{abs(hash(topic)):016x}"[:16],
+        attempts=5,
+        first_failed_at=now,
+        died_at=now,
+    )
+    LedgerMessage.objects.create(
+        **common,
+        type=topic,
+        correlation_id=f"{topic}-correlation",
+        causation_id="",
+        trace_id="",
+        position="1-1",
+        size=2,
+        published_ms=now_ms,
+    )
+    with transaction.atomic():
+        entry: AuditEntry = record(SYSTEM, "topic.create", "topic", topic, after={"owner": team})
+    soon = to_rfc3339(now_ms + 86_400_000)
+    return World(topic, group, team, message_id, letter.pk, entry.seq, soon)
