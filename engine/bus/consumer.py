@@ -118,6 +118,7 @@ class Consumer:
         self._stop = threading.Event()
         self._beats_over = threading.Event()
         self._draining = self._stopped = False
+        self._released = 0
         self._health = StoreHealth(topic=policy.topic, group=policy.group, node=name, facts=facts, clock=clock)
         self._hands = Hands()
         self._lanes = KeyLanes(clock) if policy.ordering == "key" else None
@@ -228,7 +229,7 @@ class Consumer:
         begun = clock.monotonic()
         self._stop.set()
         # Nobody begins what waits; it is handed back once the reader has ended, which would only lease it again.
-        waiting = self._feed.withdraw()
+        waiting, released_before = self._feed.withdraw(), self._released
         self._reader.resume()
         handlers_until = begun + drain_s * HANDLERS_SHARE
         clock.wait(self._threads["reader"].ended, handlers_until - clock.monotonic())
@@ -250,7 +251,7 @@ class Consumer:
             self._owner.release(clean=not running and not unsettled)
         self._receiver.close()
         self._stopped = True
-        return Left(running, unsettled, len(waiting))
+        return Left(running, unsettled, self._released - released_before)
 
     def pause(self) -> None:
         """Stop handling new messages in this consumer; running handlers end, the rest is handed back."""
@@ -330,6 +331,7 @@ class Consumer:
             if held.lost:
                 self._hands.drop(held)
                 continue
+            self._released += 1
             # One that failed here and waited for its next attempt must not lose its count altogether.
             failed_here = held.attempt > held.delivery.attempt
             self._settler.add(

@@ -41,12 +41,12 @@ class Recovery:
         self._checkpoint = ""
 
     def note(self) -> None:
-        """Ask the store for the group's checkpoint and keep it. Raises ``Unavailable``."""
+        """Ask the store for the group's checkpoint and keep it; heal a loss found thereby. Raises ``Unavailable``."""
         try:
             self._checkpoint = self._admin.checkpoint(self._topic, self._group) or self._checkpoint
-        except GroupLost:
-            # The reader meets the same and acts on it.
-            return
+        except GroupLost as error:
+            # While all handlers are busy the reader does not read, and would not notice for as long as they take.
+            self.recreate(error)
 
     def recreate(self, error: GroupLost) -> None:
         """Make the group anew. Raises ``Unavailable``; may be called by several consumers at once."""
