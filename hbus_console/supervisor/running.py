@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,8 @@ def _run_web(_: int) -> None:
 def _run_consumer(slot: int) -> None:
     from hbus_console.celery import app
 
+    # What Celery fears of root is pickle, and nothing here reads it.
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
     app.worker_main(
         [
             "--quiet",

@@ -25,6 +25,7 @@ def serve(bind: str, port: int, grace_s: int) -> None:
         port=port,
         lifespan="off",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=grace_s,
