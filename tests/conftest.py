@@ -10,13 +10,14 @@ import pytest
 
 from hbus_console.supervisor.standalone import StandaloneStore
 
+pytest_plugins = ["tests.skips"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _flush_empties_the_audit_log() -> None:
     from tests.guards import let_flush_empty_the_audit_log
 
     let_flush_empty_the_audit_log()
-
 
 @pytest.fixture(scope="session")
 def redis_url() -> str:

@@ -1,0 +1,52 @@
+"""The end of a test run: what was not run here and why; with ``CI=true`` nothing may be left out."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pytest
+
+_REASONS = pytest.StashKey[dict[str, list[str]]]()
+
+
+def reasons(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> dict[str, list[str]]:
+    """Reason → what was skipped for it, in the order met."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for report in reports:
+        words = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "no reason given")
+        found[words.removeprefix("Skipped: ")].append(report.nodeid)
+    return dict(found)
+
+
+def strict() -> bool:
+    """Whether a skip fails the run."""
+    return os.environ.get("CI", "").lower() == "true"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # Workers of pytest-xdist report to the controller, which alone has the terminal.
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return
+    skipped = reasons(reporter.stats.get("skipped", []))
+    session.config.stash[_REASONS] = skipped
+    if skipped and strict() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skipped = config.stash.get(_REASONS, {})
+    if not skipped:
+        return
+    terminalreporter.section("Not run here")
+    for words, tests in skipped.items():
+        terminalreporter.line(f"{len(tests)} × {words}")
+        for test in tests[:5]:
+            terminalreporter.line(f"    {test}")
+        if len(tests) > 5:
+            terminalreporter.line(f"    … and {len(tests) - 5} more")
+    if strict():
+        terminalreporter.line("FAILED: with CI=true every test has to run.", red=True, bold=True)
