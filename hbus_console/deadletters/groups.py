@@ -18,7 +18,7 @@ from hbus_console.topics.models import Subscription, Team
 #: The page lists so many groups, those with the newest letters first; filters find the others.
 MOST_GROUPS = 100
 #: Slots of an arrivals strip.
-SLOTS = 40
+SLOTS = 32
 #: The strips count at most so many of the newest letters: a storm must not slow the page that shows it.
 MOST_ARRIVALS = 20_000
 
@@ -75,15 +75,18 @@ class Group:
     count: int
     first: datetime
     last: datetime
+    #: The class and words of the error, without what differs from letter to letter.
     cause: str = ""
+    #: The newest letter's own words.
+    example: str = ""
     owner: Team | None = None
     #: How many died in each slot of the time range.
     arrivals: Sequence[int] = ()
 
     @property
     def head(self) -> str:
-        """The error's class and words, which tell groups apart at a glance."""
-        return self.cause or "no cause recorded"
+        """What tells groups apart at a glance: an error that really happened says more than its pattern."""
+        return self.example or self.cause or "no cause recorded"
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,12 @@ def listing(actor: Actor, filters: Filters, start_ms: int, end_ms: int) -> Listi
         groups.append(Group(fingerprint, topic, subscription, count, first, last))
         newest.append(pk)
     shown = groups[:MOST_GROUPS]
-    causes = dict(DeadLetter.objects.filter(pk__in=newest[:MOST_GROUPS]).values_list("pk", "cause"))
+    rows_of_newest = DeadLetter.objects.filter(pk__in=newest[:MOST_GROUPS]).values_list("pk", "cause", "error")
+    said = {pk: (cause, error.partition("\n")[0]) for pk, cause, error in rows_of_newest}
     owners = _owners({(group.topic, group.subscription) for group in shown})
     strips = _arrivals(letters, {group.fingerprint for group in shown}, start_ms, end_ms)
     for group, pk in zip(shown, newest, strict=False):
-        group.cause = causes.get(pk, "")
+        group.cause, group.example = said.get(pk, ("", ""))
         group.owner = owners.get((group.topic, group.subscription))
         group.arrivals = strips.get((group.fingerprint, group.topic, group.subscription), [0] * SLOTS)
     return Listing(

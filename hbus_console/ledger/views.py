@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from hbus_console.ledger.life import MOST_NEIGHBOURS, Life, conversation, same_k
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.ledger.moments import moments, who
 from hbus_console.ledger.reveal import Revealed
-from hbus_console.topics.models import Topic
+from hbus_console.topics.models import Subscription, Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import num
 from hbus_console.ui.timerange import time_range
@@ -39,6 +40,8 @@ class Row:
     outcome: search.Outcome
     #: Its dead letters that wait for a decision.
     waiting: int
+    #: Somebody subscribes to its topic.
+    wanted: bool
 
 
 @require_GET
@@ -143,14 +146,15 @@ def _from_log(request: HttpRequest, who_asks: Actor, query: search.Query, field:
 
 
 def rows_of(messages: list[LedgerMessage]) -> list[Row]:
-    """Messages with their outcomes, in two queries."""
+    """Messages with their outcomes, in three queries."""
     outcomes = search.outcomes(messages)
     waiting: dict[str, int] = {}
     dead = [message.message_id for message in messages if outcomes[message.message_id].dead]
     letters = DeadLetter.objects.filter(message_id__in=dead, state=DeadLetter.State.DEAD)
     for message_id in letters.values_list("message_id", flat=True):
         waiting[message_id] = waiting.get(message_id, 0) + 1
-    return [Row(row, outcomes[row.message_id], waiting.get(row.message_id, 0)) for row in messages]
+    read = set(Subscription.objects.values_list("topic__name", flat=True).distinct().order_by())
+    return [Row(row, outcomes[row.message_id], waiting.get(row.message_id, 0), row.topic in read) for row in messages]
 
 
 def _message(
@@ -194,7 +198,7 @@ def _message(
     return render(request, "ledger/message.html", context, status=status)
 
 
-def _badges(found: Life) -> Any:
+def _badges(found: Life) -> Iterator[tuple[str, str]]:
     """(tone, words) beside the title: how it stands."""
     parts = len(found.subscriptions)
     waiting = {letter.subscription for letter in found.waiting_letters}
@@ -211,6 +215,8 @@ def _badges(found: Life) -> Any:
         yield "warn", "retrying"
     elif parts:
         yield "warn", "waiting"
+    elif found.topic is not None:
+        yield "neutral", "nobody subscribes"
     if redriven:
         yield "act", "redriven"
     if discarded:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
 
 from django import template
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from hbus_console.ledger.payloads import Payload
+from hbus_console.ui import formats
 
 register = template.Library()
 
@@ -65,3 +69,27 @@ def schema_name(uri: str) -> str:
 def short_trace(trace_id: str) -> str:
     """``4bf92f35…0e0e4736``."""
     return trace_id if len(trace_id) <= 20 else f"{trace_id[:8]}…{trace_id[-8:]}"
+
+
+@register.filter
+def moment_of(value: Any) -> SafeString | str:
+    """``14:02:11.204`` for today, else the date as well: rows of a log differ by less than relative words tell."""
+    return _when(value, formats.clock, "%d %b %H:%M:%S")
+
+
+@register.filter
+def minute_of(value: Any) -> SafeString | str:
+    """``14:02`` for today, else the date: for a narrow column."""
+    return _when(value, lambda moment: f"{moment:%H:%M}", "%d %b")
+
+
+def _when(value: Any, today: Callable[[datetime], str], else_form: str) -> SafeString | str:
+    moment = formats.instant(value)
+    if moment is None:
+        return formats.NOTHING
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        moment.isoformat(timespec="milliseconds"),
+        moment.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        today(moment) if moment.date() == timezone.localdate() else moment.strftime(else_form),
+    )
