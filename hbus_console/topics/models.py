@@ -70,6 +70,21 @@ class Topic(models.Model):
     class Meta:
         ordering = ["name"]
 
+    @property
+    def retention(self) -> int:
+        """Retention in microseconds, as pages say durations."""
+        return self.retention_hours * 3_600_000_000
+
+    @property
+    def ttl(self) -> int:
+        """The default time to live, likewise."""
+        return self.ttl_s * 1_000_000
+
+    @property
+    def window(self) -> int:
+        """The idempotency window, likewise."""
+        return self.idempotency_window_s * 1_000_000
+
 
 class SchemaVersion(models.Model):
     """One immutable version of a topic's JSON Schema (draft 2020-12)."""

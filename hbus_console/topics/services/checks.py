@@ -27,14 +27,14 @@ def name(value: object, field: str) -> str:
 def text(value: object, field: str, *, most: int, required: bool = False, lines: bool = False) -> str:
     """Text without control characters, trimmed."""
     if not isinstance(value, str):
-        raise BadInput(f"{field} is not text.", remedy="Send a string.", field=field)
+        raise BadInput(f"{_said(field)} is not text.", remedy="Send a string.", field=field)
     value = value.strip()
     if _CONTROL.search(value) or (not lines and "\n" in value):
-        raise BadInput(f"{field} holds control characters.", remedy="Remove them.", field=field)
+        raise BadInput(f"{_said(field)} holds control characters.", remedy="Remove them.", field=field)
     if required and not value:
-        raise BadInput(f"{field.capitalize().replace('_', ' ')} is needed.", remedy="Fill it in.", field=field)
+        raise BadInput(f"{_said(field)} is needed.", remedy="Fill it in.", field=field)
     if len(value) > most:
-        raise BadInput(f"{field} has {len(value)} characters.", remedy=f"At most {most}.", field=field)
+        raise BadInput(f"{_said(field)} has {len(value)} characters.", remedy=f"At most {most}.", field=field)
     return value
 
 
@@ -49,7 +49,7 @@ def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -
     """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise BadInput(
-            f"{field} is not a whole number from {least:,} to {most:,}{unit and ' ' + unit}.",
+            f"{_said(field)} is not a whole number from {least:,} to {most:,}{unit and ' ' + unit}.",
             remedy=f"{value!r} was given.",
             field=field,
         )
@@ -59,7 +59,7 @@ def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -
 def flag(value: object, field: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise BadInput(f"{field} is neither true nor false.", remedy="Send true or false.", field=field)
+        raise BadInput(f"{_said(field)} is neither true nor false.", remedy="Send true or false.", field=field)
     return value
 
 
@@ -67,7 +67,7 @@ def choice(value: object, field: str, options: Iterable[str]) -> str:
     """One of some words."""
     known = list(options)
     if value not in known:
-        raise BadInput(f"{field} cannot be {value!r}.", remedy=f"Choose one of {', '.join(known)}.", field=field)
+        raise BadInput(f"{_said(field)} cannot be {value!r}.", remedy=f"Choose one of {', '.join(known)}.", field=field)
     return str(value)
 
 
@@ -77,3 +77,8 @@ def typed(value: object, expected: str) -> None:
         raise BadInput(
             "The name typed is not the name of what would be deleted.", remedy=f"Type {expected}.", field="typed_name"
         )
+
+
+def _said(field: str) -> str:
+    """A field's name as a person says it; units are said elsewhere."""
+    return field.removesuffix("_s").replace("_", " ").capitalize()

@@ -91,3 +91,18 @@ def calling(own_keys: None, db: None) -> Callable[..., Caller]:
         return call
 
     return make
+
+
+@pytest.fixture
+def signed_in(own_keys: None, db: None) -> Callable[..., Client]:
+    """Makes a browser session of a person with a role and scope."""
+
+    def make(role: Role = Role.ADMIN, scope: str = "*") -> Client:
+        person = accounts.create_user(SYSTEM, f"s-{role.value}-{len(scope)}", [ScopedRole(role, scope)]).user
+        person.must_change_password = False
+        person.save()
+        client = Client()
+        client.force_login(person)
+        return client
+
+    return make

@@ -1,0 +1,205 @@
+"""What a subscription's page says: the answer, the figures, who consumes, and what failed lately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from django.db.models import Max
+
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Lag
+from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Actor
+from hbus_console.cluster.nodes import Node, nodes
+from hbus_console.ledger import flow
+from hbus_console.ledger.models import LedgerEvent
+from hbus_console.topics.models import Subscription
+from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
+from hbus_console.ui import formats
+from hbus_console.ui.overview import Figure, oldest, share
+from hbus_console.ui.timerange import TimeRange
+
+#: How many causes of failure are listed.
+CAUSES = 8
+#: Failures are looked for among so many of the newest events of the ledger: bounded, whatever it holds.
+LOOK_BACK = 20_000
+
+
+@dataclass(frozen=True)
+class ConsumerLine:
+    """One process's part in the subscription, as it last reported."""
+
+    node: Node
+    status: Mapping[str, Any]
+
+    @property
+    def state(self) -> str:
+        return "silent" if self.node.silent else str(self.status.get("state", ""))
+
+    @property
+    def loop_us(self) -> int:
+        """How long ago its reading loop last moved when it reported."""
+        return round(float(self.status.get("loop_age_s", 0)) * 1_000_000)
+
+
+@dataclass
+class Failure:
+    """Failed attempts of one cause."""
+
+    fingerprint: str
+    error: str
+    count: int
+    last_ms: int
+    message_id: str
+    died: int = 0
+
+
+@dataclass(frozen=True)
+class SubscriptionPage:
+    """All the page shows. ``lag`` is ``None`` when the store could not be asked; ``trouble`` says why."""
+
+    row: SubscriptionRow
+    answer: str
+    tone: str
+    figures: list[Figure]
+    lag: Lag | None
+    trouble: str
+    consumers: list[ConsumerLine]
+    elsewhere: list[tuple[str, str]]
+    failures: list[Failure]
+
+    @property
+    def draining(self) -> bool:
+        """Held, while some of it is still being worked on."""
+        return self.row.held and self.lag is not None and self.lag.in_flight > 0
+
+    @property
+    def not_obeyed(self) -> bool:
+        """The store does not hold or hand out deliveries as it should (yet)."""
+        return self.lag is not None and self.lag.paused != self.row.held
+
+
+def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int) -> SubscriptionPage:
+    """The page of ``subscription`` over ``chosen``; the caller has checked that ``who`` may see it."""
+    topic, group = subscription.topic.name, subscription.group
+    rows = subscription_rows(who, chosen, now_ms, Filters(topic=topic))
+    row = next(one for one in rows if one.subscription.pk == subscription.pk)
+    lag, trouble = _lag(subscription)
+    lines, elsewhere = _consumers(topic, group)
+    answer, tone = _answer(row, lag, trouble, lines, now_ms)
+    return SubscriptionPage(
+        row=row,
+        answer=answer,
+        tone=tone,
+        figures=_figures(row, lag, chosen, now_ms),
+        lag=lag,
+        trouble=trouble,
+        consumers=lines,
+        elsewhere=elsewhere,
+        failures=_failures(topic, group),
+    )
+
+
+def _lag(row: Subscription) -> tuple[Lag | None, str]:
+    try:
+        return wiring.admin(row.topic.transport).lag(row.topic.name, row.group), ""
+    except GroupLost:
+        return None, "The store does not know this subscription; the keeper makes it anew at its last checkpoint."
+    except (Unavailable, ConfigurationError) as error:
+        return None, f"The store cannot be asked: {error.what}"
+
+
+def _consumers(topic: str, group: str) -> tuple[list[ConsumerLine], list[tuple[str, str]]]:
+    """Who runs it, and who hosts consumers but does not run this one, with the reason."""
+    try:
+        hosts = [node for node in nodes() if node.role == "consumer"]
+    except (redis.RedisError, ConfigurationError):
+        return [], []
+    lines = [
+        ConsumerLine(node, status)
+        for node in hosts
+        for status in node.detail.get("consumers", ())
+        if (status.get("topic"), status.get("group")) == (topic, group)
+    ]
+    elsewhere = [
+        (node.name, str(idle.get("why", "")))
+        for node in hosts
+        for idle in node.detail.get("idle", ())
+        if (idle.get("topic"), idle.get("group")) == (topic, group)
+    ]
+    return lines, elsewhere
+
+
+def _answer(
+    row: SubscriptionRow, lag: Lag | None, trouble: str, lines: Sequence[ConsumerLine], now_ms: int
+) -> tuple[str, str]:
+    """How it stands, in one sentence, and its tone."""
+    if trouble:
+        return trouble, "bad"
+    if row.held:
+        reason = row.subscription.pause_reason or row.subscription.topic.pause_reason
+        in_flight = lag.in_flight if lag else 0
+        rest = f"{formats.num(in_flight)} still in flight." if in_flight else "It stands still."
+        where = "It is" if row.subscription.paused else "Its topic is"
+        return f"{where} paused: “{reason}”. {rest}", "warn"
+    if not any(not line.node.silent for line in lines):
+        return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
+    if row.dead:
+        letters = "A dead letter waits" if row.dead == 1 else f"{formats.num(row.dead)} dead letters wait"
+        return f"{letters} for a decision.", "bad"
+    if lag and lag.unsettled and lag.oldest_ms and now_ms - lag.oldest_ms > 60_000:
+        return f"It does not keep up: {formats.num(lag.unsettled)} unsettled.", "warn"
+    return f"It keeps up and settles {formats.rate(row.rates.settled)} messages a second.", "ok"
+
+
+def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: int) -> list[Figure]:
+    topic, group = row.subscription.topic.name, row.subscription.group
+    history = flow.series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
+    waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
+    first = history.first_attempt
+    unsettled = lag.unsettled if lag else None
+    handling, _, unit = formats.duration(row.rates.handler_us).partition(" ")
+    return [
+        Figure("settled", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
+               "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
+        Figure("unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+               waiting.unsettled, _parts(lag)),
+        Figure("oldest", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
+               "nothing waits" if not lag or lag.oldest_ms is None else oldest(lag.oldest_ms, now_ms)),
+        Figure("handling", "Handling time", handling, unit, "muted", history.handler_ms, "mean of half a minute"),
+        Figure("dead", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
+               "wait for a decision" if row.dead else "none waits for a decision", "bad" if row.dead else "",
+               url_name="deadletters:list"),
+    ]  # fmt: skip
+
+
+def _parts(lag: Lag | None) -> str:
+    if lag is None:
+        return "the store cannot be asked"
+    return f"{formats.num(lag.waiting)} waiting, {lag.in_flight:,} in flight, {lag.retrying:,} retrying"
+
+
+def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:
+    if lag is None or lag.oldest_ms is None:
+        return formats.num(None), ""
+    value, _, unit = formats.duration(max(0, now_ms - lag.oldest_ms) * 1000).partition(" ")
+    return value, unit
+
+
+def _failures(topic: str, group: str) -> list[Failure]:
+    """The latest causes of failed attempts, the most recent first."""
+    newest = LedgerEvent.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    events = LedgerEvent.objects.filter(
+        pk__gt=newest - LOOK_BACK, topic=topic, subscription=group, kind__in=("retried", "dead")
+    ).order_by("-pk")
+    found: dict[str, Failure] = {}
+    for event in events[:2_000]:
+        cause = event.fingerprint or event.error
+        failure = found.setdefault(cause, Failure(event.fingerprint, event.error, 0, event.at_ms, event.message_id))
+        failure.count += 1
+        failure.died += event.kind == "dead"
+    return list(found.values())[:CAUSES]

@@ -1,0 +1,108 @@
+"""What a topic's page says: the answer, the figures, its readers and its latest messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.bus.transport import Depth
+from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Actor
+from hbus_console.ledger import flow
+from hbus_console.ledger.models import LedgerMessage
+from hbus_console.topics.models import Topic
+from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
+from hbus_console.ui import formats
+from hbus_console.ui.overview import Figure, oldest, share
+from hbus_console.ui.timerange import TimeRange
+
+#: How many of the latest messages the page lists.
+LATEST = 8
+
+
+@dataclass(frozen=True)
+class TopicPage:
+    """All the page shows."""
+
+    topic: Topic
+    answer: str
+    tone: str
+    figures: list[Figure]
+    readers: list[SubscriptionRow]
+    latest: list[LedgerMessage]
+
+
+def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage:
+    """The page of ``topic`` over ``chosen``; the caller has checked that ``who`` may see it."""
+    readers = subscription_rows(who, chosen, now_ms, Filters(topic=topic.name))
+    rates = flow.rates(now_ms, [topic.name]).topics.get(topic.name, flow.Rates())
+    answer, tone = _answer(topic, readers, rates)
+    return TopicPage(
+        topic=topic,
+        answer=answer,
+        tone=tone,
+        figures=_figures(topic, readers, rates, chosen, now_ms),
+        readers=readers,
+        latest=list(LedgerMessage.objects.filter(topic=topic.name).order_by("-published_ms")[:LATEST]),
+    )
+
+
+def depth(topic: Topic) -> Depth | None:
+    """What the store holds of the topic; ``None`` while it cannot be asked."""
+    try:
+        return wiring.admin(topic.transport).depth(topic.name)
+    except (Unavailable, ConfigurationError):
+        return None
+
+
+def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> tuple[str, str]:
+    """How the topic stands, in one sentence, and its tone."""
+    dead = sum(row.dead for row in readers)
+    behind = [row for row in readers if row.behind]
+    if topic.team_id is None:
+        return "Nobody owns it, so every publish is refused until a team takes it over.", "bad"
+    if topic.paused:
+        return f"Deliveries to all subscriptions are held: “{topic.pause_reason}”. Publishing goes on.", "warn"
+    if dead:
+        letters = "A dead letter waits" if dead == 1 else f"{formats.num(dead)} dead letters wait"
+        return f"{letters} for a decision.", "bad"
+    if behind:
+        names = ", ".join(row.subscription.group for row in behind[:3])
+        return f"{names} {'does' if len(behind) == 1 else 'do'} not keep up.", "warn"
+    if not readers:
+        return "Nobody subscribes to it yet.", ""
+    who = "Its one subscription keeps" if len(readers) == 1 else f"All {len(readers)} subscriptions keep"
+    return f"{who} up with {formats.rate(rates.published)} messages a second.", "ok"
+
+
+def _figures(
+    topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, chosen: TimeRange, now_ms: int
+) -> list[Figure]:
+    scope = [topic.name]
+    history = flow.series(chosen.start_ms, chosen.end_ms, scope, topic.name)
+    waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scope, topic.name)
+    unsettled = sum(row.unsettled or 0 for row in readers)
+    since = min((row.lag.oldest_ms for row in readers if row.lag and row.lag.oldest_ms), default=None)
+    dead = sum(row.dead for row in readers)
+    best, at_ms = history.peak("published")
+    peak = f"peak {formats.rate(best)} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
+    first = history.first_attempt
+    return [
+        Figure("published", "Published", formats.rate(rates.published), "/s", "accent", history.published, peak),
+        Figure("settled", "Settled", formats.rate(rates.settled), "/s", "ok", history.settled,
+               "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
+        Figure("unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+               waiting.unsettled, oldest(since, now_ms)),
+        Figure("dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
+               "wait for a decision" if dead else "none waits for a decision", "bad" if dead else ""),
+        _held(topic),
+    ]  # fmt: skip
+
+
+def _held(topic: Topic) -> Figure:
+    found = depth(topic)
+    if found is None:
+        return Figure("held", "In the store", formats.num(None), "", "muted", (), "the store cannot be asked", "warn")
+    size = f"{formats.size(found.bytes)} · " if found.bytes is not None else ""
+    kept = formats.duration(topic.retention_hours * 3_600_000_000)
+    return Figure("held", "In the store", formats.num(found.messages), "", "muted", (), f"{size}kept {kept}")

@@ -1,0 +1,1 @@
+"""The pages of topics, subscriptions, teams, and publishing by hand."""

@@ -1,0 +1,125 @@
+"""One topic: how it stands, how to connect to it, what was done to it, and the acts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import Action, allows
+from hbus_console.accounts.web import console_view
+from hbus_console.audit.trail import visible
+from hbus_console.audit.views import tell
+from hbus_console.topics import asyncapi, services, topic_page
+from hbus_console.topics.models import Topic
+from hbus_console.topics.sample import sample
+from hbus_console.topics.standing import carrier
+from hbus_console.topics.views.common import act, clock, found_topic
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.timerange import time_range
+
+#: How many audit entries the tab shows; the audit log has them all.
+ENTRIES = 50
+
+
+def frame(request: HttpRequest, topic: Topic, tab: str) -> dict[str, Any]:
+    """What all tabs of a topic show: its head, its tabs and the acts the actor may do."""
+    who, name = actor(request), topic.name
+    return {
+        "nav": "topics",
+        "topic": topic,
+        "tab": tab,
+        "carrier": carrier(topic),
+        "versions": topic.schemas.count(),
+        "may_publish": allows(who, Action.PUBLISH, name) and topic.team_id is not None,
+        "may_pause": allows(who, Action.TOPIC_PAUSE, name),
+        "may_edit": allows(who, Action.TOPIC_EDIT, name),
+        "may_govern": allows(who, Action.TOPIC_GOVERN, name),
+        "may_delete": allows(who, Action.TOPIC_DELETE, name),
+        "may_schema": allows(who, Action.SCHEMA_EDIT, name),
+        "may_subscribe": allows(who, Action.SUBSCRIPTION_EDIT, name),
+        "may_audit": allows(who, Action.AUDIT_READ, name),
+        "pause_curl": CurlRequest(
+            "POST",
+            f"/api/v1/topics/{name}/{'resume' if topic.paused else 'pause'}",
+            {"reason": "why"},
+            idempotent=True,
+        ),
+    }
+
+
+@require_GET
+@console_view(Action.VIEW, resource="{name}")
+def detail(request: HttpRequest, name: str) -> HttpResponse:
+    topic = found_topic(name)
+    page = topic_page.build(actor(request), topic, time_range(request), clock.now_ms())
+    return render(request, "topics/detail.html", {**frame(request, topic, "overview"), "page": page})
+
+
+@require_GET
+@console_view(Action.VIEW, resource="{name}")
+def connect(request: HttpRequest, name: str) -> HttpResponse:
+    """How a program publishes to it and reads it; its part of the AsyncAPI document."""
+    topic = found_topic(name)
+    latest = topic.schemas.first()
+    payload = sample(latest.body) if latest else {"id": 1}
+    rows = Topic.objects.filter(pk=topic.pk).select_related("team").prefetch_related("schemas", "subscriptions__team")
+    document = asyncapi.document(rows, host=request.get_host(), protocol=request.scheme or "http")
+    context = {
+        "publish_curl": CurlRequest("POST", f"/api/v1/topics/{name}/messages", {"data": payload}, idempotent=True),
+        "asyncapi_curl": CurlRequest("GET", f"/api/v1/asyncapi?q={name}"),
+        "payload": json.dumps(payload, indent=4, ensure_ascii=False),
+        "payload_python": repr(payload),
+        "document": document,
+        "base": request.build_absolute_uri("/").rstrip("/"),
+    }
+    return render(request, "topics/connect.html", {**frame(request, topic, "connect"), **context})
+
+
+@require_GET
+@console_view(Action.AUDIT_READ, resource="{name}")
+def trail(request: HttpRequest, name: str) -> HttpResponse:
+    topic = found_topic(name)
+    entries = visible(actor(request)).filter(topic=name).order_by("-seq")[:ENTRIES]
+    return render(
+        request, "topics/trail.html", {**frame(request, topic, "trail"), "told": [tell(entry) for entry in entries]}
+    )
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.TOPIC_PAUSE, resource="{name}")
+def pause(request: HttpRequest, name: str) -> HttpResponse:
+    who, reason = actor(request), request.POST.get("reason", "")
+    said = f"Deliveries of {name} are held. Publishing goes on."
+    return act(request, said, lambda: services.pause_topic(who, found_topic(name).name, reason), "topics:detail", name)
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.TOPIC_PAUSE, resource="{name}")
+def resume(request: HttpRequest, name: str) -> HttpResponse:
+    who, reason = actor(request), request.POST.get("reason", "")
+    said = f"{name} is handed out again."
+    return act(request, said, lambda: services.resume_topic(who, found_topic(name).name, reason), "topics:detail", name)
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.TOPIC_DELETE, resource="{name}")
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        services.delete_topic(
+            actor(request),
+            found_topic(name).name,
+            request.POST.get("typed_name", "").strip(),
+            request.POST.get("reason", ""),
+        )
+    except BadInput as refused:
+        messages.error(request, str(refused))
+        return redirect("topics:settings", name)
+    messages.success(request, f"{name} is deleted with all its messages; the audit log keeps that it was.")
+    return redirect("topics:list")

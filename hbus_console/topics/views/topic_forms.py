@@ -1,0 +1,117 @@
+"""Making a topic, and its settings: how it works (editors), and who answers and who sees (governors)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from engine.bus.registry import known_transports
+from engine.core.errors import BadInput
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import SOMEWHERE, Action, visible_scopes
+from hbus_console.accounts.web import console_view
+from hbus_console.topics import forms, services
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.services.schemas import parse
+from hbus_console.topics.services.topics import snapshot
+from hbus_console.topics.views.common import form_page, found_topic, team_names
+from hbus_console.topics.views.topic import frame
+from hbus_console.ui.curl import CurlRequest
+
+CLASSES = {
+    "public": "anybody may know it",
+    "internal": "for people who work here",
+    "confidential": "for those who need it",
+    "personal": "about a person: says which fields are masked",
+}
+MODES = {
+    "none": "any schema may follow",
+    "backward": "new consumers understand old messages",
+    "forward": "old consumers understand new messages",
+    "full": "both understand both",
+}
+ORDERINGS = {"none": "as they come, in parallel", "key": "messages of one key one after the other"}
+
+
+def _choices() -> dict[str, Any]:
+    return {
+        "teams": team_names(),
+        "classes": CLASSES,
+        "modes": MODES,
+        "orderings": ORDERINGS,
+        "transports": known_transports(),
+    }
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.TOPIC_EDIT, resource=SOMEWHERE)
+def new(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    fresh = Topic(name=request.GET.get("name", ""), ordering=Topic.Ordering.NONE)
+    page = {
+        "nav": "topics",
+        **_choices(),
+        "values": {**snapshot(fresh), "name": fresh.name},
+        "scopes": visible_scopes(who, Action.TOPIC_EDIT),
+    }
+    if request.method == "GET":
+        return form_page(request, "topics/new.html", page)
+    values = forms.topic_values(request.POST, (*forms.WORKINGS, *forms.GOVERNANCE))
+    name, schema = forms.text(request.POST, "name"), request.POST.get("schema", "").strip()
+    page["values"] = {**values, "name": name, "schema": schema}
+    # Only ticked or not can be told from the form; unticked leaves it to what ordering allows.
+    values["priorities"] = True if values["priorities"] else None if values["ordering"] == "key" else False
+    values["masked_fields"] = tuple(values["masked_fields"])
+    try:
+        body = parse(schema) if schema else None
+        made = services.create_topic(who, TopicDraft(name=name, **values, schema=body), request.POST.get("reason", ""))
+    except BadInput as refused:
+        return form_page(request, "topics/new.html", page, _at(refused, "body", "schema"))
+    messages.success(request, f"{made.name} is there: {values['owner']} answers for it, and it takes messages.")
+    return redirect("topics:detail", made.name)
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, post=Action.TOPIC_EDIT, resource="{name}")
+def settings(request: HttpRequest, name: str) -> HttpResponse:
+    topic = found_topic(name)
+    page = {
+        **frame(request, topic, "settings"),
+        **_choices(),
+        "values": snapshot(topic),
+        "readers": list(topic.subscriptions.values_list("group", flat=True)),
+        "change_curl": CurlRequest(
+            "PATCH", f"/api/v1/topics/{name}", {"retention_hours": topic.retention_hours, "reason": "why"}
+        ),
+        "delete_curl": CurlRequest("DELETE", f"/api/v1/topics/{name}", {"typed_name": name, "reason": "why"}),
+    }
+    if request.method == "GET":
+        return form_page(request, "topics/settings.html", page)
+    part = forms.GOVERNANCE if request.POST.get("part") == "governance" else forms.WORKINGS
+    changes = forms.topic_values(request.POST, part)
+    page["values"] = {**snapshot(topic), **changes}
+    page["sent_reason"] = request.POST.get("reason", "")
+    page["part"] = request.POST.get("part", "")
+    try:
+        changed = services.change_topic(
+            actor(request), name, changes, request.POST.get("reason", ""), revision=forms.revision(request.POST)
+        )
+    except BadInput as refused:
+        return form_page(request, "topics/settings.html", page, refused)
+    if changed.revision == topic.revision:
+        messages.info(request, "Nothing was different, so nothing changed.")
+    else:
+        messages.success(request, f"{name} is changed; consumers and producers notice within seconds.")
+    return redirect("topics:settings", name)
+
+
+def _at(refused: BadInput, named: str, here: str) -> BadInput:
+    """The same refusal at the field this page has for it."""
+    if refused.field == named:
+        refused.field = here
+    return refused

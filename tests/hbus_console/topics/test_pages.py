@@ -1,0 +1,175 @@
+"""Every page of the app answers, for an empty and for a busy installation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM, Role
+from hbus_console.topics import services
+from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
+ONE = ["booking.created", "billing"]
+HOOK = ["booking.created", "partner"]
+
+
+@pytest.fixture
+def busy(topic: Topic, committed: Callable[..., None]) -> None:
+    def make() -> None:
+        services.add_schema(SYSTEM, topic.name, SCHEMA)
+        services.add_schema(SYSTEM, topic.name, {**SCHEMA, "title": "second"})
+        services.create_subscription(SYSTEM, SubscriptionDraft(*ONE, "Reservations"))
+        services.create_subscription(
+            SYSTEM,
+            SubscriptionDraft(*HOOK, "Reservations", handler="webhook", webhook_url="https://93.184.216.34/hooks"),
+        )
+        services.create_topic(SYSTEM, TopicDraft(name="stay.completed", owner="Reservations"))
+        services.change_topic(SYSTEM, "stay.completed", {"owner": ""}, "dissolved")
+
+    committed(make)
+    committed(lambda: services.pause_subscription(SYSTEM, *HOOK, "partner is down"))
+
+
+PAGES: list[tuple[str, list[Any], str]] = [
+    ("topics:list", [], "booking.created"),
+    ("topics:detail", ["booking.created"], "billing"),
+    ("topics:detail", ["stay.completed"], "every publish is refused"),
+    ("topics:schema", ["booking.created"], "Version 2"),
+    ("topics:settings", ["booking.created"], "Who answers and who sees"),
+    ("topics:connect", ["booking.created"], "AsyncAPI"),
+    ("topics:trail", ["booking.created"], "added a schema to"),
+    ("topics:subscription-new", ["booking.created"], "Subscribe"),
+    ("topics:new", [], "First schema"),
+    ("topics:teams", [], "#reservations"),
+    ("topics:publish", [], "Which topic?"),
+    ("topics:subscriptions", [], "partner"),
+    ("topics:subscription", ONE, "No consumer runs it"),
+    ("topics:subscription", HOOK, "partner is down"),
+    ("topics:subscription-settings", ONE, "declaration in code"),
+    ("topics:subscription-settings", HOOK, "New secret"),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "holds"), PAGES)
+def test_a_page_says_what_it_should(
+    name: str, args: list[Any], holds: str, busy: None, signed_in: Callable[..., Client]
+) -> None:
+    answer = signed_in().get(reverse(name, args=args))
+    assert answer.status_code == 200
+    assert holds in answer.content.decode()
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize(("name", "args"), [(name, args) for name, args, _ in PAGES])
+def test_no_role_meets_a_broken_page(
+    name: str, args: list[Any], role: Role, busy: None, signed_in: Callable[..., Client]
+) -> None:
+    assert signed_in(role).get(reverse(name, args=args)).status_code in (200, 403)
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("topics:list", "No topic yet"),
+        ("topics:subscriptions", "Nobody subscribes yet"),
+        ("topics:teams", "No team yet"),
+        ("topics:publish", "No topic you may publish to"),
+        ("topics:new", "There is no team yet"),
+    ],
+)
+def test_an_empty_installation_says_the_next_step(name: str, holds: str, signed_in: Callable[..., Client]) -> None:
+    assert holds in signed_in().get(reverse(name)).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("topics:detail", ["no.such"]),
+        ("topics:schema", ["no.such"]),
+        ("topics:subscription", ["booking.created", "nobody"]),
+    ],
+)
+def test_what_is_not_there_is_404(name: str, args: list[str], topic: Topic, signed_in: Callable[..., Client]) -> None:
+    assert signed_in().get(reverse(name, args=args)).status_code == 404
+
+
+def test_a_topic_outside_the_scope_is_refused_and_not_listed(busy: None, signed_in: Callable[..., Client]) -> None:
+    client = signed_in(Role.VIEWER, "stay.*")
+    assert client.get(reverse("topics:detail", args=["booking.created"])).status_code == 403
+    listed = client.get(reverse("topics:list")).content.decode()
+    assert "stay.completed" in listed
+    assert "booking.created" not in listed
+    assert "billing" not in client.get(reverse("topics:subscriptions")).content.decode()
+    assert "booking.created" not in client.get(reverse("topics:teams")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "shown", "hidden"),
+    [
+        ("?owner=-", "stay.completed", "booking.created"),
+        ("?owner=Reservations", "booking.created", "stay.completed"),
+        ("?q=stay", "stay.completed", "booking.created"),
+        ("?classification=internal&q=booking", "booking.created", "stay.completed"),
+    ],
+)
+def test_the_list_of_topics_is_narrowed(
+    query: str, shown: str, hidden: str, busy: None, signed_in: Callable[..., Client]
+) -> None:
+    body = signed_in().get(reverse("topics:list") + query).content.decode()
+    assert f">{shown}</a>" in body
+    assert f">{hidden}</a>" not in body
+
+
+def test_the_list_of_subscriptions_is_narrowed_by_state(busy: None, signed_in: Callable[..., Client]) -> None:
+    body = signed_in().get(reverse("topics:subscriptions") + "?state=paused").content.decode()
+    assert ">partner</a>" in body
+    assert ">billing</a>" not in body
+
+
+def test_the_worst_topic_comes_first(busy: None, signed_in: Callable[..., Client]) -> None:
+    body = signed_in().get(reverse("topics:list")).content.decode()
+    assert body.index(">stay.completed</a>") < body.index(">booking.created</a>")
+
+
+def test_a_long_list_goes_on_after_the_last_name(
+    team: Team, signed_in: Callable[..., Client], django_assert_max_num_queries: Any
+) -> None:
+    Topic.objects.bulk_create(Topic(name=f"t{number:03d}", team=team) for number in range(130))
+    client = signed_in()
+    with django_assert_max_num_queries(25):
+        first = client.get(reverse("topics:list"))
+    assert first.context["next_cursor"] == "t099"
+    second = client.get(reverse("topics:list") + "?cursor=t099")
+    assert [row.topic.name for row in second.context["rows"]][:1] == ["t100"]
+    assert second.context["next_cursor"] == ""
+
+
+def test_with_the_store_away_the_pages_still_answer(
+    busy: None, signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.core.errors import Unavailable
+
+    client = signed_in()
+
+    def away(*args: object) -> None:
+        raise Unavailable("The store is away.")
+
+    monkeypatch.setattr(wiring, "admin", away)
+    assert "the store cannot be asked" in client.get(reverse("topics:detail", args=ONE[:1])).content.decode()
+    assert "The store is away." in client.get(reverse("topics:subscription", args=ONE)).content.decode()
+
+
+def test_a_group_the_store_lost_is_said(busy: None, signed_in: Callable[..., Client]) -> None:
+    wiring.admin().delete_group(*ONE)
+    body = signed_in().get(reverse("topics:subscription", args=ONE)).content.decode()
+    assert "does not know this subscription" in body
+    assert Subscription.objects.filter(group="billing").exists()
