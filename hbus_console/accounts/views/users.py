@@ -98,6 +98,7 @@ def _page(
         "about": _told(
             AuditEntry.objects.filter(target_type="user", target=person.username).exclude(actor=person.username)
         ),
+        "refused": refused,
         "errors": field_errors(refused) if refused else {},
         "oneself": actor(request).user_id == person.pk,
     }

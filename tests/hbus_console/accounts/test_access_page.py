@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.permissions import Role
+from hbus_console.audit.models import AuditEntry
+from tests.hbus_console.accounts.conftest import later
+
+MakeUser = Callable[..., User]
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def anna(make_user: MakeUser, client: Client) -> User:
+    user = make_user("anna", "operator", "booking.*")
+    client.force_login(user)
+    return user
+
+
+def token_of(user: User, name: str = "ci") -> ApiToken:
+    grant = user.grants.get()
+    return services.create_token(actor_of(user), name, Role.VIEWER, grant.scope, later()).token
+
+
+def text(answer: object) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", " ", answer.content.decode()))  # type: ignore[attr-defined]
+
+
+def test_one_sees_ones_own_roles_and_tokens_and_nobody_elses(client: Client, anna: User, make_user: MakeUser) -> None:
+    token_of(anna, "reservations-api")
+    token_of(make_user("bob", "viewer"), "secret-project")
+    page = text(client.get("/access/"))
+    assert "operator on  booking.*" in page
+    assert "reservations-api" in page
+    assert "secret-project" not in page
+    assert "bob" not in page
+    assert "Add a user" not in page
+
+
+def test_an_admin_sees_everybody(client: Client, admin: User, anna: User) -> None:
+    token_of(anna, "reservations-api")
+    client.force_login(admin)
+    page = text(client.get("/access/"))
+    assert "2 people may sign in, 1 program has a living token" in page
+    assert "anna" in page
+    assert "reservations-api" in page
+    assert "Add a user" in page
+
+
+def test_users_come_in_pages(client: Client, admin: User, monkeypatch: pytest.MonkeyPatch, make_user: MakeUser) -> None:
+    monkeypatch.setattr("hbus_console.accounts.views.access.PAGE", 2)
+    for name in ("a1", "a2", "a3"):
+        make_user(name)
+    client.force_login(admin)
+    first = client.get("/access/").content.decode()
+    assert "users/a1/" in first
+    assert "users/a3/" not in first
+    rest = client.get("/access/?cursor=a2").content.decode()
+    assert "users/a3/" in rest
+    assert "users/a1/" not in rest
+
+
+@pytest.mark.parametrize("spoil", ["revoked_at", "expires_at"])
+def test_dead_tokens_are_told_apart(client: Client, anna: User, spoil: str) -> None:
+    token = token_of(anna)
+    ApiToken.objects.filter(pk=token.pk).update(**{spoil: later(-1)})
+    page = client.get("/access/").content.decode()
+    assert {"revoked_at": "revoked", "expires_at": "expired"}[spoil] in page
+    assert "Revoke…" not in page
+
+
+def test_a_token_is_shown_once(client: Client, anna: User) -> None:
+    asked = {"name": "ci", "role": "viewer", "scope": "booking.*", "days": "30"}
+    answer = client.post("/access/tokens/new/", asked)
+    assert answer.status_code == 201
+    assert "no-store" in answer["Cache-Control"]
+    found = re.search(r"hbus_[0-9a-f]{10}_[A-Za-z0-9_-]{43}", answer.content.decode())
+    assert found is not None
+    assert services.authenticate_token(found[0])
+    assert found[0] not in client.get("/access/").content.decode()
+    again = client.post("/access/tokens/new/", asked)
+    assert again.status_code == 422
+    assert ApiToken.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("name", "a/b", "is not a name for a token"),
+        ("role", "editor", "it would be stronger than you are"),
+        ("role", "king", "'king' is not a role"),
+        ("scope", "*", "it would be stronger than you are"),
+        ("scope", "book ing", "is not a scope"),
+        ("days", "366", "from 1 to 365 days"),
+        ("days", "x", "from 1 to 365 days"),
+    ],
+)
+def test_a_refused_token_is_said_at_its_field(client: Client, anna: User, field: str, value: str, says: str) -> None:
+    asked = {"name": "ci", "role": "viewer", "scope": "booking.*", "days": "30", field: value}
+    answer = client.post("/access/tokens/new/", asked)
+    assert answer.status_code == 422
+    assert says in text(answer)
+    assert not ApiToken.objects.exists()
+
+
+def test_the_form_offers_no_role_above_ones_own(client: Client, anna: User) -> None:
+    page = client.get("/access/tokens/new/").content.decode()
+    assert "operator</option>" in page
+    assert "editor</option>" not in page
+
+
+def test_one_revokes_ones_own_token_and_cannot_see_anothers(client: Client, anna: User, make_user: MakeUser) -> None:
+    own, other = token_of(anna), token_of(make_user("bob", "viewer"))
+    assert client.post(f"/access/tokens/{own.prefix}/revoke/", {"reason": "lost"}).status_code == 302
+    assert client.post(f"/access/tokens/{other.prefix}/revoke/", {"reason": "x"}).status_code == 404
+    assert client.get(f"/access/tokens/{own.prefix}/revoke/").status_code == 405
+    assert list(ApiToken.objects.filter(revoked_at__isnull=False)) == [own]
+    assert AuditEntry.objects.latest("seq").reason == "lost"
+
+
+def test_an_admin_revokes_anybodys(client: Client, admin: User, anna: User) -> None:
+    token = token_of(anna)
+    client.force_login(admin)
+    assert client.post(f"/access/tokens/{token.prefix}/revoke/", {"reason": "x"}).status_code == 302
+    assert not ApiToken.objects.filter(revoked_at__isnull=True).exists()

@@ -1,0 +1,196 @@
+"""The door before every page, with pages of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse
+from django.test import Client, override_settings
+from django.urls import include, path
+
+from engine.core.errors import BadInput, ConfigurationError, Unavailable
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.accounts.web import console_view, field_errors, show_in_form
+from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import Conflict, NotThere
+
+MakeUser = Callable[..., User]
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@console_view(Action.VIEW, post=Action.TOPIC_PAUSE, resource="{name}")
+def topic(request: HttpRequest, name: str) -> HttpResponse:
+    return HttpResponse(f"{request.method} {name}")
+
+
+@console_view(Action.PUBLISH, resource=SOMEWHERE)
+def form(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("form")
+
+
+@console_view(Action.VIEW)
+async def asynchronous(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(f"async {actor(request).name}")
+
+
+@console_view(Action.VIEW, stream=True)
+async def stream(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("stream")
+
+
+@console_view(Action.VIEW)
+def late(request: HttpRequest) -> HttpResponse:
+    """A service that refuses within the view."""
+    require(actor(request), Action.TOPIC_DELETE, "booking.created")
+    return HttpResponse("deleted")
+
+
+def _raising(error: Exception) -> Any:
+    @console_view(Action.VIEW)
+    def view(request: HttpRequest) -> HttpResponse:
+        raise error
+
+    return view
+
+
+ERRORS = {
+    "bad": (BadInput("Odd.", remedy="Even it.", field="count"), 400, "That does not work"),
+    "there": (NotThere("No such thing.", remedy="Look elsewhere."), 404, "Not there"),
+    "conflict": (Conflict("Changed meanwhile.", remedy="Reload."), 409, "It has moved on"),
+    "down": (Unavailable("No store.", remedy="Start it."), 503, "Not available right now"),
+}
+urlpatterns = [
+    path("t/<str:name>/", topic),
+    path("form/", form),
+    path("async/", asynchronous),
+    path("stream/", stream),
+    path("late/", late),
+    path("foreign/", _raising(ConfigurationError("x"))),
+    path("gone/", _raising(Http404("x"))),
+    *[path(f"{name}/", _raising(error)) for name, (error, _, _) in ERRORS.items()],
+    path("", include("hbus_console.urls")),
+]
+
+
+@pytest.fixture(autouse=True)
+def _pages() -> Any:
+    with override_settings(ROOT_URLCONF=__name__):
+        yield
+
+
+@pytest.fixture
+def anna(make_user: MakeUser, client: Client) -> User:
+    user = make_user("anna", "operator", "booking.*")
+    client.force_login(user)
+    return user
+
+
+@pytest.mark.parametrize("address", ["/t/booking.created/", "/async/", "/form/"])
+def test_nobody_signed_in_goes_to_the_login_and_comes_back(client: Client, address: str) -> None:
+    answer = client.get(f"{address}?a=1")
+    assert answer["Location"] == f"/login/?next={address.replace('/', '%2F')}%3Fa%3D1"
+
+
+def test_a_post_does_not_come_back_to_where_it_was_sent(client: Client) -> None:
+    assert client.post("/t/a/")["Location"] == "/login/"
+
+
+def test_an_htmx_request_makes_the_browser_go_there(client: Client) -> None:
+    answer = client.get("/form/", headers={"HX-Request": "true", "HX-Current-URL": "http://testserver/audit/"})
+    assert answer.status_code == 200
+    assert answer["HX-Redirect"] == "/login/?next=http%3A%2F%2Ftestserver%2Faudit%2F"
+
+
+def test_a_stream_is_told_401(client: Client) -> None:
+    assert client.get("/stream/").status_code == 401
+
+
+def test_inside_the_scope_the_page_opens(client: Client, anna: User) -> None:
+    assert client.get("/t/booking.created/").content == b"GET booking.created"
+    assert client.post("/t/booking.created/").content == b"POST booking.created"
+    assert client.get("/form/").content == b"form"
+    assert client.get("/async/").content == b"async anna"
+    assert client.get("/stream/").content == b"stream"
+
+
+def test_outside_it_a_page_says_what_it_takes_and_whom_to_ask(client: Client, anna: User, make_user: MakeUser) -> None:
+    make_user("otto", "viewer", "stay.*")
+    make_user("root", "admin")
+    answer = client.get("/t/stay.completed/")
+    assert answer.status_code == 403
+    page = answer.content.decode()
+    assert "anna may not look at this on stay.completed." in page
+    assert "otto, root" in page
+    assert "operator on" in page
+
+
+def test_a_refused_look_is_no_audit_entry_but_a_refused_act_is(client: Client, anna: User) -> None:
+    before = AuditEntry.objects.count()
+    client.get("/t/stay.completed/")
+    assert AuditEntry.objects.count() == before
+    client.get("/late/")
+    entry = AuditEntry.objects.latest("seq")
+    assert (entry.action, entry.actor, entry.target_type, entry.target, entry.topic) == (
+        "topic.delete.refused",
+        "anna",
+        "topic",
+        "booking.created",
+        "booking.created",
+    )
+    assert entry.request_id
+
+
+def test_post_asks_for_its_own_action(client: Client, make_user: MakeUser) -> None:
+    client.force_login(make_user("vera", "viewer"))
+    assert client.get("/t/a/").status_code == 200
+    assert client.post("/t/a/").status_code == 403
+    assert AuditEntry.objects.latest("seq").action == "topic.pause.refused"
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_our_errors_have_a_page(client: Client, anna: User, name: str) -> None:
+    error, status, title = ERRORS[name]
+    answer = client.get(f"/{name}/")
+    page = answer.content.decode()
+    assert answer.status_code == status
+    assert title in page
+    assert error.what in page
+    assert error.remedy in page
+
+
+def test_an_error_no_page_is_made_for_goes_on(client: Client, anna: User) -> None:
+    with pytest.raises(ConfigurationError):
+        client.get("/foreign/")
+    assert client.get("/gone/").status_code == 404
+
+
+def test_who_must_change_their_password_is_led_there_first(client: Client, anna: User) -> None:
+    User.objects.update(must_change_password=True)
+    assert client.get("/form/")["Location"] == "/password/"
+    assert client.get("/async/")["Location"] == "/password/"
+
+
+def test_a_stale_form_is_refused_with_a_page(anna: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(anna)
+    answer = strict.post("/t/booking.created/")
+    assert answer.status_code == 403
+    assert "reload the page" in answer.content.decode()
+
+
+class Asked(forms.Form):
+    count = forms.IntegerField()
+
+
+def test_a_refusal_stands_at_its_field() -> None:
+    form = Asked({"count": "3"})
+    show_in_form(form, BadInput("Odd.", remedy="Even it.", field="count"))
+    assert form.errors == {"count": ["Odd. Even it."]}
+    show_in_form(form, BadInput("Broken.", field="elsewhere"))
+    assert form.non_field_errors() == ["Broken."]
+    assert field_errors(BadInput("Odd.", field="count")) == {"count": "Odd."}
