@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.audit.models import AuditEntry
+
+Write = Callable[..., list[AuditEntry]]
+Call = Callable[..., Any]
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def call(client: Client, audit_state: object) -> Call:
+    """``call("GET", "entries", role="operator", scope="*")`` with a token of that role."""
+
+    def ask(method: str, path: str, role: str = "operator", scope: str = "*") -> Any:
+        user, _ = User.objects.get_or_create(username=f"{role}-{len(scope)}")
+        if not user.grants.exists():
+            services.change_grants(SYSTEM, user, [ScopedRole(Role(role), scope)])
+        ends = datetime.now(UTC) + timedelta(days=1)
+        name = f"t{AuditEntry.objects.count()}"
+        raw = services.create_token(actor_of(user), name, Role(role), scope, ends).raw
+        return client.generic(method, f"/api/v1/audit/{path}", headers={"Authorization": f"Bearer {raw}"})
+
+    return ask
+
+
+def test_entries_come_newest_first_in_keyset_pages(call: Call, write: Write) -> None:
+    write(3)
+    first = call("GET", "entries?limit=2&target=booking.created").json()
+    assert [row["seq"] for row in first["results"]] == [3, 2]
+    assert first["results"][0]["hash"]
+    assert "cursor=" in first["next"]
+
+
+def test_a_scope_narrows_what_is_given(call: Call, write: Write) -> None:
+    (seen,) = write(1)
+    (hidden,) = write(1, target="stay.completed")
+    found = call("GET", "entries", scope="booking.*").json()["results"]
+    assert hidden.seq not in [row["seq"] for row in found]
+    assert call("GET", f"entries/{seen.seq}", scope="booking.*").json()["target"] == "booking.created"
+    assert call("GET", f"entries/{hidden.seq}", scope="booking.*").status_code == 404
+
+
+@pytest.mark.parametrize(("query", "field"), [("by=x", "by"), ("range=9y", "range"), ("from=yesterday", "from")])
+def test_bad_input_names_the_parameter(call: Call, query: str, field: str) -> None:
+    answer = call("GET", f"entries?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["field"] == field
+
+
+def test_the_chains_state_and_its_verification(call: Call, write: Write, tamper: Any) -> None:
+    write(2)
+    state = call("GET", "chain").json()
+    assert (state["state"], state["anchored"], state["verified"]) == ("not verified", None, None)
+    assert call("POST", "verify").json()["holds"] is True
+    assert call("GET", "chain").json()["verified"]["holds"] is True
+    tamper("UPDATE audit_auditentry SET actor = 'bob' WHERE seq = 2")
+    verdict = call("POST", "verify").json()
+    assert verdict["holds"] is False
+    assert verdict["findings"] == [
+        {"kind": "altered", "seq": 2, "what": "Entry 2 (topic.pause) does not match its hash."}
+    ]
+    assert call("GET", "chain").json()["state"] == "broken"
+
+
+def test_the_export_streams_a_file(call: Call, write: Write) -> None:
+    write(2)
+    answer = call("GET", "export?as=jsonl&reason=review&target=booking.created", role="governor")
+    assert answer["Content-Type"] == "application/jsonl"
+    assert [json.loads(line)["seq"] for line in b"".join(answer).splitlines()] == [1, 2]
+    assert AuditEntry.objects.latest("seq").reason == "review"
+
+
+@pytest.mark.parametrize(("path", "status"), [("export", 422), ("export?as=pdf", 422)])
+def test_an_export_needs_a_form(call: Call, path: str, status: int) -> None:
+    assert call("GET", path, role="governor").status_code == status
+
+
+def test_operators_read_and_do_not_export(call: Call) -> None:
+    assert call("GET", "export?as=csv").status_code == 403
+    assert AuditEntry.objects.latest("seq").action == "audit.export.refused"
+    assert call("GET", "entries", role="viewer").status_code == 403

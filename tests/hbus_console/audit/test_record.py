@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, transaction
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from hbus_console.accounts.permissions import Action, Actor, Forbidden, Role, ScopedRole, require
+from hbus_console.audit.context import RequestContext, bound
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.plain import as_stored, plain
+from hbus_console.audit.redact import REDACTED, redact, redact_text
+from hbus_console.audit.refusals import record_refusal
+from hbus_console.audit.services import content, record
+from hbus_console.audit.verify import verify
+
+ANNA = Actor(name="anna", grants=(ScopedRole(Role.VIEWER, "*"),))
+pytestmark = pytest.mark.django_db
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(autouse=True)
+def _state(audit_state: object) -> None:
+    return None
+
+
+def test_an_entry_belongs_to_the_transaction_of_its_change() -> None:
+    with pytest.raises(DatabaseError), transaction.atomic():
+        record(ANNA, "topic.pause", "topic", "a.b")
+        raise DatabaseError("the change failed")
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_entry_outside_a_transaction_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="in the transaction of its change"):
+        record(ANNA, "topic.pause", "topic", "a.b")
+
+
+def test_an_entry_holds_who_what_why_and_the_requests_ids() -> None:
+    with bound(RequestContext("req-1", "corr-1", "10.0.0.1")), transaction.atomic():
+        entry = record(ANNA, "topic.pause", "topic", "a.b", reason="why", before={"paused": False})
+    found = AuditEntry.objects.get()
+    assert content(found) == content(entry) | {"at": found.at.astimezone(UTC).isoformat(timespec="microseconds")}
+    assert (found.request_id, found.correlation_id, found.address) == ("req-1", "corr-1", "10.0.0.1")
+    assert (found.topic, found.before, found.after) == ("a.b", {"paused": False}, None)
+
+
+def test_a_target_that_is_no_topic_says_its_topic() -> None:
+    with transaction.atomic():
+        record(ANNA, "x", "subscription", "a.b/g", topic="a.b")
+        record(ANNA, "x", "user", "bob")
+    assert list(AuditEntry.objects.order_by("seq").values_list("topic", flat=True)) == ["a.b", ""]
+
+
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.dictionaries(st.text(max_size=6), JSON, max_size=4), reason=st.text(), target=st.text(max_size=20))
+def test_whatever_is_written_is_read_back_with_the_same_hash(values: dict[str, Any], reason: str, target: str) -> None:
+    with transaction.atomic():
+        record(ANNA, "x", "thing", target, reason=reason, before=values, after={"a": [values]})
+        assert verify().holds
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (1e20, 10**20),
+        (1.5e300, 15 * 10**299),
+        (2.0, 2),
+        (-0.0, 0),
+        (0.1, 0.1),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+        ("a\x00b", "a␀b"),
+        ("a\udc80", "a?"),
+    ],
+)
+def test_values_take_the_form_in_which_every_database_returns_them(given: Any, stored: Any) -> None:
+    assert plain({"v": [given]}) == {"v": [stored]}
+
+
+def test_a_text_no_database_holds_is_written_readably() -> None:
+    assert as_stored("x\x00\udcffy") == "x␀?y"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("hbus_0123456789_" + "s3cretpart" * 4, "s3cretpart"),
+        ("Authorization: Bearer eyJhbGciOi.payload.sig", "eyJhbGciOi"),
+        ("Basic cm9vdDpzZWNyZXQ=", "cm9vdDpzZWNyZXQ="),
+        ("redis://default:hunter2@store:6379/0", "hunter2"),
+        ("https://partner.example/in?a=1&sig=abc123&b=2", "abc123"),
+        ("https://partner.example/in?api_key=abc123", "abc123"),
+    ],
+)
+def test_credentials_in_a_text_are_not_written_down(text: str, secret: str) -> None:
+    assert secret not in redact_text(text)
+    assert REDACTED in redact_text(text)
+
+
+def test_what_is_no_secret_stays_readable() -> None:
+    text = "https://partner.example:8443/in?booking=48213#top and 10:30@noon"
+    assert redact_text(text) == text
+
+
+def test_secret_fields_are_redacted_wherever_they_lie() -> None:
+    given = {"webhook_secret": "x", "a": [{"password": "y", "user": "z"}], "token": "", "api_key": None}
+    assert redact(given) == {
+        "webhook_secret": REDACTED,
+        "a": [{"password": REDACTED, "user": "z"}],
+        "token": "",
+        "api_key": None,
+    }
+
+
+def test_a_reason_with_a_credential_is_redacted() -> None:
+    with transaction.atomic():
+        entry = record(ANNA, "x", "y", "z", reason="used Bearer abcdefghijkl")
+    assert "abcdefghijkl" not in entry.reason
+
+
+def refusal(action: Action, resource: str = "*") -> Forbidden:
+    with pytest.raises(Forbidden) as caught:
+        require(ANNA, action, resource)
+    return caught.value
+
+
+def test_a_refused_act_is_an_entry_of_its_own() -> None:
+    entry = record_refusal(ANNA, refusal(Action.TOPIC_DELETE, "a.b"))
+    assert entry is not None
+    assert (entry.action, entry.target_type, entry.target, entry.topic) == (
+        "topic.delete.refused",
+        "topic",
+        "a.b",
+        "a.b",
+    )
+    assert "anna may not delete the topic on a.b." in entry.after["why"]
+
+
+def test_a_refused_act_on_the_installation_names_it() -> None:
+    entry = record_refusal(ANNA, refusal(Action.ACCESS_MANAGE))
+    assert entry is not None
+    assert (entry.target_type, entry.target, entry.topic) == ("installation", "hbus", "")
+
+
+def test_nothing_is_booked_for_a_refused_look_or_for_nobody() -> None:
+    assert record_refusal(ANNA, refusal(Action.AUDIT_READ)) is None
+    assert record_refusal(Actor(name="anonymous", kind="anonymous"), refusal(Action.TOPIC_DELETE)) is None
+    assert record_refusal(ANNA, Forbidden("no")) is None
+    assert not AuditEntry.objects.exists()

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from hbus_console.audit import words
+from hbus_console.audit.diff import Change, diff, told
+from hbus_console.audit.models import AuditEntry
+
+
+def sentence(action: str, target_type: str = "topic", target: str = "a.b", **more: str) -> str:
+    entry = AuditEntry(action=action, target_type=target_type, target=target, actor="anna", actor_kind="user", **more)
+    named = f" {target}" if words.names_target(entry) else ""
+    where = f" on {words.where(entry)}" if words.where(entry) else ""
+    return f"anna {words.did(entry)}{named}{where}"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"action": "topic.pause"}, "anna paused a.b"),
+        ({"action": "schema.add"}, "anna added a schema to a.b"),
+        (
+            {"action": "subscription.pause", "target_type": "subscription", "target": "a.b/g", "topic": "a.b"},
+            "anna paused the subscription a.b/g",
+        ),
+        ({"action": "team.create", "target_type": "team", "target": "Billing"}, "anna created the team Billing"),
+        (
+            {"action": "dead_letter.redrive", "target_type": "message", "target": "01M7", "topic": "a.b"},
+            "anna redrove the dead letter 01M7 on a.b",
+        ),
+        ({"action": "message.publish", "target_type": "message", "target": "01M7", "topic": "a.b"},
+         "anna published 01M7 on a.b"),
+        ({"action": "session.login", "target_type": "user", "target": "anna"}, "anna signed in"),
+        ({"action": "session.login.refused", "target_type": "user", "target": "bob"}, "anna failed to sign in as bob"),
+        ({"action": "topic.delete.refused"}, "anna was refused topic delete on a.b"),
+        ({"action": "retention.change"}, "anna changed the retention of a.b"),
+        ({"action": "something.unheard_of"}, "anna something unheard of a.b"),
+    ],
+)  # fmt: skip
+def test_an_entry_reads_as_a_sentence(given: dict[str, str], said: str) -> None:
+    assert sentence(**given) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "tone"),
+    [
+        ("user", "topic.pause", "act"),
+        ("shell", "topic.pause", "act"),
+        ("token", "topic.pause", "neutral"),
+        ("system", "topic.pause", "neutral"),
+        ("user", "topic.pause.refused", "warn"),
+        ("user", "message.publish.failed", "warn"),
+    ],
+)
+def test_violet_is_what_a_person_did(kind: str, action: str, tone: str) -> None:
+    assert words.tone(AuditEntry(action=action, actor_kind=kind)) == tone
+
+
+def test_a_diff_names_what_came_went_changed_and_stayed() -> None:
+    before = {"a": 1, "gone": "x", "deep": {"kept": True, "moved": [1, 2]}, "flag": True}
+    after = {"a": 2, "new": None, "deep": {"kept": True, "moved": [2, 1]}, "flag": 1}
+    assert diff(before, after) == [
+        Change("a", "changed", 1, 2),
+        Change("deep.kept", "same", True, True),
+        Change("deep.moved", "changed", [1, 2], [2, 1]),
+        Change("flag", "changed", True, 1),
+        Change("gone", "removed", "x", None),
+        Change("new", "added", None, None),
+    ]
+
+
+def test_a_side_that_is_missing_is_all_added_or_all_removed() -> None:
+    assert [change.kind for change in diff(None, {"a": 1})] == ["added"]
+    assert [change.kind for change in diff({"a": 1}, None)] == ["removed"]
+    assert diff(None, None) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "none"), (True, "yes"), (False, "no"), ("", "empty"), ("é", "é"), (["é"], '["é"]'), (3, "3")],
+)
+def test_values_are_told_in_words(value: object, text: str) -> None:
+    assert told(value) == text
