@@ -34,9 +34,13 @@ def _state(audit_state: object) -> None:
 
 
 def test_an_entry_belongs_to_the_transaction_of_its_change() -> None:
-    with pytest.raises(DatabaseError), transaction.atomic():
+    @transaction.atomic
+    def change() -> None:
         record(ANNA, "topic.pause", "topic", "a.b")
         raise DatabaseError("the change failed")
+
+    with pytest.raises(DatabaseError):
+        change()
     assert not AuditEntry.objects.exists()
 
 

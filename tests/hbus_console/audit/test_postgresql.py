@@ -1,0 +1,107 @@
+"""The same promises on a real PostgreSQL: guards, hashes that survive jsonb, writers that queue."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.installation import RunningInstallation
+from tests.postgres import RealPostgres, find_binaries
+
+pytestmark = pytest.mark.xdist_group("installation")
+
+_PROBE = """
+import json, threading
+from django.db import DatabaseError, connection, transaction
+from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.audit import guards
+from hbus_console.audit.anchor import anchor_head
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.services import record
+from hbus_console.audit.state import verify_now
+from hbus_console.audit.trail import Filter, narrowed
+
+ODD = {"big": 1e20, "huge": 1.5e300, "zero": -0.0, "whole": 2.0, "part": 0.1, "small": 1e-7, "nan": float("nan"),
+       "nul": "a\\x00b", "lone": "a\\udc80", "text": "\\u00fc\\u2713", "deep": [{"b": 1, "a": None}], "int": 2**80}
+with transaction.atomic():
+    record(SYSTEM, "x", "thing", "a\\x00b", reason="c\\udcff", before=ODD, after={"a": [ODD]})
+
+def write():
+    for _ in range(20):
+        with transaction.atomic():
+            record(SYSTEM, "x", "topic", "booking.created", after={"a": 1})
+    connection.close()
+
+writers = [threading.Thread(target=write) for _ in range(4)]
+[writer.start() for writer in writers]
+[writer.join() for writer in writers]
+anchor_head()
+before = list(AuditEntry.objects.order_by("seq").values())
+
+def refused(sql):
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(sql)
+    except DatabaseError as error:
+        return str(error).splitlines()[0]
+    return "done"
+
+table = guards.TABLE
+refusals = [refused(sql) for sql in (
+    f"UPDATE {table} SET reason = 'x' WHERE seq = 1",
+    f"DELETE FROM {table} WHERE seq = 1",
+    f"TRUNCATE {table}",
+    f"INSERT INTO {table} SELECT * FROM {table} WHERE seq = 1 ON CONFLICT (seq) DO UPDATE SET reason = 'x'",
+)]
+same = before == list(AuditEntry.objects.order_by("seq").values())
+first = verify_now(full=True)
+found = narrowed(AuditEntry.objects.all(), Filter(q="\\u00fc\\u2713")).count()
+with connection.cursor() as cursor:
+    cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    cursor.execute(f"UPDATE {table} SET reason = 'x' WHERE seq = 5")
+    cursor.execute(f"DELETE FROM {table} WHERE seq = 81")
+    unguarded = sorted(guards.expected(connection) - guards.installed(connection))
+second = verify_now(full=True)
+print(json.dumps({
+    "refusals": refusals, "same": same, "found": found, "unguarded": unguarded,
+    "first": first.as_dict(), "second": [[f["kind"], f["seq"]] for f in second.as_dict()["findings"]],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[RealPostgres]:
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian: apt install postgresql)")
+    with tempfile.TemporaryDirectory(prefix="hbus-postgres-") as folder:
+        Path(folder).chmod(0o755)
+        server = RealPostgres(Path(folder) / "server", binaries).start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def seen(postgres: RealPostgres, tmp_path: Path, redis_url: str) -> dict[str, Any]:
+    installation = RunningInstallation(tmp_path / "state", more={"DATABASE_URL": postgres.url, "REDIS_URL": redis_url})
+    migrated = installation.manage("migrate", "--verbosity=0")
+    assert migrated.returncode == 0, migrated.stderr
+    done = installation.manage("shell", "--no-imports", "-c", _PROBE)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_log_is_guarded_and_proved_on_postgresql(seen: dict[str, Any]) -> None:
+    assert seen["refusals"] == ["audit entries cannot be changed or removed"] * 4
+    assert seen["same"]
+    assert seen["first"]["holds"], seen["first"]
+    assert (seen["first"]["entries"], seen["first"]["anchors"]) == (81, 1)
+    assert seen["found"] == 1
+    assert seen["unguarded"] == ["audit_refuse_change", "audit_refuse_truncate"]
+    assert seen["second"] == [["unguarded", 0], ["altered", 5], ["truncated", 81]]
