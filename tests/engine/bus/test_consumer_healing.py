@@ -84,7 +84,7 @@ def test_a_settlement_whose_answer_was_lost_is_no_lost_lease(bus: Bus, clock: Ma
             return answers
 
     make = bus.transport.receiver
-    bus.transport.receiver = lambda *a, **k: AnswerLost(make(*a, **k))  # type: ignore
+    bus.transport.receiver = lambda *a, **k: AnswerLost(make(*a, **k))  # type: ignore[method-assign]
     bus.publish({"n": 1})
     with running(bus.consumer(Recorder())):
         bus.facts.wait_for("store_lost")
@@ -111,7 +111,7 @@ def test_a_batch_that_can_never_be_settled_holds_nobody_up(bus: Bus, clock: Manu
             answers: list[bool] = self._inner.settle(batch)
             return answers
 
-    bus.transport.receiver = lambda *a, **k: Refusing(make(*a, **k))  # type: ignore
+    bus.transport.receiver = lambda *a, **k: Refusing(make(*a, **k))  # type: ignore[method-assign]
     handler = Recorder()
     bus.publish({"n": 1})
     consumer = bus.consumer(handler, lease_s=5.0)
@@ -150,9 +150,7 @@ class Record:
         return self._position
 
 
-def test_a_lost_group_is_made_anew_at_the_recorded_position(
-    any_bus: Bus, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_group_is_made_anew_at_the_recorded_position(any_bus: Bus, caplog: pytest.LogCaptureFixture) -> None:
     first = any_bus.publish({"n": 1})
     any_bus.publish({"n": 2})
     any_bus.transport.admin.delete_group(TOPIC, GROUP)
