@@ -8,6 +8,8 @@ from hbus_console.accounts import api as accounts
 from hbus_console.api import publish, reference
 from hbus_console.audit import api as audit
 from hbus_console.cluster import api as cluster
+from hbus_console.deadletters import api as deadletters
+from hbus_console.ledger import api as ledger
 from hbus_console.topics import api as topics
 
 app_name = "api"
@@ -17,5 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(accounts.urlpatterns)),
     path("", include(audit.urlpatterns)),
     path("", include(cluster.urlpatterns)),
+    path("", include(ledger.urlpatterns)),
+    path("", include(deadletters.urlpatterns)),
     path("", include(reference.urlpatterns)),
 ]

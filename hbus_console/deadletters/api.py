@@ -1,0 +1,202 @@
+"""Dead letters over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.accounts.api_shapes import REASON, REFUSED, ReasonBody, read
+from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.api.views import ApiView
+from hbus_console.deadletters import groups, reading, services
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.api import next_page, page_size
+from hbus_console.ledger.streaming import MEDIA_TYPE, json_lines
+from hbus_console.topics.models import Topic
+from hbus_console.ui.timerange import read_range
+
+_TEXT = {"type": "string"}
+_FILTERS = [
+    OpenApiParameter("state", enum=list(DeadLetter.State.values), description="`dead` waits for a decision."),
+    OpenApiParameter("topic"),
+    OpenApiParameter("subscription"),
+    OpenApiParameter("owner", description="The team that owns the subscription."),
+    OpenApiParameter("cause", description="Part of the cause."),
+    OpenApiParameter("fingerprint", description="The group."),
+]
+_PAGING = [
+    OpenApiParameter("cursor", description="From `next`."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 500; 50 when left out."),
+]
+_LETTER = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "state": {"enum": list(DeadLetter.State.values)},
+        **dict.fromkeys(("topic", "subscription", "message_id", "source", "position", "key"), _TEXT),
+        **dict.fromkeys(("correlation_id", "cause", "error", "fingerprint"), _TEXT),
+        "attempts": {"type": "integer"},
+        "history": {"type": "array", "items": {"type": "object"}},
+        "first_failed_at": {"type": "string", "format": "date-time"},
+        "died_at": {"type": "string", "format": "date-time"},
+        "envelope": {"type": ["object", "null"]},
+        "payload": {"description": "Masked as the topic says."},
+        "masked": {"type": "array", "items": _TEXT},
+    },
+    "additionalProperties": True,
+}
+_PAGE = {
+    "type": "object",
+    "properties": {"next": {"type": ["string", "null"]}, "results": {"type": "array", "items": _LETTER}},
+}
+_GROUPS = {
+    "type": "object",
+    "properties": {
+        "letters": {"type": "integer"},
+        "more": {"type": "boolean", "description": "More groups fit than are listed."},
+        "groups": {"type": "array", "items": {"type": "object"}},
+    },
+}
+_REASON = {"application/json": REASON}
+_DECISION = {
+    "type": "object",
+    "properties": {
+        "done": {"type": "boolean", "description": "False when somebody had decided before; nothing was changed then."},
+        "sentence": _TEXT,
+        "letter": _LETTER,
+    },
+}
+
+
+class Letters(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_list",
+        summary="Dead letters, newest first",
+        tags=["dead letters"],
+        parameters=[*_FILTERS, *_PAGING],
+        responses={(200, "application/json"): _PAGE, **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        rows = groups.Filters.read(request.GET.dict()).letters(self.actor)
+        found = reading.page(rows, request.GET.get("cursor", ""), page_size(request, 50, 500))
+        topics = {topic.name: topic for topic in Topic.objects.filter(name__in={row.topic for row in found.letters})}
+        return Response(
+            {
+                "next": next_page(request, found.next_cursor),
+                "results": [reading.as_json(self.actor, row, topics.get(row.topic)) for row in found.letters],
+            }
+        )
+
+
+class Groups(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_groups",
+        summary="Dead letters grouped by cause",
+        description="Arrivals are counted over the time range, in slots of equal length.",
+        tags=["dead letters"],
+        parameters=[
+            *_FILTERS,
+            OpenApiParameter("range", description="15m, 1h (the default), 3h, 24h or 7d."),
+            OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
+            OpenApiParameter("to", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds, exclusive."),
+        ],
+        responses={(200, "application/json"): _GROUPS, **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        span = read_range(request._request)
+        found = groups.listing(self.actor, groups.Filters.read(request.GET.dict()), span.start_ms, span.end_ms)
+        return Response(
+            {"letters": found.letters, "more": found.more, "groups": [_group(group) for group in found.groups]}
+        )
+
+
+class OneLetter(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_one",
+        summary="One dead letter",
+        tags=["dead letters"],
+        responses={(200, "application/json"): _LETTER, **REFUSED},
+    )
+    def get(self, request: Request, letter_id: int) -> Response:
+        return Response(_letter(self, services.letter_for(self.actor, letter_id)))
+
+
+class Redrive(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_redrive",
+        summary="Publish it again, to the subscription where it died",
+        description="The copy is a new message whose `causationid` names the original. A second call does nothing.",
+        tags=["dead letters"],
+        request=_REASON,
+        responses={(200, "application/json"): _DECISION, **REFUSED},
+    )
+    def post(self, request: Request, letter_id: int) -> Response:
+        return _decided(self, services.redrive(self.actor, letter_id, read(request, ReasonBody).reason))
+
+
+class Discard(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_discard",
+        summary="Decide that it shall not be handled",
+        description="The letter stays, with who decided, when and why.",
+        tags=["dead letters"],
+        request=_REASON,
+        responses={(200, "application/json"): _DECISION, **REFUSED},
+    )
+    def post(self, request: Request, letter_id: int) -> Response:
+        return _decided(self, services.discard(self.actor, letter_id, read(request, ReasonBody).reason))
+
+
+class Export(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_export",
+        summary="Dead letters as JSON lines",
+        tags=["dead letters"],
+        parameters=_FILTERS,
+        responses={(200, MEDIA_TYPE): OpenApiTypes.STR, **REFUSED},
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        filters = groups.Filters.read(request.GET.dict())
+        rows = reading.exported(self.actor, filters)
+        return json_lines(request._request, rows, f"dead-letters-{filters.state}.jsonl")
+
+
+def _group(group: groups.Group) -> dict[str, Any]:
+    return {
+        "fingerprint": group.fingerprint,
+        "topic": group.topic,
+        "subscription": group.subscription,
+        "owner": group.owner.name if group.owner else None,
+        "cause": group.cause,
+        "example": group.example,
+        "count": group.count,
+        "first": group.first,
+        "last": group.last,
+        "arrivals": list(group.arrivals),
+    }
+
+
+def _letter(view: ApiView, letter: DeadLetter) -> dict[str, Any]:
+    return reading.as_json(view.actor, letter, Topic.objects.filter(name=letter.topic).first())
+
+
+def _decided(view: ApiView, decision: services.Decision) -> Response:
+    return Response({"done": decision.done, "sentence": decision.sentence, "letter": _letter(view, decision.letter)})
+
+
+urlpatterns = [
+    path("dead-letters", Letters.as_view(), name="dead-letters"),
+    path("dead-letters/groups", Groups.as_view(), name="dead-letter-groups"),
+    path("dead-letters/export", Export.as_view(), name="dead-letter-export"),
+    path("dead-letters/<int:letter_id>", OneLetter.as_view(), name="dead-letter"),
+    path("dead-letters/<int:letter_id>/redrive", Redrive.as_view(), name="dead-letter-redrive"),
+    path("dead-letters/<int:letter_id>/discard", Discard.as_view(), name="dead-letter-discard"),
+]
