@@ -52,7 +52,7 @@ class Child:
 class Span(NamedTuple):
     """What several processes did together, in wall seconds of this machine."""
 
-    count: int
+    messages: int
     started: float
     ended: float
 
@@ -64,7 +64,7 @@ def together(module: str, arguments: Sequence[Mapping[str, Any]]) -> Span:
         child.go()
     reports = [child.result() for child in children]
     return Span(
-        count=sum(one["count"] for one in reports),
+        messages=sum(one["count"] for one in reports),
         started=min(one["started"] for one in reports),
         ended=max(one["ended"] for one in reports),
     )
@@ -73,7 +73,7 @@ def together(module: str, arguments: Sequence[Mapping[str, Any]]) -> Span:
 def rate(module: str, arguments: Sequence[Mapping[str, Any]]) -> float:
     """The count of all processes over the whole span, per second."""
     span = together(module, arguments)
-    return span.count / (span.ended - span.started)
+    return span.messages / (span.ended - span.started)
 
 
 def wait_for_go() -> None:

@@ -7,7 +7,7 @@ import os
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
-broker = RedisBroker(url=os.environ["PEER_URL"])
+broker = RedisBroker(url=os.environ["PEER_URL"])  # type: ignore[no-untyped-call]
 dramatiq.set_broker(broker)
 
 WORKER = "dramatiq hbus_console.bench.peers.dramatiq_app -p 1 -t 8"

@@ -22,11 +22,11 @@ from hbus_console.state import ROOT
 
 
 def _celery_left(client: redis.Redis) -> int:
-    return int(client.llen("celery")) + int(client.hlen("unacked"))  # type: ignore[arg-type]
+    return int(client.llen("celery")) + int(client.hlen("unacked"))
 
 
 def _dramatiq_left(client: redis.Redis) -> int:
-    return int(client.hlen("dramatiq:default.msgs"))  # type: ignore[arg-type]
+    return int(client.hlen("dramatiq:default.msgs"))
 
 
 def _taskiq_left(client: redis.Redis) -> int:

@@ -1,0 +1,34 @@
+"""The documents keep up with the code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hbus_console.state import ROOT
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def test_every_setting_stands_in_operations() -> None:
+    settings = (ROOT / "hbus_console" / "settings.py").read_text(encoding="utf-8")
+    names = set(re.findall(r'env\.(?:text|flag|integer|words)\(\s*"([A-Z_]+)"', settings))
+    assert len(names) > 15
+    assert {name for name in names if f"`{name}`" not in OPERATIONS} == set()
+
+
+def test_the_readme_gives_a_reason_for_every_dependency_and_stays_short() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    wanted = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[\w+\])?==", pins, re.M)
+    assert len(wanted) > 10
+    assert [name for name in wanted if f"`{name}`" not in readme] == []
+
+
+@pytest.mark.parametrize("document", ["README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), f"{document} links to {target}"
