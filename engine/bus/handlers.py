@@ -151,6 +151,8 @@ def _reader_for(kind: Any, name: str) -> Callable[[Message], Any]:
     if kind is bytes:
         return Message.payload
     try:
+        if isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.CustomType):
+            raise TypeError(f"{kind!r} is not a type of data")
         decoder = msgspec.json.Decoder(dict[str, Any] if kind in (dict, Mapping) else kind)
     except TypeError as error:
         raise ConfigurationError(

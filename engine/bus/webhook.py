@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -94,12 +95,15 @@ class WebhookHandler:
 def check_url(url: str) -> str:
     """``url`` if a webhook may go there: http or https, a host, and no credentials in it."""
     try:
-        parts = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise BadInput(f"The webhook's address is no URL: {error}.", remedy="Write https://….", field="url") from error
-    if parts.scheme not in ("http", "https") or not parts.host:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        # Not chained: what cannot be parsed may quote a password.
+        usable = False
+    if not usable:
         raise BadInput("A webhook's address is an http or https URL.", remedy="Write https://….", field="url")
-    if parts.userinfo:
+    if parts.username is not None or parts.password is not None:
         raise BadInput(
             "The webhook's address holds credentials.", remedy="Leave them out; messages are signed.", field="url"
         )

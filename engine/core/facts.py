@@ -7,7 +7,9 @@ lost in silence.
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
@@ -111,7 +113,8 @@ class FactLog:
     """Queues facts and hands them to ``sink`` in batches from its own daemon thread. Thread-safe.
 
     A sink that fails is tried again with the same batch until it succeeds or the log is closed; meanwhile the queue
-    fills and then counts what it drops. ``close`` flushes for at most ``drain_s`` seconds.
+    fills and then counts what it drops. ``close`` flushes for at most ``drain_s`` seconds; what is emitted later is
+    counted as dropped. After a fork the child starts with an empty queue and a thread of its own.
     """
 
     def __init__(
@@ -128,15 +131,26 @@ class FactLog:
         self._limit = limit
         self._linger_s = linger_s
         self._retry_s = retry_s
+        self._dropped_total = 0
+        self._last_error = ""
+        self._begin()
+        myself = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: FactLog._forget_parent(myself))
+
+    def _begin(self) -> None:
         self._queue: deque[Fact] = deque()
         self._drop_lock = threading.Lock()
-        self._dropped_total = 0
         self._dropped_unsaid = 0
-        self._last_error = ""
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
+
+    @staticmethod
+    def _forget_parent(log: weakref.ref[FactLog]) -> None:
+        # Threads do not survive a fork, and what waited will be sent by the parent.
+        if (here := log()) is not None and not here._stop.is_set():
+            here._begin()
 
     @property
     def dropped(self) -> int:
@@ -156,7 +170,7 @@ class FactLog:
     def emit(self, facts: Sequence[Fact]) -> None:
         if self._thread is None:
             self._start()
-        room = self._limit - len(self._queue)
+        room = 0 if self._stop.is_set() else self._limit - len(self._queue)
         if room < len(facts):
             kept = facts[: max(0, room)]
             with self._drop_lock:

@@ -37,6 +37,7 @@ class Owner:
         self._stop = stop
         self._on_lost = on_lost
         self._owned = False
+        self._gained = threading.Event()
 
     @property
     def held(self) -> bool:
@@ -52,6 +53,12 @@ class Owner:
     def clean(self) -> bool:
         """Whether the owner before us had put everything back."""
         return self._lease.clean
+
+    def wait(self, seconds: float) -> None:
+        """Wait (in real time) until we may have become the owner."""
+        if self._gained.wait(seconds) and not self.held:
+            # It ran out a moment ago, and the owner's thread has not seen it yet.
+            self._stop.wait(seconds / 10)
 
     def run(self) -> None:
         """The owner thread."""
@@ -75,6 +82,7 @@ class Owner:
             if not self._owned:
                 self._owned = bool(self._lease.acquire())
                 if self._owned:
+                    self._gained.set()
                     _log.info("%s: owner with epoch %d", self._name, self._lease.epoch)
             elif not self._lease.renew():
                 self._lose()
@@ -88,5 +96,6 @@ class Owner:
 
     def _lose(self) -> None:
         self._owned = False
+        self._gained.clear()
         _log.warning("%s: the ownership with epoch %d was lost", self._name, self._lease.epoch)
         self._on_lost()

@@ -188,7 +188,7 @@ class Reader:
         """Whether we own the group and have sorted what the owner before us left behind."""
         if not owner.held:
             self._epoch_gathered = self._gather_epoch = 0
-            self._clock.wait(self._stop, IDLE_S)
+            owner.wait(IDLE_S)
             return False
         if self._epoch_gathered == owner.epoch:
             return True

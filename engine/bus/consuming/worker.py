@@ -93,15 +93,23 @@ class Worker:
                 message = held.message = decode(held.delivery.body)
             if message.hbustarget and message.hbustarget != self._policy.group:
                 # A redriven copy for one subscription: to this one nothing has happened, so no fact says anything.
-                self._settler.add(Finished(held, "", begun_ms))
-                return False
+                return self._settle_unhandled(held, "", begun_ms)
             if message.expirytime and (message.expires_ms() or 0) <= begun_ms:
-                self._settler.add(Finished(held, "expired", begun_ms, detail=f"expired at {message.expirytime}"))
-                return False
-        except (MalformedEnvelope, ValueError) as error:
-            return self._fail(held, MalformedEnvelope(str(error)), begun_ms, 0)
-        if held.attempt > self._policy.retry.max_attempts + LAPSES_FORGIVEN:
-            return self._fail(held, _given_up(held), begun_ms, 0)
+                return self._settle_unhandled(held, "expired", begun_ms, f"expired at {message.expirytime}")
+            if held.attempt > self._policy.retry.max_attempts + LAPSES_FORGIVEN:
+                raise Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")
+        except (MalformedEnvelope, Unrecoverable) as error:
+            return self._fail(held, error, begun_ms, 0)
+        except ValueError as error:
+            return self._fail(held, MalformedEnvelope(f"expirytime: {error}", field="expirytime"), begun_ms, 0)
+        return self._attempt(held, message, begun, begun_ms)
+
+    def _settle_unhandled(self, held: Held, kind: str, at_ms: int, detail: str = "") -> bool:
+        self._settler.add(Finished(held, kind, at_ms, detail=detail))
+        return False
+
+    def _attempt(self, held: Held, message: Message, begun: float, begun_ms: int) -> bool:
+        clock = self._clock
         context = Context(
             message,
             topic=self._policy.topic,
@@ -183,7 +191,3 @@ class Worker:
             held.attempt, held.history = number, history
         self._settler.add(finished)
         return False
-
-
-def _given_up(held: Held) -> Unrecoverable:
-    return Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")

@@ -81,9 +81,7 @@ def test_what_waits_in_hand_keeps_its_lease_too(bus: Bus, clock: ManualClock) ->
     assert bus.facts.of("lease_lost") == []
 
 
-def test_a_lost_lease_is_told_to_the_handler_and_its_failure_decides_nothing(
-    bus: Bus, clock: ManualClock
-) -> None:
+def test_a_lost_lease_is_told_to_the_handler_and_its_failure_decides_nothing(bus: Bus, clock: ManualClock) -> None:
     bus.publish({"n": 1})
     other = FaultyTransport(bus.transport.inner)
     holder, taker = Holder(), Recorder()

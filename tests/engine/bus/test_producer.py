@@ -284,9 +284,7 @@ class OutcomeTransport:
     ("status", "error", "advice"),
     [(Status.FAILED, PublishFailed, "again"), (Status.UNKNOWN, PublishUnknown, "same idempotency key")],
 )
-def test_failed_and_unknown_are_told_apart(
-    bus: Bus, status: Status, error: type[Exception], advice: str
-) -> None:
+def test_failed_and_unknown_are_told_apart(bus: Bus, status: Status, error: type[Exception], advice: str) -> None:
     transport: Any = OutcomeTransport(bus, status)
     producer = Producer(lambda _: transport, StaticCatalog(bus.policy), source="/s", facts=bus.facts)
     with pytest.raises(error, match="the wire broke") as raised:

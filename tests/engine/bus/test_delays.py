@@ -1,0 +1,215 @@
+"""Delayed messages on the real store: never early, never lost, never twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from engine.bus.catalog import StaticCatalog
+from engine.bus.config import BusConfig
+from engine.bus.delays import BATCH, CLAIM_S, Cancelled, DelayMover, RedisDelays
+from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
+from engine.bus.message import decode
+from engine.bus.options import PublishOptions
+from engine.bus.producer import BatchItem, Producer, Receipt
+from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
+from hbus_console.supervisor.standalone import StandaloneStore
+from tests.engine.bus.kit import TOPIC, Bus, make_bus
+
+
+@pytest.fixture
+def bus(clock: ManualClock, redis_url: str, prefix: str) -> Iterator[Bus]:
+    made = make_bus(BusConfig(url=redis_url, prefix=prefix), clock)
+    yield made
+    made.transport.close()
+
+
+@pytest.fixture
+def delays(clock: ManualClock, redis_url: str, prefix: str) -> Iterator[RedisDelays]:
+    client = redis.Redis.from_url(redis_url)
+    yield RedisDelays(client, prefix, clock=clock)
+    client.close()
+
+
+@pytest.fixture
+def producer(bus: Bus, delays: RedisDelays) -> Producer:
+    return Producer(
+        lambda _: bus.transport,
+        StaticCatalog(bus.policy),
+        source="/test",
+        facts=bus.facts,
+        clock=bus.clock,
+        delays=delays,
+    )
+
+
+def there(bus: Bus) -> list[int]:
+    return [decode(entry.body).json()["n"] for entry in bus.transport.admin.browse(TOPIC, limit=2_000).entries]
+
+
+def test_a_message_is_published_when_it_is_due_and_not_before(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    receipt = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=90, key="h1", headers={"tenant": "acme"}))
+    assert delays.next_due_ms() == receipt.due_ms == clock.now_ms() + 90_000
+    clock.advance(89.999)
+    DelayMover(delays, lambda: producer).tick()
+    assert (there(bus), delays.count(), delays.overdue()) == ([], 1, 0)
+    clock.advance(0.001)
+    assert delays.overdue() == 1
+    DelayMover(delays, lambda: producer).tick()
+    (entry,) = bus.transport.admin.browse(TOPIC).entries
+    message = decode(entry.body)
+    assert (message.id, message.partitionkey, message.extensions) == (receipt.message_id, "h1", {"tenant": "acme"})
+    assert (delays.count(), delays.next_due_ms()) == (0, None)
+    assert [fact.kind for fact in bus.facts.seen] == ["delayed", "published"]
+
+
+def test_due_messages_come_in_the_order_of_their_due_times_in_any_number(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    count = BATCH + 50
+    items = [BatchItem({"n": n}, PublishOptions(delay_s=1 + (n * 7 % count) / 1000)) for n in range(count)]
+    assert all(isinstance(answer, Receipt) for answer in producer.publish_batch(TOPIC, items))
+    assert delays.count() == count
+    clock.advance(10)
+    DelayMover(delays, lambda: producer).tick()
+    assert there(bus) == sorted(range(count), key=lambda n: n * 7 % count)
+    assert delays.count() == 0
+
+
+def test_a_mover_that_dies_between_publish_and_removal_doubles_nothing(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
+    clock.advance(5)
+
+    def die(*_: Any) -> None:
+        raise Unavailable("killed here")
+
+    complete, delays.complete = delays.complete, die  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        delays.promote(producer)
+    assert there(bus) == [1]
+    delays.complete = complete  # type: ignore[method-assign]
+    # Its claim keeps others away for a while, and then runs out.
+    assert delays.promote(producer) == 0
+    assert delays.count() == 1
+    clock.advance(CLAIM_S)
+    assert delays.promote(producer) == 1
+    assert there(bus) == [1]
+    assert delays.count() == 0
+
+
+def test_a_mover_that_dies_before_the_publish_loses_nothing(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
+    clock.advance(5)
+    assert [due.message_id for due in delays.due()] != []
+    assert delays.promote(producer) == 0
+    clock.advance(CLAIM_S)
+    DelayMover(delays, lambda: producer).tick()
+    assert there(bus) == [1]
+
+
+def test_what_the_store_does_not_take_is_tried_again(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
+    clock.advance(5)
+    from engine.bus.transport import Outcome, Status
+
+    publish = bus.transport.publish
+    bus.transport.publish = lambda topic, batch: [  # type: ignore[method-assign]
+        Outcome(Status.FAILED, item.message_id, error="away") for item in batch
+    ]
+    with pytest.raises(PublishFailed):
+        delays.promote(producer)
+    bus.transport.publish = publish  # type: ignore[method-assign]
+    clock.advance(1)
+    assert delays.promote(producer) == 1
+    assert there(bus) == [1]
+
+
+def test_what_the_bus_refuses_waits_holds_nobody_up_and_is_said(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
+    clock.advance(5)
+    orphaned = Producer(
+        lambda _: bus.transport, StaticCatalog(), source="/s", facts=bus.facts, clock=clock, delays=delays
+    )
+    DelayMover(delays, lambda: orphaned).tick()
+    assert refused.message_id in caplog.text
+    assert delays.count() == 1
+    producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=1))
+    clock.advance(1)
+    DelayMover(delays, lambda: producer).tick()
+    assert there(bus) == [2]
+    clock.advance(60)
+    DelayMover(delays, lambda: producer).tick()
+    assert there(bus) == [2, 1]
+
+
+def test_a_cancellation_has_a_definite_answer(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    first = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
+    second = producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5))
+    assert delays.cancel(first.message_id) is Cancelled.CANCELLED
+    assert delays.cancel(first.message_id) is Cancelled.UNKNOWN
+    clock.advance(5)
+    (due,) = delays.due()
+    assert due.message_id == second.message_id
+    assert delays.cancel(second.message_id) is Cancelled.TOO_LATE
+    clock.advance(CLAIM_S)
+    DelayMover(delays, lambda: producer).tick()
+    assert delays.cancel(second.message_id) is Cancelled.UNKNOWN
+    assert there(bus) == [2]
+
+
+def test_an_idempotency_key_is_kept_once(producer: Producer, delays: RedisDelays, bus: Bus) -> None:
+    options = PublishOptions(delay_s=5, idempotency_key="order-7")
+    first = producer.publish(TOPIC, {"n": 1}, options)
+    again = producer.publish(TOPIC, {"n": 1}, options)
+    assert (again.status, again.message_id) == ("duplicate", first.message_id)
+    with pytest.raises(IdempotencyConflict):
+        producer.publish(TOPIC, {"n": 2}, options)
+    assert delays.count() == 1
+    assert [fact.kind for fact in bus.facts.seen] == ["delayed", "deduplicated"]
+
+
+def test_scheduling_the_same_envelope_twice_keeps_it_once(producer: Producer, delays: RedisDelays) -> None:
+    message = producer.prepare(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
+    for _ in range(2):
+        (answer,) = producer.send(TOPIC, [message], idempotency_keys=[message.id])
+        assert isinstance(answer, Receipt)
+        assert (answer.status, answer.message_id) == ("delayed", message.id)
+    assert delays.count() == 1
+
+
+def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock: ManualClock) -> None:
+    bus = make_bus(BusConfig(url=own_store.url, prefix="p"), clock)
+    client = redis.Redis.from_url(own_store.url)
+    delays = RedisDelays(client, "p", clock=clock)
+    producer = Producer(
+        lambda _: bus.transport, StaticCatalog(bus.policy), source="/s", facts=bus.facts, clock=clock, delays=delays
+    )
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=400 * 86_400))
+    own_store.stop()
+    with pytest.raises(PublishUnknown):
+        producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5))
+    for ask in (delays.count, delays.next_due_ms, delays.overdue, delays.due, lambda: delays.cancel("x")):
+        with pytest.raises(Unavailable):
+            ask()
+    own_store.start()
+    clock.advance(400 * 86_400)
+    assert delays.promote(producer) == 1
+    assert there(bus) == [1]
+    client.close()
+    bus.transport.close()

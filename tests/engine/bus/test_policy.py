@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine.bus.policy import JITTER_FLOOR, RetryPolicy
+from engine.core.errors import BadInput
+
+
+def test_tiers_follow_each_other_and_the_last_repeats() -> None:
+    class Full:
+        def random(self) -> float:
+            return 1.0
+
+    policy = RetryPolicy(10, (1, 5, 30))
+    assert [policy.delay_s(attempt, Full()) for attempt in (1, 2, 3, 4, 9)] == [1, 5, 30, 30, 30]  # type: ignore[arg-type]
+
+
+def test_jitter_spreads_over_the_upper_half_of_a_tier() -> None:
+    chance = random.Random(3)
+    drawn = [RetryPolicy(5, (10,)).delay_s(1, chance) for _ in range(1_000)]
+    assert 10 * JITTER_FLOOR <= min(drawn) < 5.2
+    assert 9.8 < max(drawn) <= 10
+
+
+@pytest.mark.parametrize(
+    ("attempts", "backoff", "field"),
+    [
+        (0, (1,), "max_attempts"),
+        (101, (1,), "max_attempts"),
+        (5, (), "backoff_s"),
+        (5, (0,), "backoff_s"),
+        (5, (86_401,), "backoff_s"),
+    ],
+)
+def test_bounds_are_named(attempts: int, backoff: tuple[float, ...], field: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        RetryPolicy(attempts, backoff)
+    assert refused.value.field == field

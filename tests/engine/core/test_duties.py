@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from engine.core.clock import ManualClock
+from engine.core.duties import DutyRunner
+from engine.core.errors import Unavailable
+from engine.core.leases import LocalLease
+
+PATIENCE_S = 15.0
+
+
+class Counting:
+    """A duty that counts its ticks and then does what it is told."""
+
+    interval_s = 10.0
+
+    def __init__(self, name: str = "count", then: Callable[[int], None] | None = None) -> None:
+        self.name = name
+        self.ticks = 0
+        self._then = then
+        self._changed = threading.Condition()
+
+    def tick(self) -> None:
+        with self._changed:
+            self.ticks += 1
+            self._changed.notify_all()
+        if self._then is not None:
+            self._then(self.ticks)
+
+    def wait_for(self, ticks: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.ticks >= ticks, PATIENCE_S), self.ticks
+
+
+def until(true: Callable[[], bool], between: Callable[[], object] = lambda: None) -> None:
+    pause = threading.Event()
+    for _ in range(3_000):
+        if true():
+            return
+        between()
+        pause.wait(0.005)
+    raise AssertionError("it never became true")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def test_a_duty_ticks_at_once_and_then_every_interval(clock: ManualClock) -> None:
+    duty = Counting()
+    runner = DutyRunner([duty], clock=clock)
+    runner.start()
+    duty.wait_for(1)
+    until(lambda: duty.ticks == 2, lambda: clock.advance(1))
+    assert clock.monotonic() >= 10
+    assert runner.stop()
+    (status,) = runner.status()
+    assert (status.name, status.state, status.ticks, status.failures) == ("count", "stopped", 2, 0)
+    assert status.last_tick_ms > 0
+
+
+@pytest.mark.parametrize("error", [ValueError("a defect"), Unavailable("the store is away"), SystemExit(1)])
+def test_an_exception_is_counted_shown_and_not_the_end(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    def fail_once(tick: int) -> None:
+        if tick == 1:
+            raise error
+
+    duty = Counting(then=fail_once)
+    runner = DutyRunner([duty], clock=clock)
+    runner.start()
+    until(lambda: runner.status()[0].failures == 1)
+    assert runner.status()[0].last_error.startswith(type(error).__name__)
+    until(lambda: duty.ticks == 2, lambda: clock.advance(1))
+    assert "duty count" in caplog.text
+    until(lambda: runner.status()[0].last_error == "")
+    assert runner.stop()
+
+
+class OnePlace:
+    """Leases that exclude each other within this process."""
+
+    def __init__(self) -> None:
+        self.owner: Contended | None = None
+        self.epoch = 0
+        self.failing = False
+        self.made: list[Contended] = []
+
+    def __call__(self, name: str) -> Contended:
+        self.made.append(Contended(self))
+        return self.made[-1]
+
+
+class Contended(LocalLease):
+    ttl_s = 6.0
+
+    def __init__(self, place: OnePlace) -> None:
+        super().__init__()
+        self._place = place
+        self.renewals = 0
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    @property
+    def held(self) -> bool:
+        return self._place.owner is self
+
+    def acquire(self) -> int:
+        if self._place.failing:
+            raise Unavailable("no lease store")
+        if self._place.owner not in (None, self):
+            return 0
+        if self._place.owner is None:
+            self._place.owner = self
+            self._place.epoch += 1
+            self._epoch = self._place.epoch
+        return self._epoch
+
+    def renew(self) -> bool:
+        self.renewals += 1
+        return self.held
+
+    def release(self) -> None:
+        if self.held:
+            self._place.owner = None
+
+
+def test_two_runners_share_a_duty_and_one_takes_over(clock: ManualClock) -> None:
+    place = OnePlace()
+    duties = [Counting(), Counting()]
+    runners = [DutyRunner([duty], leases=place, clock=clock) for duty in duties]
+    runners[0].start()
+    duties[0].wait_for(1)
+    runners[1].start()
+    until(lambda: duties[0].ticks >= 3, lambda: clock.advance(1))
+    assert duties[1].ticks == 0
+    assert (runners[0].status()[0].state, runners[1].status()[0].state) == ("running", "elsewhere")
+    assert runners[0].stop()
+    until(lambda: duties[1].ticks >= 1, lambda: clock.advance(0.5))
+    assert runners[1].status()[0].epoch == 2
+    assert runners[1].stop()
+    assert place.owner is None
+
+
+def test_a_lease_is_renewed_while_a_tick_takes_long_and_until_a_drain_has_ended(clock: ManualClock) -> None:
+    place = OnePlace()
+    go_on = threading.Event()
+    duty = Counting(then=lambda tick: None if go_on.wait(PATIENCE_S) else None)
+    runner = DutyRunner([duty], leases=place, clock=clock)
+    runner.start()
+    duty.wait_for(1)
+    until(lambda: place.made[0].renewals >= 3, lambda: clock.advance(1))
+    stopped: list[bool] = []
+    stopper = threading.Thread(target=lambda: stopped.append(runner.stop(1_000_000.0)))
+    stopper.start()
+    before = place.made[0].renewals
+    until(lambda: place.made[0].renewals > before + 1, lambda: clock.advance(1))
+    assert place.made[0].held
+    go_on.set()
+    stopper.join(PATIENCE_S)
+    assert stopped == [True]
+    assert not place.made[0].held
+
+
+def test_an_absent_lease_store_stops_the_duty_but_not_its_thread(clock: ManualClock) -> None:
+    place = OnePlace()
+    place.failing = True
+    duty = Counting()
+    runner = DutyRunner([duty], leases=place, clock=clock)
+    runner.start()
+    until(lambda: runner.status()[0].state == "store lost")
+    assert duty.ticks == 0
+    place.failing = False
+    until(lambda: duty.ticks == 1, lambda: clock.advance(0.5))
+    assert runner.stop()
+
+
+def test_a_drain_ends_at_its_deadline_and_a_hanging_tick_shows(clock: ManualClock) -> None:
+    go_on = threading.Event()
+    duty = Counting(then=lambda tick: None if go_on.wait(PATIENCE_S) else None)
+    runner = DutyRunner([duty], clock=clock)
+    runner.start()
+    duty.wait_for(1)
+    clock.advance(100)
+    assert runner.status()[0].loop_age_s == 100
+    stopped: list[bool] = []
+    stopper = threading.Thread(target=lambda: stopped.append(runner.stop(5.0)))
+    stopper.start()
+    until(lambda: bool(stopped), lambda: clock.advance(1))
+    assert stopped == [False]
+    go_on.set()
+    stopper.join()

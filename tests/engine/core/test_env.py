@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.core.env import Env
+from engine.core.errors import ConfigurationError
+
+
+def test_values_are_read_by_type() -> None:
+    env = Env({"A": "x", "ON": "Yes", "OFF": "0", "N": " 5 ", "LIST": "a, b,,c "})
+    assert (env.text("A"), env.text("NONE", "d")) == ("x", "d")
+    assert (env.flag("ON"), env.flag("OFF", True), env.flag("NONE", True)) == (True, False, True)
+    assert (env.integer("N", 1, least=0, most=9), env.integer("NONE", 7, least=0, most=9)) == (5, 7)
+    assert env.words("LIST") == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("value", ["ten", "", "-1", "10", "1.5"])
+def test_a_number_out_of_bounds_or_malformed_is_refused_by_name(value: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Env({"N": value}).integer("N", 1, least=0, most=9)
+    assert refused.value.field == "N"
+
+
+def test_a_word_that_is_no_yes_and_no_no_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="not a yes or a no"):
+        Env({"A": "perhaps"}).flag("A")
+
+
+def test_a_value_may_lie_in_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n", encoding="utf-8")
+    assert Env({"PASSWORD_FILE": str(secret)}).text("PASSWORD") == "s3cret"
+    with pytest.raises(ConfigurationError) as refused:
+        Env({"PASSWORD_FILE": str(tmp_path / "nowhere")}).text("PASSWORD")
+    assert refused.value.field == "PASSWORD_FILE"

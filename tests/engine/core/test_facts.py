@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Sequence
+
+from engine.core.facts import BATCH_LIMIT, KINDS, Fact, FactLog, MemoryFacts, NullFacts
+
+PATIENCE_S = 15.0
+
+
+class Sink:
+    """Notes its batches; can be made to fail or to hold on."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Fact]] = []
+        self.failures = 0
+        self.tries = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.changed = threading.Condition()
+
+    def write(self, facts: Sequence[Fact]) -> None:
+        with self.changed:
+            self.tries += 1
+            self.changed.notify_all()
+        assert self.go_on.wait(PATIENCE_S)
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("the stream is away")
+        with self.changed:
+            self.batches.append(list(facts))
+            self.changed.notify_all()
+
+    def all(self) -> list[Fact]:
+        return [fact for batch in self.batches for fact in batch]
+
+    def wait_for(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.all()) >= count, PATIENCE_S), len(self.all())
+
+    def wait_for_tries(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.tries >= count, PATIENCE_S)
+
+
+def facts(count: int, start: int = 0) -> list[Fact]:
+    return [Fact("published", start + n, message_id=str(start + n)) for n in range(count)]
+
+
+def test_facts_arrive_in_order_and_in_batches() -> None:
+    sink = Sink()
+    log = FactLog(sink)
+    for start in range(0, 3_000, 100):
+        log.emit(facts(100, start))
+    log.close()
+    assert [fact.at_ms for fact in sink.all()] == list(range(3_000))
+    assert max(len(batch) for batch in sink.batches) <= BATCH_LIMIT
+    assert (log.dropped, log.waiting) == (0, 0)
+
+
+def test_what_does_not_fit_is_counted_and_said() -> None:
+    sink = Sink()
+    sink.go_on.clear()
+    log = FactLog(sink, limit=50, linger_s=0.001)
+    log.emit(facts(1))
+    sink.wait_for_tries(1)
+    log.emit(facts(60, start=1))
+    assert log.waiting == 50
+    assert log.dropped == 10
+    log.emit(facts(5, start=61))
+    assert log.dropped == 15
+    sink.go_on.set()
+    sink.wait_for(52)
+    log.close()
+    (said,) = [fact for fact in sink.all() if fact.kind == "facts_dropped"]
+    assert (said.size, said.detail) == (15, "15 facts dropped")
+    assert len([fact for fact in sink.all() if fact.kind == "published"]) == 51
+
+
+def test_a_failing_sink_gets_the_same_batch_again() -> None:
+    sink = Sink()
+    sink.failures = 3
+    log = FactLog(sink, linger_s=0.001, retry_s=0.001)
+    log.emit(facts(5))
+    sink.wait_for(5)
+    log.close()
+    assert len(sink.batches) == 1
+    assert sink.tries == 4
+    assert log.dropped == 0
+    assert log.last_error == ""
+
+
+def test_the_sinks_failure_shows_while_it_lasts() -> None:
+    sink = Sink()
+    sink.failures = 1_000_000
+    log = FactLog(sink, linger_s=0.001, retry_s=0.001)
+    log.emit(facts(1))
+    sink.wait_for_tries(2)
+    assert log.last_error == "ConnectionError: the stream is away"
+    log.close()
+
+
+def test_closing_flushes_what_waits_in_any_number_of_batches() -> None:
+    sink = Sink()
+    log = FactLog(sink, linger_s=10.0)
+    log.emit(facts(BATCH_LIMIT * 3 + 7))
+    log.close()
+    assert len(sink.all()) == BATCH_LIMIT * 3 + 7
+    log.close()
+
+
+def test_closing_without_a_working_sink_counts_what_was_lost() -> None:
+    sink = Sink()
+    sink.failures = 1_000_000
+    log = FactLog(sink, linger_s=0.001, retry_s=60.0)
+    log.emit(facts(1))
+    sink.wait_for_tries(1)
+    log.emit(facts(9, start=1))
+    log.close(drain_s=5.0)
+    assert log.dropped == 10
+    assert log.waiting == 0
+
+
+def test_closing_a_log_that_was_never_used_does_nothing() -> None:
+    FactLog(Sink()).close()
+
+
+def test_what_is_emitted_after_close_is_counted_as_dropped() -> None:
+    sink = Sink()
+    log = FactLog(sink, linger_s=0.001)
+    log.emit(facts(1))
+    log.close()
+    log.emit(facts(3))
+    assert log.dropped == 3
+    assert log.waiting == 0
+
+
+def test_many_threads_lose_nothing() -> None:
+    sink = Sink()
+    log = FactLog(sink)
+    threads = [threading.Thread(target=lambda: [log.emit(facts(1)) for _ in range(500)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.close()
+    assert len(sink.all()) == 4_000
+
+
+def test_the_other_emitters() -> None:
+    NullFacts().emit(facts(1))
+    memory = MemoryFacts()
+    memory.emit(facts(2))
+    assert memory.kinds() == ["published", "published"]
+    assert all(KINDS.values())
+
+
+def test_a_forked_child_sends_its_own_facts_and_not_its_parents() -> None:
+    sink = Sink()
+    sink.go_on.clear()
+    log = FactLog(sink, linger_s=0.001)
+    log.emit(facts(1))
+    sink.wait_for_tries(1)
+    log.emit(facts(5, start=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        own = Sink()
+        log._sink = own
+        log.emit(facts(2, start=100))
+        log.close()
+        os._exit(0 if [fact.at_ms for fact in own.all()] == [100, 101] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    sink.go_on.set()
+    log.close()
+    assert [fact.at_ms for fact in sink.all()] == [0, 1, 2, 3, 4, 5]

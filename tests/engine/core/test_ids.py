@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import os
+import threading
+
+from engine.core.ids import IdSource, new_id
+
+ALPHABET = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+
+
+def test_ids_are_ulids_and_grow_strictly() -> None:
+    source = IdSource()
+    ids = [source.new(1_790_000_000_000 + n // 5_000) for n in range(20_000)]
+    assert ids == sorted(set(ids))
+    assert all(len(text) == 26 and set(text) <= ALPHABET for text in ids[:10])
+
+
+def test_the_first_ten_letters_are_the_time() -> None:
+    assert IdSource().new(1_469_918_176_385)[:10] == "01ARYZ6S41"
+
+
+def test_time_that_runs_back_does_not_run_the_ids_back() -> None:
+    source = IdSource()
+    first = source.new(2_000)
+    second = source.new(1_000)
+    assert second > first
+    assert second[:10] == first[:10]
+
+
+def test_the_order_survives_the_end_of_the_short_counter() -> None:
+    source = IdSource()
+    first = source.new(5)
+    source._chance |= 0xFFFFF
+    source._head = source._spell_head()
+    ids = [source.new(5) for _ in range(3)]
+    assert [first, *ids] == sorted({first, *ids})
+
+
+def test_threads_never_get_the_same_id() -> None:
+    ids: list[str] = []
+    threads = [threading.Thread(target=lambda: ids.extend([new_id(1) for _ in range(2_000)])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(ids)) == 8_000
+
+
+def test_a_forked_child_goes_its_own_way() -> None:
+    source = IdSource()
+    source.new(1_000)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, source.new(1_000).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(reader, 26).decode()
+    os.close(reader)
+    os.close(writer)
+    assert theirs[:22] != source.new(1_000)[:22]
