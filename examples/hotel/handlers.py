@@ -9,22 +9,22 @@ from examples.hotel.events import BookingCancelled, BookingChanged, BookingCreat
 from hbus_console.outbox.services import publish_on_commit
 
 
-@subscription(topic="booking.created", group="availability", transactional=True, concurrency=2)
+@subscription(topic="booking.created", group="availability", transactional=True, concurrency=2, lease_s=10)
 def count_created(event: BookingCreated, context: Context) -> None:
     availability.add(context.message.source, event.hotel, availability.nights_of(event))
 
 
-@subscription(topic="booking.changed", group="availability", transactional=True, concurrency=2)
+@subscription(topic="booking.changed", group="availability", transactional=True, concurrency=2, lease_s=10)
 def count_changed(event: BookingChanged, context: Context) -> None:
     availability.add(context.message.source, event.hotel, availability.nights_of(event))
 
 
-@subscription(topic="booking.cancelled", group="availability", transactional=True, concurrency=2)
+@subscription(topic="booking.cancelled", group="availability", transactional=True, concurrency=2, lease_s=10)
 def count_cancelled(event: BookingCancelled, context: Context) -> None:
     availability.add(context.message.source, event.hotel, availability.nights_of(event))
 
 
-@subscription(topic="stay.completed", group="billing", transactional=True, concurrency=2)
+@subscription(topic="stay.completed", group="billing", transactional=True, concurrency=2, lease_s=10)
 def draft_invoice(event: StayCompleted, context: Context) -> None:
     """One draft per stay: inbox and outbox commit together. Correlation and cause are taken from ``context``."""
     draft = InvoiceDrafted(

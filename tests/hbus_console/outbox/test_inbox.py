@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from django.db import connection, transaction
+
+from hbus_console.outbox.inbox import DjangoInbox
+from hbus_console.outbox.models import InboxEntry
+from hbus_console.topics.models import Team
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def book(name: str) -> None:
+    Team.objects.create(name=name, contact="x")
+
+
+def test_the_effect_runs_once_and_commits_with_its_entry() -> None:
+    inbox = DjangoInbox()
+    assert inbox.once("t/g", "/s", "m1", lambda: book("first"))
+    assert not inbox.once("t/g", "/s", "m1", lambda: book("second"))
+    assert list(Team.objects.values_list("name", flat=True)) == ["first"]
+    assert InboxEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize("other", [("t/other", "/s", "m1"), ("t/g", "/other", "m1"), ("t/g", "/s", "m2")])
+def test_subscription_source_and_id_together_are_the_identity(other: tuple[str, str, str]) -> None:
+    inbox = DjangoInbox()
+    assert inbox.once("t/g", "/s", "m1", lambda: None)
+    assert inbox.once(*other, lambda: None)
+
+
+def test_an_exception_rolls_both_back_so_that_the_next_delivery_runs() -> None:
+    inbox = DjangoInbox()
+
+    def fail() -> None:
+        book("half")
+        raise LookupError("no")
+
+    with pytest.raises(LookupError, match="no"):
+        inbox.once("t/g", "/s", "m1", fail)
+    assert not Team.objects.exists()
+    assert inbox.once("t/g", "/s", "m1", lambda: book("whole"))
+
+
+def test_what_the_effect_leaves_for_after_the_commit_runs_after_it() -> None:
+    seen: list[int] = []
+    inbox = DjangoInbox()
+    inbox.once("t/g", "/s", "m1", lambda: transaction.on_commit(lambda: seen.append(InboxEntry.objects.count())))
+    assert seen == [1]
+
+
+def test_two_deliveries_at_the_same_time_run_the_effect_once() -> None:
+    inbox, ran, answers = DjangoInbox(), [], []
+    together = threading.Barrier(4)
+
+    def deliver() -> None:
+        together.wait()
+        answers.append(inbox.once("t/g", "/s", "m1", lambda: ran.append(1)))
+        connection.close()
+
+    threads = [threading.Thread(target=deliver) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [False, False, False, True]
+    assert ran == [1]

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
+from engine.bus.message import Message
+from engine.bus.options import PublishOptions
+from engine.core.errors import HbusError, Unavailable
+from hbus_console import wiring
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.outbox.relay import OutboxRelay, outbox_state
+from hbus_console.outbox.services import publish_on_commit, wake_relay
+from hbus_console.topics import catalog
+from hbus_console.topics.models import Topic
+
+Verdict = Callable[[Message], HbusError | None]
+
+
+class Picky:
+    """The real producer, but for the messages on which ``verdict`` has one; ``stores`` tells whether they get there."""
+
+    def __init__(self, verdict: Verdict, *, stores: bool = False) -> None:
+        self._real = wiring.producer()
+        self._verdict = verdict
+        self._stores = stores
+        self.sent: list[list[str]] = []
+
+    def send(self, topic: str, messages: Sequence[Message], *, idempotency_keys: Sequence[str]) -> list[Any]:
+        self.sent.append([message.id for message in messages])
+        answers: list[Any] = [self._verdict(message) for message in messages]
+        taken = [index for index, answer in enumerate(answers) if answer is None or self._stores]
+        receipts = self._real.send(
+            topic,
+            [messages[index] for index in taken],
+            idempotency_keys=[idempotency_keys[index] for index in taken],
+        )
+        for index, receipt in zip(taken, receipts, strict=True):
+            answers[index] = answers[index] or receipt
+        return answers
+
+
+def relay(producer: Any = None) -> OutboxRelay:
+    return OutboxRelay(lambda: producer or wiring.producer(), wiring.store, wait_s=0.05)
+
+
+def put(topic: Topic, *ids: str, key: str = "") -> None:
+    with transaction.atomic():
+        for name in ids:
+            publish_on_commit(topic.name, {"name": name}, PublishOptions(key=key, message_id=name))
+
+
+def names(messages: Iterable[Message]) -> list[str]:
+    return [message.json()["name"] for message in messages]
+
+
+def test_what_waits_is_published_in_order_and_removed(topic: Topic, stored: Callable[[], list[Message]]) -> None:
+    put(topic, *[f"m{number}" for number in range(1_200)])
+    relay().tick()
+    assert names(stored()) == [f"m{number}" for number in range(1_200)]
+    assert outbox_state().waiting == 0
+
+
+def test_the_envelope_is_the_one_that_was_prepared(topic: Topic, stored: Callable[[], list[Message]]) -> None:
+    options = PublishOptions(key="b1", correlation_id="c1", causation_id="cause", headers={"tenant": "north"})
+    with transaction.atomic():
+        message_id = publish_on_commit(topic.name, {"name": "x"}, options)
+    relay().tick()
+    (message,) = stored()
+    assert (message.id, message.partitionkey, message.correlationid) == (message_id, "b1", "c1")
+    assert (message.causationid, message.extensions) == ("cause", {"tenant": "north"})
+
+
+def test_messages_of_one_key_never_share_a_call(topic: Topic, stored: Callable[[], list[Message]]) -> None:
+    put(topic, "a1", "a2", key="a")
+    put(topic, "b1", key="b")
+    picky = Picky(lambda _: None)
+    relay(picky).tick()
+    assert picky.sent == [["a1", "b1"], ["a2"]]
+    assert names(stored()) == ["a1", "b1", "a2"]
+
+
+@pytest.mark.parametrize("error", [PublishFailed("away"), PublishUnknown("cut off")])
+def test_a_message_the_store_did_not_take_blocks_its_key_and_no_other(
+    topic: Topic, stored: Callable[[], list[Message]], error: HbusError
+) -> None:
+    put(topic, "a1", "a2", key="a")
+    put(topic, "b1", key="b")
+    put(topic, "loose")
+    with pytest.raises(Unavailable, match="1 messages wait"):
+        relay(Picky(lambda message: error if message.id == "a1" else None)).tick()
+    assert names(stored()) == ["b1", "loose"]
+    assert list(OutboxMessage.objects.values_list("message_id", "attempts", "last_error")) == [
+        ("a1", 1, str(error)),
+        ("a2", 0, ""),
+    ]
+    relay().tick()
+    assert names(stored()) == ["b1", "loose", "a1", "a2"]
+
+
+def test_a_blocked_key_stays_blocked_over_pages(
+    topic: Topic, stored: Callable[[], list[Message]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hbus_console.outbox.relay.BATCH", 2)
+    put(topic, "a1", key="a")
+    put(topic, "x", "y", "z")
+    put(topic, "a2", key="a")
+    with pytest.raises(Unavailable):
+        relay(Picky(lambda message: PublishFailed("away") if message.id == "a1" else None)).tick()
+    assert names(stored()) == ["x", "y", "z"]
+
+
+def test_a_crash_between_publishing_and_removing_doubles_nothing(
+    topic: Topic, stored: Callable[[], list[Message]]
+) -> None:
+    put(topic, "a1", "a2")
+    # The store has taken both, and nobody learnt of it: exactly what a crash before the delete leaves behind.
+    with pytest.raises(Unavailable):
+        relay(Picky(lambda _: PublishUnknown("killed"), stores=True)).tick()
+    assert outbox_state().waiting == 2
+    relay().tick()
+    assert names(stored()) == ["a1", "a2"]
+    assert outbox_state().waiting == 0
+
+
+def test_a_refused_message_stays_visible_and_lets_its_key_pass(
+    topic: Topic, stored: Callable[[], list[Message]]
+) -> None:
+    put(topic, "a1", "a2", key="a")
+    relay(Picky(lambda message: PublishRefused("never") if message.id == "a1" else None)).tick()
+    assert names(stored()) == ["a2"]
+    row = OutboxMessage.objects.get()
+    assert (row.message_id, row.last_error, row.refused_at is not None) == ("a1", "never", True)
+    state = outbox_state()
+    assert (state.waiting, state.refused, state.oldest_at) == (0, 1, None)
+
+
+def test_a_topic_that_lost_its_owner_meanwhile_refuses_all_of_its_messages(topic: Topic) -> None:
+    put(topic, "a1", "a2")
+    Topic.objects.update(team=None)
+    catalog.changed()
+    relay().tick()
+    assert OutboxMessage.objects.filter(refused_at__isnull=False).count() == 2
+
+
+def test_with_nothing_to_do_it_sleeps_until_it_is_woken(topic: Topic, stored: Callable[[], list[Message]]) -> None:
+    sleeping = OutboxRelay(wiring.producer, wiring.store, wait_s=30)
+    ended = threading.Event()
+    thread = threading.Thread(target=lambda: (sleeping.tick(), ended.set()), daemon=True)
+    thread.start()
+    assert not ended.wait(0.1)
+    wake_relay()
+    assert ended.wait(10)

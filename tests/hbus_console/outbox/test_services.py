@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import transaction
+from pytest_django import Settings
+
+from engine.bus.errors import OwnerlessTopic, UnknownTopic
+from engine.bus.options import PublishOptions
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.permissions import ANONYMOUS, SYSTEM, Forbidden
+from hbus_console.audit.models import AuditEntry
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.outbox.services import publish_on_commit, retry_refused, wake_key
+from hbus_console.topics import catalog
+from hbus_console.topics.models import Team, Topic
+
+
+def test_the_message_waits_in_the_outbox_once_the_transaction_commits_and_the_relay_is_woken(topic: Topic) -> None:
+    with transaction.atomic():
+        message_id = publish_on_commit(topic.name, {"amount": 1}, PublishOptions(key="b1"))
+        assert wiring.store().llen(wake_key()) == 0
+    row = OutboxMessage.objects.get()
+    assert (row.message_id, row.topic, row.key) == (message_id, topic.name, "b1")
+    assert wiring.store().llen(wake_key()) == 1
+
+
+def test_the_wake_list_does_not_grow(topic: Topic) -> None:
+    for _ in range(3):
+        with transaction.atomic():
+            publish_on_commit(topic.name, {})
+    assert wiring.store().llen(wake_key()) == 1
+
+
+def test_a_rolled_back_transaction_leaves_nothing(topic: Topic) -> None:
+    def fail() -> None:
+        with transaction.atomic():
+            publish_on_commit(topic.name, {"amount": 1})
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    assert not OutboxMessage.objects.exists()
+    assert wiring.store().llen(wake_key()) == 0
+
+
+def test_outside_a_transaction_it_refuses(topic: Topic) -> None:
+    with pytest.raises(RuntimeError, match="atomic"):
+        publish_on_commit(topic.name, {})
+
+
+def test_what_the_bus_would_refuse_is_refused_before_the_commit(topic: Topic) -> None:
+    with pytest.raises(UnknownTopic), transaction.atomic():
+        Team.objects.create(name="Rolled back", contact="x")
+        publish_on_commit("no.such.topic", {})
+    assert not Team.objects.filter(name="Rolled back").exists()
+    Topic.objects.update(team=None)
+    catalog.changed()
+    with pytest.raises(OwnerlessTopic), transaction.atomic():
+        publish_on_commit(topic.name, {})
+
+
+def test_a_due_time_is_kept(topic: Topic) -> None:
+    due = datetime(2026, 12, 1, tzinfo=UTC)
+    with transaction.atomic():
+        publish_on_commit(topic.name, {}, PublishOptions(due=due))
+    assert OutboxMessage.objects.get().due_ms == due.timestamp() * 1000
+
+
+def test_an_absent_store_does_not_fail_the_commit(topic: Topic, settings: Settings) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    wiring.close()
+    with transaction.atomic():
+        publish_on_commit(topic.name, {})
+    assert OutboxMessage.objects.count() == 1
+
+
+def refused(**changes: Any) -> OutboxMessage:
+    values = {"topic": "invoice.drafted", "message_id": "m1", "body": b"{}", "refused_at": datetime.now(UTC)}
+    return OutboxMessage.objects.create(**(values | changes))
+
+
+def test_refused_messages_are_offered_again_with_a_reason_and_audited(topic: Topic) -> None:
+    refused()
+    refused(message_id="m2", topic="another.topic")
+    assert retry_refused(SYSTEM, topic.name, "the owner is back") == 1
+    assert list(OutboxMessage.objects.filter(refused_at=None).values_list("message_id", flat=True)) == ["m1"]
+    entry = AuditEntry.objects.get(action="outbox.retry")
+    assert (entry.target, entry.reason, entry.after) == (topic.name, "the owner is back", {"messages": 1})
+
+
+def test_offering_again_needs_permission_and_a_reason(topic: Topic) -> None:
+    refused()
+    with pytest.raises(Forbidden):
+        retry_refused(ANONYMOUS, topic.name, "because")
+    with pytest.raises(BadInput):
+        retry_refused(SYSTEM, topic.name, "  ")
+    assert OutboxMessage.objects.filter(refused_at=None).count() == 0
