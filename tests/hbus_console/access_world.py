@@ -86,7 +86,7 @@ def _own_token(user: User) -> str:
 def _build(topic: str, group: str, team: str, message_id: str) -> World:
     now = datetime.now(UTC)
     now_ms = round(now.timestamp() * 1000)
-    owner = Team.objects.create(name=team, contact=f"{topic}@hotel.example")
+    owner = Team.objects.create(name=team, contact="team@hotel.example")
     row = Topic.objects.create(name=topic, team=owner, compatibility="none")
     SchemaVersion.objects.create(topic=row, version=1, body={"type": "object", "title": topic}, created_by="root")
     Subscription.objects.create(

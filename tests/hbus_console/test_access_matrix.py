@@ -64,6 +64,13 @@ def refused(answer: HttpResponseBase) -> bool:
     return answer.status_code in (401, 403) or to_login
 
 
+def answers(answer: HttpResponseBase, permitted: bool) -> bool:
+    """Whether the answer is that of a permitted request, or of one that is not: there, "no such thing" will do."""
+    if permitted:
+        return not refused(answer) and answer.status_code != 404
+    return refused(answer) or answer.status_code == 404
+
+
 def enough(role: str | None, needed: str) -> bool:
     if not role:
         return role == "" and needed == SIGNED_IN
@@ -109,7 +116,7 @@ def test_each_role_may_do_what_the_table_says_and_no_more(route: str) -> None:
                 wrong.append(f"{said}: broke with {answer.status_code}")
             elif answer.status_code == 405:
                 wrong.append(f"{said}: 405, but the table says {needed}")
-            elif needed != ANYONE and enough(role, needed) is refused(answer):
+            elif needed != ANYONE and not answers(answer, enough(role, needed)):
                 wrong.append(f"{said}: {answer.status_code}, but the table says {needed}: {content(answer)[:200]!r}")
     assert not wrong, "\n".join(wrong)
 
