@@ -73,6 +73,9 @@ def may_search(path: str, rules: Rules) -> bool:
 
 def _opaque(body: bytes) -> tuple[str, str]:
     try:
-        return "text", body.decode()
+        text = body.decode()
     except UnicodeDecodeError:
+        text = "\x00"
+    if "\x00" in text:
         return "bytes", f"{len(body):,} bytes that are no text, beginning {body[:16].hex(' ')}"
+    return "text", text
