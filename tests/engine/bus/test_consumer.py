@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.bus import dead
@@ -16,7 +17,7 @@ from engine.bus.policy import RetryPolicy
 from engine.bus.transport import DeadEntry, Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError
-from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, Recorder, running
+from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, Recorder, running, until
 
 
 def dead_letters(bus: Bus) -> list[DeadEntry]:
@@ -281,6 +282,27 @@ def test_a_message_that_kills_its_consumers_is_buried_in_the_end(bus: Bus, clock
     record = dead.decode(dead_letters(bus)[0].record)
     assert record.cause == "Unrecoverable: every consumer that had it vanished; its lease ran out # times"
     assert record.unrecoverable
+
+
+def test_a_copy_made_for_another_subscription_is_settled_unhandled_and_unsaid(bus: Bus) -> None:
+    message = bus.producer.prepare(TOPIC, {"n": 1})
+    copies = [msgspec.structs.replace(message, id=target, hbustarget=target) for target in ("billing", GROUP)]
+    bus.producer.send(TOPIC, copies)
+    handler = Recorder()
+    with running(bus.consumer(handler)):
+        (fact,) = bus.facts.wait_for("settled")
+        until(lambda: bus.unsettled() == 0)
+    assert [message.id for message in handler.calls] == [fact.message_id] == [GROUP]
+
+
+@pytest.mark.parametrize("expiry", ["never", "2026-01-01T00:00:00"])
+def test_an_expiry_nobody_can_read_is_dead_at_once(bus: Bus, expiry: str) -> None:
+    message = msgspec.structs.replace(bus.producer.prepare(TOPIC, {"n": 1}), expirytime=expiry)
+    bus.producer.send(TOPIC, [message])
+    with running(bus.consumer(Recorder())):
+        (fact,) = bus.facts.wait_for("dead")
+    assert fact.message_id == message.id
+    assert "expirytime" in fact.error
 
 
 def test_what_cannot_work_is_refused_when_configured(bus: Bus) -> None:

@@ -128,7 +128,7 @@ def test_what_a_stopped_process_had_read_is_checked_before_it_is_run(bus: Bus, c
     make = bus.transport.receiver
 
     class Stopped:
-        """This process is stopped after a read for longer than the lease; meanwhile another consumer is done with it."""
+        """The process is stopped after a read for longer than the lease; meanwhile another consumer is done with it."""
 
         def __init__(self, inner: Receiver) -> None:
             self._inner = inner

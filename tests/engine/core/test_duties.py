@@ -36,6 +36,10 @@ class Counting:
             assert self._changed.wait_for(lambda: self.ticks >= ticks, PATIENCE_S), self.ticks
 
 
+def assert_set(event: threading.Event) -> None:
+    assert event.wait(PATIENCE_S)
+
+
 def until(true: Callable[[], bool], between: Callable[[], object] = lambda: None) -> None:
     pause = threading.Event()
     for _ in range(3_000):
@@ -153,7 +157,7 @@ def test_two_runners_share_a_duty_and_one_takes_over(clock: ManualClock) -> None
 def test_a_lease_is_renewed_while_a_tick_takes_long_and_until_a_drain_has_ended(clock: ManualClock) -> None:
     place = OnePlace()
     go_on = threading.Event()
-    duty = Counting(then=lambda tick: None if go_on.wait(PATIENCE_S) else None)
+    duty = Counting(then=lambda tick: assert_set(go_on))
     runner = DutyRunner([duty], leases=place, clock=clock)
     runner.start()
     duty.wait_for(1)
@@ -185,7 +189,7 @@ def test_an_absent_lease_store_stops_the_duty_but_not_its_thread(clock: ManualCl
 
 def test_a_drain_ends_at_its_deadline_and_a_hanging_tick_shows(clock: ManualClock) -> None:
     go_on = threading.Event()
-    duty = Counting(then=lambda tick: None if go_on.wait(PATIENCE_S) else None)
+    duty = Counting(then=lambda tick: assert_set(go_on))
     runner = DutyRunner([duty], clock=clock)
     runner.start()
     duty.wait_for(1)
