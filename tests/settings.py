@@ -32,7 +32,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
-# pytest-django knows SQLite by Django's own backend, not by the counting one around it, and would name files for workers.
+# pytest-django knows SQLite by Django's own backend, not by the counting one, and would name files for its workers.
 for _database in DATABASES.values():  # noqa: F405
     if _database["ENGINE"].endswith("sqlite3"):
         _database["TEST"] = {"NAME": ":memory:"}
