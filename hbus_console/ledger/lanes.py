@@ -70,7 +70,7 @@ def draw(life: Life) -> SafeString:
     """The picture; empty when there is nothing to draw."""
     lanes = lanes_of(life)
     if not lanes:
-        return format_html("")
+        return SafeString("")
     end_ms = max([bar.end_ms for lane in lanes for bar in lane.bars] or [1_000.0])
     scale = (WIDTH - _LEFT - _RIGHT - 46) / max(end_ms, 1.0)
     bottom = _TOP + _LANE * len(lanes)

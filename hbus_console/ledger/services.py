@@ -16,7 +16,7 @@ from hbus_console.ledger.life import Life, life
 from hbus_console.ledger.models import FlowSample, Notice
 from hbus_console.ledger.moments import Moment, moments
 from hbus_console.ledger.reveal import Revealed, reveal
-from hbus_console.ledger.scopes import topic_filter
+from hbus_console.ledger.scopes import topic_filter, topic_names
 from hbus_console.ledger.search import Found, Query, reach, search
 from hbus_console.ui.formats import duration
 
@@ -62,11 +62,9 @@ def attention(actor: Actor, *, clock: Clock = _clock) -> list[Sentence]:
         return []
     now_ms = clock.now_ms()
     lag = flow.latest_lag(scopes)
-    notices = list(
-        Notice.objects.filter(topic_filter(scopes) | Q(topic=""), at_ms__gte=now_ms - _FRESH_MS).order_by("-at_ms")[
-            :500
-        ]
-    )
+    names = topic_names(scopes)
+    wanted = Q() if names is None else Q(topic__in=[*names, ""])
+    notices = list(Notice.objects.filter(wanted, at_ms__gte=now_ms - _FRESH_MS).order_by("-at_ms")[:500])
     return [
         *_store(notices),
         *_groups(notices, lag),

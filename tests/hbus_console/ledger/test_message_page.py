@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.models import LedgerMessage
+from tests.hbus_console.ledger.conftest import AT, TOPIC, event, message, publish
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+SignIn = Callable[..., Client]
+
+
+@pytest.fixture
+def sent(book: Callable[[], None]) -> str:
+    message_id = publish(key="booking/48213", correlation_id="req-9f21c0", headers={"tenant": "lisbon"})
+    book()
+    return message_id
+
+
+def test_it_shows_life_payload_and_envelope(sign_in: SignIn, sent: str) -> None:
+    page = sign_in().get(f"/messages/{sent}").content.decode()
+    for words in ("Published by", "waiting", "Where it came from", "req-9f21c0", "lisbon", "DBL-SEA", "Same key"):
+        assert words in page, words
+    assert '<svg class="lanes"' in page
+    assert '<svg class="graph"' in page
+    assert "Ana Lima" not in page
+    assert "masked · personal" in page
+    assert f"/api/v1/messages/{sent}" in page
+
+
+@pytest.mark.parametrize("tab", ["conversation", "key", "raw", "made-up"])
+def test_every_tab_opens(sign_in: SignIn, sent: str, tab: str) -> None:
+    neighbour = publish(key="booking/48213", correlation_id="req-9f21c0")
+    LedgerMessage.objects.create(
+        message_id=neighbour, topic=TOPIC, type=TOPIC, source="/s", key="booking/48213", correlation_id="req-9f21c0",
+        size=1, position="2-0", published_ms=AT,
+    )  # fmt: skip
+    page = sign_in().get(f"/messages/{sent}?tab={tab}").content.decode()
+    if tab in ("conversation", "key"):
+        assert f'title="{neighbour}"' in page
+    if tab == "raw":
+        assert "specversion" in page
+    assert "Ana Lima" not in page
+
+
+def test_a_waiting_dead_letter_offers_the_redrive(sign_in: SignIn, sent: str) -> None:
+    at = LedgerMessage.objects.get().published_ms
+    letter = DeadLetter.objects.create(
+        topic=TOPIC, subscription="billing", message_id=sent, source="/s", position="1-0", body=b"{}", cause="X",
+        error="X", fingerprint="7c1f9a", attempts=5, first_failed_at="2026-11-20T14:02:11Z",
+        died_at="2026-11-20T14:02:46Z",
+    )  # fmt: skip
+    event(sent, "dead", at - AT + 9, attempt=5)
+    page = sign_in("operator").get(f"/messages/{sent}").content.decode()
+    assert "dead in 1 of 2" in page
+    assert f"/dead-letters/?open=7c1f9a&amp;letter={letter.pk}&amp;next=/messages/{sent}" in page
+    assert "Redrive…" not in sign_in("viewer").get(f"/messages/{sent}").content.decode()
+
+
+def test_revealing_shows_it_once_and_is_audited(sign_in: SignIn, sent: str) -> None:
+    client = sign_in("governor")
+    answer = client.post(f"/messages/reveal/{sent}", {"reason": "guest asks"})
+    assert answer.status_code == 200
+    assert "Ana Lima" in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"]
+    assert AuditEntry.objects.get(action="payload.reveal").reason == "guest asks"
+    again = client.get(f"/messages/{sent}").content.decode()
+    assert "Ana Lima" not in again
+    assert "Revealed by" in again
+
+
+def test_without_a_reason_nothing_is_revealed(sign_in: SignIn, sent: str) -> None:
+    answer = sign_in("governor").post(f"/messages/reveal/{sent}", {"reason": " "})
+    assert answer.status_code == 400
+    assert "needs a reason" in answer.content.decode()
+    assert "Ana Lima" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "editor"])
+def test_who_may_not_reveal_is_refused_and_that_is_audited(sign_in: SignIn, sent: str, role: str) -> None:
+    client = sign_in(role)
+    assert "takes the role governor" in client.get(f"/messages/{sent}").content.decode()
+    assert client.post(f"/messages/reveal/{sent}", {"reason": "curious"}).status_code == 403
+    assert AuditEntry.objects.get(action="payload.reveal.refused").actor == f"{role}-all"
+
+
+def test_evidence_is_a_file_masked_as_the_page(sign_in: SignIn, sent: str) -> None:
+    answer = sign_in().get(f"/messages/evidence/{sent}")
+    assert f"message-{sent}.json" in answer["Content-Disposition"]
+    body = json.loads(answer.content)
+    assert body["ledger"]["id"] == sent
+    assert body["timeline"][0]["kind"] == "published"
+    assert "Ana Lima" not in answer.content.decode()
+
+
+def test_ids_of_any_shape_have_a_page(sign_in: SignIn) -> None:
+    message("orders/2026/ünï-7?x")
+    answer = sign_in().get("/messages/orders/2026/%C3%BCn%C3%AF-7%3Fx")
+    assert answer.status_code == 200
+
+
+def test_an_unknown_id_and_one_out_of_scope_look_alike(sign_in: SignIn, sent: str) -> None:
+    unknown = sign_in().get("/messages/01K9NOBODYKNOWSTHISMESSAGE")
+    foreign = sign_in("viewer", "stay.*").get(f"/messages/{sent}")
+    assert unknown.status_code == foreign.status_code
+    assert unknown.status_code in (400, 404)
+    for answer in (unknown, foreign):
+        assert "The ledger has no message" in answer.content.decode()
