@@ -98,7 +98,7 @@ def build(
         causationid=causation_id,
         dataclassification=policy.classification,
         hbusdue=to_rfc3339(due_ms) if due_ms else "",
-        hbuspriority="" if options.priority is Priority.NORMAL else _priority(options.priority),
+        hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
         data=data,
         data_base64=binary,
         extensions=dict(options.headers) if options.headers else {},
@@ -259,14 +259,22 @@ def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) 
         )
 
 
-def _priority(priority: Priority) -> str:
+def _priority(policy: TopicPolicy, priority: Priority) -> str:
     try:
         known = Priority(priority)
     except ValueError:
         raise PublishRefused(
             f"Priority {priority!r} is not known.", remedy="Use low, normal or high.", field="priority"
         ) from None
-    return "" if known is Priority.NORMAL else known.value
+    if known is Priority.NORMAL:
+        return ""
+    if not policy.priorities:
+        raise PublishRefused(
+            f"Topic {policy.name!r} takes no priorities.",
+            remedy="Publish with normal priority, or switch priorities on in the topic's settings.",
+            field="priority",
+        )
+    return known.value
 
 
 def _traceparent(options: PublishOptions, ambient: context.Context | None) -> str:

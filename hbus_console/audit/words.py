@@ -29,6 +29,8 @@ _DID = {
     "import.start": "started an import into",
     "import.finish": "finished an import into",
     "outbox.retry": "offered refused messages again to",
+    "subscription.declare": "took over from code the subscription",
+    "subscription.follow_code": "handed back to code the subscription",
     "subscription.rotate_secret": "gave a new secret to the subscription",
     "example.start": "started the example",
 }

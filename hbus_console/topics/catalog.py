@@ -123,6 +123,7 @@ class DjangoCatalog:
             owner=row.team.name if row.team else "",
             classification=row.classification,
             ordering=row.ordering,
+            priorities=row.priorities,
             max_bytes=row.max_bytes,
             idempotency_window_s=row.idempotency_window_s,
             schema=self._compiled.get((row.pk, version)) if version else None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 from django.db import transaction
 
 from engine.bus.message import Message
@@ -50,7 +50,7 @@ def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOpti
 def _followed(options: PublishOptions) -> PublishOptions:
     """One correlation id leads from the request through log and audit to the message."""
     correlation_id = options.correlation_id or context.current().correlation_id
-    return replace(options, correlation_id=correlation_id)
+    return msgspec.structs.replace(options, correlation_id=correlation_id)
 
 
 @transaction.atomic

@@ -20,7 +20,7 @@ from hbus_console.ledger.models import LedgerEvent
 from hbus_console.topics.models import Subscription
 from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
 from hbus_console.ui import formats
-from hbus_console.ui.overview import Figure, oldest, share
+from hbus_console.ui.overview import Figure, share
 from hbus_console.ui.timerange import TimeRange
 
 #: How many causes of failure are listed.
@@ -158,20 +158,22 @@ def _answer(
 
 def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: int) -> list[Figure]:
     topic, group = row.subscription.topic.name, row.subscription.group
+    live = f"subscription/{topic}/{group}"
     history = flow.series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
     first = history.first_attempt
     unsettled = lag.unsettled if lag else None
     handling, _, unit = formats.duration(row.rates.handler_us).partition(" ")
     return [
-        Figure("settled", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
+        Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
                "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
-        Figure("unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+        Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
                waiting.unsettled, _parts(lag)),
-        Figure("oldest", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
-               "nothing waits" if not lag or lag.oldest_ms is None else oldest(lag.oldest_ms, now_ms)),
-        Figure("handling", "Handling time", handling, unit, "muted", history.handler_ms, "mean of half a minute"),
-        Figure("dead", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
+        Figure("", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
+               f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag and lag.oldest_ms else "nothing waits"),
+        Figure("", "Handling time", handling, unit, "muted", history.handler_ms,
+               "mean of half a minute" if handling != formats.num(None) else "no attempt just now"),
+        Figure("", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
                "wait for a decision" if row.dead else "none waits for a decision", "bad" if row.dead else "",
                url_name="deadletters:list"),
     ]  # fmt: skip
@@ -186,8 +188,10 @@ def _parts(lag: Lag | None) -> str:
 def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:
     if lag is None or lag.oldest_ms is None:
         return formats.num(None), ""
-    value, _, unit = formats.duration(max(0, now_ms - lag.oldest_ms) * 1000).partition(" ")
-    return value, unit
+    waited = formats.duration(max(0, now_ms - lag.oldest_ms) * 1000)
+    value, _, unit = waited.partition(" ")
+    # "1 m 8 s" stays whole.
+    return (value, unit) if " " not in unit else (waited, "")
 
 
 def _failures(topic: str, group: str) -> list[Failure]:

@@ -78,7 +78,7 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> 
 def _figures(
     topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, chosen: TimeRange, now_ms: int
 ) -> list[Figure]:
-    scope = [topic.name]
+    scope, live = [topic.name], f"topic/{topic.name}"
     history = flow.series(chosen.start_ms, chosen.end_ms, scope, topic.name)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scope, topic.name)
     unsettled = sum(row.unsettled or 0 for row in readers)
@@ -88,12 +88,12 @@ def _figures(
     peak = f"peak {formats.rate(best)} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
     first = history.first_attempt
     return [
-        Figure("published", "Published", formats.rate(rates.published), "/s", "accent", history.published, peak),
-        Figure("settled", "Settled", formats.rate(rates.settled), "/s", "ok", history.settled,
+        Figure(f"{live}/rate", "Published", formats.rate(rates.published), "/s", "accent", history.published, peak),
+        Figure(f"{live}/settled", "Settled", formats.rate(rates.settled), "/s", "ok", history.settled,
                "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
-        Figure("unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+        Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
                waiting.unsettled, oldest(since, now_ms)),
-        Figure("dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
+        Figure(f"{live}/dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
                "wait for a decision" if dead else "none waits for a decision", "bad" if dead else ""),
         _held(topic),
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def _figures(
 def _held(topic: Topic) -> Figure:
     found = depth(topic)
     if found is None:
-        return Figure("held", "In the store", formats.num(None), "", "muted", (), "the store cannot be asked", "warn")
+        return Figure("", "In the store", formats.num(None), "", "muted", (), "the store cannot be asked", "warn")
     size = f"{formats.size(found.bytes)} · " if found.bytes is not None else ""
     kept = formats.duration(topic.retention_hours * 3_600_000_000)
-    return Figure("held", "In the store", formats.num(found.messages), "", "muted", (), f"{size}kept {kept}")
+    return Figure("", "In the store", formats.num(found.messages), "", "muted", (), f"{size}kept {kept}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pprint import pformat
 from typing import Any
 
 from django.contrib import messages
@@ -75,8 +76,8 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
         "publish_curl": CurlRequest("POST", f"/api/v1/topics/{name}/messages", {"data": payload}, idempotent=True),
         "asyncapi_curl": CurlRequest("GET", f"/api/v1/asyncapi?q={name}"),
         "payload": json.dumps(payload, indent=4, ensure_ascii=False),
-        "payload_python": repr(payload),
-        "document": document,
+        "payload_python": pformat(payload, width=84, sort_dicts=False),
+        "document": {part: document[part] for part in ("channels", "operations")},
         "base": request.build_absolute_uri("/").rstrip("/"),
     }
     return render(request, "topics/connect.html", {**frame(request, topic, "connect"), **context})

@@ -48,6 +48,11 @@ def _choices() -> dict[str, Any]:
     }
 
 
+def _shown(values: dict[str, Any]) -> dict[str, Any]:
+    """Values as the forms show them."""
+    return {**values, "masked_text": "\n".join(values["masked_fields"])}
+
+
 @require_http_methods(["GET", "POST"])
 @console_view(Action.TOPIC_EDIT, resource=SOMEWHERE)
 def new(request: HttpRequest) -> HttpResponse:
@@ -56,14 +61,15 @@ def new(request: HttpRequest) -> HttpResponse:
     page = {
         "nav": "topics",
         **_choices(),
-        "values": {**snapshot(fresh), "name": fresh.name},
+        "values": _shown({**snapshot(fresh), "name": fresh.name}),
         "scopes": visible_scopes(who, Action.TOPIC_EDIT),
+        "schema_hint": '{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}',
     }
     if request.method == "GET":
         return form_page(request, "topics/new.html", page)
     values = forms.topic_values(request.POST, (*forms.WORKINGS, *forms.GOVERNANCE))
     name, schema = forms.text(request.POST, "name"), request.POST.get("schema", "").strip()
-    page["values"] = {**values, "name": name, "schema": schema}
+    page["values"] = _shown({**values, "name": name, "schema": schema})
     # Only ticked or not can be told from the form; unticked leaves it to what ordering allows.
     values["priorities"] = True if values["priorities"] else None if values["ordering"] == "key" else False
     values["masked_fields"] = tuple(values["masked_fields"])
@@ -83,7 +89,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     page = {
         **frame(request, topic, "settings"),
         **_choices(),
-        "values": snapshot(topic),
+        "values": _shown(snapshot(topic)),
         "readers": list(topic.subscriptions.values_list("group", flat=True)),
         "change_curl": CurlRequest(
             "PATCH", f"/api/v1/topics/{name}", {"retention_hours": topic.retention_hours, "reason": "why"}
@@ -94,7 +100,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         return form_page(request, "topics/settings.html", page)
     part = forms.GOVERNANCE if request.POST.get("part") == "governance" else forms.WORKINGS
     changes = forms.topic_values(request.POST, part)
-    page["values"] = {**snapshot(topic), **changes}
+    page["values"] = _shown({**snapshot(topic), **changes})
     page["sent_reason"] = request.POST.get("reason", "")
     page["part"] = request.POST.get("part", "")
     try:

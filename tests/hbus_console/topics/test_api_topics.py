@@ -137,7 +137,7 @@ def test_a_teams_whole_life(call: Caller, db: None) -> None:
         (Role.OPERATOR, "POST", "topics/booking.created/schemas", {"body": {}}),
     ],
 )
-def test_a_role_too_weak_is_refused_and_the_refusal_audited(
+def test_a_role_too_weak_is_refused_and_the_refusal_audited(  # noqa: PLR0917
     role: Role, method: str, path: str, body: Any, calling: Callable[..., Caller], topic: Topic
 ) -> None:
     answer = calling(role)(method, path, body)

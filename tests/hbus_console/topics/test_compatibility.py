@@ -74,8 +74,8 @@ def test_a_property_no_longer_required_breaks_old_readers_only() -> None:
         ({"type": "string"}, {"type": "string", "pattern": "^a"}, "backward", "x"),
         ({"type": "integer", "multipleOf": 2}, {"type": "integer", "multipleOf": 4}, "backward", "x"),
         ({"type": "array"}, {"type": "array", "uniqueItems": True}, "backward", "x"),
-        ({"type": "array", "items": {"type": "integer"}}, {"type": "array", "items": {"type": "string"}}, "backward", "x[]"),
-        ({"type": "object", "properties": {"y": {}}}, {"type": "object", "properties": {"y": False}}, "backward", "x.y"),
+        ({"type": "array", "items": {"const": 1}}, {"type": "array", "items": {"const": 2}}, "backward", "x[]"),
+        ({"type": "object", "properties": {"y": {}}}, {"type": "object", "properties": {"y": False}}, "full", "x.y"),
         ({"type": "object"}, {"type": "object", "additionalProperties": False}, "backward", "x"),
         (
             {"type": "object", "properties": {"y": {}}, "additionalProperties": False},

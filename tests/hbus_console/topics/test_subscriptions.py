@@ -12,8 +12,8 @@ from pytest_django import Settings
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import SYSTEM, Forbidden
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import Conflict, NotThere
 from hbus_console.topics import services
 from hbus_console.topics.models import StoreRemoval, Subscription, Topic
 from hbus_console.topics.services import SubscriptionDraft

@@ -8,8 +8,8 @@ import pytest
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Forbidden, Role
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import Conflict, NotThere
 from hbus_console.topics import services
 from hbus_console.topics.models import Team, Topic
 from hbus_console.topics.services import TeamDraft

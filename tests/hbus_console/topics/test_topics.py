@@ -14,8 +14,8 @@ from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, Unavailable
 from hbus_console import wiring
 from hbus_console.accounts.permissions import SYSTEM, Actor, Forbidden, Role
-from hbus_console.errors import Conflict
 from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import Conflict
 from hbus_console.topics import services
 from hbus_console.topics.models import StoreRemoval, Subscription, Team, Topic
 from hbus_console.topics.services import SubscriptionDraft, TopicDraft, topic_rules

@@ -35,8 +35,8 @@ def test_a_name_that_does_not_resolve_yet_is_taken() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "ftp://a.example/", "https:///x", "https://u:p@a.example/", "https://a.example/#x", "https://a b/", "a.example",
-     "https://a.example:99999/", "https://[::1", "https://a.example/" + "x" * 500, 7],
+    ["", "ftp://a.example/", "https:///x", "https://u:p@a.example/", "https://a.example/#x", "https://a b/",
+     "a.example", "https://a.example:99999/", "https://[::1", "https://a.example/" + "x" * 500, 7],
 )  # fmt: skip
 def test_a_malformed_address_is_refused_at_its_field(url: object) -> None:
     with pytest.raises(BadInput) as refused:
