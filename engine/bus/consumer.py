@@ -117,7 +117,7 @@ class Consumer:
         self._name = name
         self._stop = threading.Event()
         self._beats_over = threading.Event()
-        self._draining = self._stopped = False
+        self._started = self._draining = self._stopped = False
         self._released = 0
         self._health = StoreHealth(topic=policy.topic, group=policy.group, node=name, facts=facts, clock=clock)
         self._hands = Hands()
@@ -213,6 +213,7 @@ class Consumer:
 
     def start(self) -> None:
         """Start all threads and return. An absent store is waited for."""
+        self._started = True
         for thread in self._threads.values():
             thread.start()
 
@@ -225,6 +226,10 @@ class Consumer:
         if self._draining:
             return Left()
         self._draining = True
+        if not self._started:
+            self._receiver.close()
+            self._stopped = True
+            return Left()
         clock = self._clock
         begun = clock.monotonic()
         self._stop.set()
@@ -367,12 +372,6 @@ def _check(transport: Transport, policy: SubscriptionPolicy, inbox: Inbox | None
             f"{policy.topic}/{policy.group} is transactional and has no inbox.",
             remedy="Give the consumer an inbox in the database its handler writes to.",
             field="transactional",
-        )
-    if policy.ordering not in ("none", "key"):
-        raise ConfigurationError(
-            f"{policy.topic}/{policy.group}: ordering {policy.ordering!r} is not known.",
-            remedy="Use none or key.",
-            field="ordering",
         )
     if policy.ordering == "key" and ownership is None:
         raise ConfigurationError(

@@ -11,6 +11,10 @@ from engine.core.errors import BadInput
 DEFAULT_BACKOFF_S = (1.0, 5.0, 30.0, 120.0, 600.0)
 #: A delay is drawn between this share of its tier and the whole tier, so that failures spread out.
 JITTER_FLOOR = 0.5
+#: The most handler threads of one consumer.
+MOST_THREADS = 256
+SHORTEST_LEASE_S = 1.0
+LONGEST_LEASE_S = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,17 @@ class SubscriptionPolicy:
     transactional: bool = False
     #: ``none`` or ``key``: one message of a key at a time, in order; a failed head blocks its key.
     ordering: str = "none"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= MOST_THREADS:
+            raise BadInput(
+                f"concurrency must be from 1 to {MOST_THREADS}.", remedy="4 is the default.", field="concurrency"
+            )
+        if not SHORTEST_LEASE_S <= self.lease_s <= LONGEST_LEASE_S:
+            raise BadInput(
+                f"lease_s must be from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g} seconds.",
+                remedy="30 is the default; longer handlers need no longer lease, it is renewed.",
+                field="lease_s",
+            )
+        if self.ordering not in ("none", "key"):
+            raise BadInput(f"ordering {self.ordering!r} is not known.", remedy="Use none or key.", field="ordering")

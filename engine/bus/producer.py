@@ -114,27 +114,26 @@ class Producer:
         """
         policy = self._policy(topic)
         now_ms = self._clock.now_ms()
-        answers: list[Answer | Message] = []
-        for item in items:
+        refused: dict[int, PublishRefused] = {}
+        messages: list[Message] = []
+        keys: list[str] = []
+        for index, item in enumerate(items):
             try:
-                answers.append(self._build(policy, item, now_ms))
+                messages.append(self._build(policy, item, now_ms))
+                keys.append(item.options.idempotency_key)
             except PublishRefused as error:
-                answers.append(error)
-        ready = [index for index, answer in enumerate(answers) if isinstance(answer, Message)]
-        sent = self._send(
-            policy,
-            [answer for answer in answers if isinstance(answer, Message)],
-            [items[index].options.idempotency_key for index in ready],
-        )
-        for index, answer in zip(ready, sent, strict=True):
-            answers[index] = answer
-        return [answer for answer in answers if not isinstance(answer, Message)]
+                refused[index] = error
+        sent = self._send(policy, messages, keys)
+        if not refused:
+            return sent
+        answered = iter(sent)
+        return [refused.get(index) or next(answered) for index in range(len(items))]
 
     def prepare(self, topic: str, payload: Any, options: PublishOptions = NO_OPTIONS) -> Message:
         """Every check of :meth:`publish` without publishing: the envelope it would send; raises what it would raise."""
         policy = self._policy(topic)
         message = self._build(policy, BatchItem(payload, options), self._clock.now_ms())
-        self._check_size(policy, self._transports(policy.transport), encode(message))
+        _check_size(policy, _limit(policy, self._transports(policy.transport)), encode(message))
         return message
 
     def send(
@@ -212,11 +211,11 @@ class Producer:
         answers: list[Answer | None] = [None] * len(messages)
         chunk: list[tuple[int, Outgoing]] = []
         later: list[tuple[int, Delayed]] = []
-        size = 0
+        size, limit = 0, _limit(policy, transport)
         for index, (message, key) in enumerate(zip(messages, keys, strict=True)):
             try:
                 body = encode(message)
-                self._check_size(policy, transport, body)
+                _check_size(policy, limit, body)
                 due_ms = building.due_ms_of(message) if message.hbusdue else 0
                 if key:
                     building.check_idempotency_key(key)
@@ -295,15 +294,6 @@ class Producer:
             idempotency_window_ms=policy.idempotency_window_s * 1000 if key else 0,
         )
 
-    def _check_size(self, policy: TopicPolicy, transport: Transport, body: bytes) -> None:
-        limit = min(policy.max_bytes, transport.capabilities.max_bytes)
-        if len(body) > limit:
-            raise PublishRefused(
-                f"The envelope has {len(body):,} bytes; topic {policy.name!r} takes {limit:,}.",
-                remedy="Store large data elsewhere and send its address, or raise the topic's limit.",
-                field="payload",
-            )
-
     def _fact(  # noqa: PLR0917 - the hottest call of a publish
         self, kind: str, now_ms: int, message: Message, receipt: Receipt, size: int, duration_us: int = 0
     ) -> Fact:
@@ -325,6 +315,20 @@ class Producer:
             size,
             receipt.due_ms,
             self._node,
+        )
+
+
+def _limit(policy: TopicPolicy, transport: Transport) -> int:
+    """The largest envelope that topic and transport both take, in bytes."""
+    return min(policy.max_bytes, transport.capabilities.max_bytes)
+
+
+def _check_size(policy: TopicPolicy, limit: int, body: bytes) -> None:
+    if len(body) > limit:
+        raise PublishRefused(
+            f"The envelope has {len(body):,} bytes; topic {policy.name!r} takes {limit:,}.",
+            remedy="Store large data elsewhere and send its address, or raise the topic's limit.",
+            field="payload",
         )
 
 

@@ -135,8 +135,8 @@ class Worker:
         duration_s = clock.monotonic() - begun
         self._prefetch.observe(duration_s)
         if failure is not None:
-            return self._fail(held, failure, begun_ms, round(duration_s * 1e6))
-        self._settler.add(Finished(held, kind, clock.now_ms(), round(duration_s * 1e6)))
+            return self._fail(held, failure, begun_ms, int(duration_s * 1e6))
+        self._settler.add(Finished(held, kind, begun_ms + int(duration_s * 1e3), int(duration_s * 1e6)))
         return False
 
     def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:

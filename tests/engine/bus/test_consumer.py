@@ -310,8 +310,6 @@ def test_what_cannot_work_is_refused_when_configured(bus: Bus) -> None:
         bus.consumer(Recorder(), transactional=True)
     with pytest.raises(ConfigurationError, match="no ownership"):
         bus.consumer(Recorder(), ordering="key")
-    with pytest.raises(ConfigurationError, match="not known"):
-        bus.consumer(Recorder(), ordering="sometimes")
 
 
 def test_the_status_tells_what_is_going_on(bus: Bus, clock: ManualClock) -> None:

@@ -136,6 +136,12 @@ def test_a_paused_consumer_hands_back_what_waits_and_goes_on_when_resumed(bus: B
     assert {fact.attempt for fact in facts} == {1}
 
 
+def test_a_consumer_that_was_never_started_stops_at_once(bus: Bus) -> None:
+    consumer = bus.consumer(Recorder())
+    assert consumer.stop(30.0) == Left()
+    assert consumer.status().state == "stopped"
+
+
 def test_a_consumer_that_never_got_to_the_store_stops_as_well(bus: Bus, clock: ManualClock) -> None:
     bus.transport.failing.add("receive")
     consumer = bus.consumer(Recorder())

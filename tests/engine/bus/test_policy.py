@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from engine.bus.policy import JITTER_FLOOR, RetryPolicy
+from engine.bus.policy import JITTER_FLOOR, RetryPolicy, SubscriptionPolicy
 from engine.core.errors import BadInput
 
 
@@ -38,3 +39,14 @@ def test_bounds_are_named(attempts: int, backoff: tuple[float, ...], field: str)
     with pytest.raises(BadInput) as refused:
         RetryPolicy(attempts, backoff)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("concurrency", 0), ("concurrency", 257), ("lease_s", 0.9), ("lease_s", 3_601), ("ordering", "sometimes")],
+)
+def test_a_subscriptions_bounds_are_named(field: str, value: Any) -> None:
+    with pytest.raises(BadInput) as refused:
+        SubscriptionPolicy("t", "g", **{field: value})
+    assert refused.value.field == field
+    assert refused.value.remedy
