@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.topics.models import Subscription, Topic
+from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.hbus_console.ledger.conftest import sign_in
+
+__all__ = ["sign_in"]
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("facts")]
+SignIn = Callable[..., Client]
+
+
+def test_groups_are_listed_with_what_an_operator_asks_first(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    for _ in range(3):
+        make_letter()
+    page = sign_in().get("/dead-letters/").content.decode()
+    for words in ("3 messages in 1 group.", "Nothing here is trimmed", "UnknownRoomCode", "7c1f9a", "partner-sync",
+                  "Distribution", 'class="strip-of-time"'):  # fmt: skip
+        assert words in page, words
+
+
+def test_a_group_opens_in_place(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letters = [make_letter() for _ in range(12)]
+    page = sign_in().get(f"/dead-letters/?open={letters[0].fingerprint}").content.decode()
+    assert page.count(">Timeline</a>") == 10
+    assert "and 2 more" in page
+    rest = sign_in().get(f"/dead-letters/?open={letters[0].fingerprint}&all=1").content.decode()
+    assert rest.count(">Timeline</a>") == 12
+
+
+def test_an_opened_group_is_paged(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letters = [make_letter() for _ in range(55)]
+    client = sign_in()
+    first = client.get(f"/dead-letters/?open={letters[0].fingerprint}&all=1")
+    cursor = first.context["page"].next_cursor
+    rest = client.get(f"/dead-letters/?open={letters[0].fingerprint}&all=1&cursor={cursor}")
+    seen = [row.pk for answer in (first, rest) for row in answer.context["page"].letters]
+    assert seen == [letter.pk for letter in reversed(letters)]
+
+
+def test_the_panel_states_the_effect_before_the_button(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letter = make_letter({"expirytime": "2020-01-01T00:00:00Z"})
+    Subscription.objects.update(paused=True)
+    page = sign_in("operator").get(f"/dead-letters/?letter={letter.pk}").content.decode()
+    for words in ("still wanted by partner-sync", "partner-sync is paused", "the copy does not expire", "Redrive 1",
+                  "goes to partner-sync alone", f"/api/v1/dead-letters/{letter.pk}/redrive"):  # fmt: skip
+        assert words in page, words
+    discard = sign_in("operator").get(f"/dead-letters/?letter={letter.pk}&act=discard").content.decode()
+    assert "never handled by partner-sync" in discard
+    assert "Discard 1" in discard
+
+
+def test_redriving_leads_back_to_what_was_just_done(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    answer = sign_in("operator").post(f"/dead-letters/{letter.pk}/redrive", {"reason": "deployed"}, follow=True)
+    letter.refresh_from_db()
+    page = answer.content.decode()
+    assert letter.state == "redriven"
+    assert f"Redriven to partner-sync as {letter.redriven_as}." in page
+    assert f"/messages/{letter.redriven_as}" in page
+    assert OutboxMessage.objects.count() == 1
+
+
+def test_it_goes_back_to_where_one_came_from_but_never_outside(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    client = sign_in("operator")
+    for back, target in (("/messages/x", "/messages/x"), ("https://evil.example/", "/dead-letters/?open=")):
+        letter = make_letter()
+        answer = client.post(f"/dead-letters/{letter.pk}/redrive", {"reason": "deployed", "next": back})
+        assert answer.status_code == 302
+        assert answer["Location"].startswith(target)
+
+
+def test_a_second_click_says_that_nothing_was_done(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    client = sign_in("operator")
+    client.post(f"/dead-letters/{letter.pk}/redrive", {"reason": "deployed"})
+    page = client.post(f"/dead-letters/{letter.pk}/discard", {"reason": "deployed"}, follow=True).content.decode()
+    assert "Nothing was done: operator-all had redriven it before." in page
+    assert OutboxMessage.objects.count() == 1
+
+
+@pytest.mark.parametrize("act", ["redrive", "discard"])
+def test_without_a_reason_the_field_says_so_and_nothing_happens(
+    sign_in: SignIn, make_letter: MakeLetter, act: str
+) -> None:
+    letter = make_letter()
+    answer = sign_in("operator").post(f"/dead-letters/{letter.pk}/{act}", {"reason": ""})
+    assert answer.status_code == 400
+    assert 'id="reason-error"' in answer.content.decode()
+    assert DeadLetter.objects.get().state == "dead"
+
+
+def test_a_decision_stays_listed_with_who_and_why(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    client = sign_in("operator")
+    client.post(f"/dead-letters/{letter.pk}/discard", {"reason": "cancelled by phone"})
+    page = client.get(f"/dead-letters/?state=discarded&letter={letter.pk}").content.decode()
+    assert "cancelled by phone" in page
+    assert "operator-all" in page
+    assert "Redrive 1" not in page
+
+
+@pytest.mark.parametrize("act", ["redrive", "discard"])
+def test_a_viewer_may_look_but_not_decide(sign_in: SignIn, make_letter: MakeLetter, act: str) -> None:
+    letter = make_letter()
+    client = sign_in("viewer")
+    assert "takes the role operator" in client.get(f"/dead-letters/?letter={letter.pk}").content.decode()
+    assert client.post(f"/dead-letters/{letter.pk}/{act}", {"reason": "x"}).status_code == 403
+    assert AuditEntry.objects.filter(action=f"dead_letter.{act}.refused").count() == 1
+    assert DeadLetter.objects.get().state == "dead"
+
+
+def test_a_scope_hides_letters_and_refuses_decisions(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    client = sign_in("operator", "stay.*")
+    assert "No dead letters" in client.get("/dead-letters/").content.decode()
+    assert client.get(f"/dead-letters/?letter={letter.pk}").status_code in (400, 404)
+    assert client.post(f"/dead-letters/{letter.pk}/redrive", {"reason": "x"}).status_code in (400, 404)
+    assert DeadLetter.objects.get().state == "dead"
+
+
+def test_the_export_is_json_lines_masked_and_in_scope(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    Topic.objects.update(masked_fields=["room"], classification="personal")
+    letter = make_letter()
+    make_letter(topic="stay.completed")
+    answer = sign_in("viewer", "booking.*").get("/dead-letters/export")
+    lines = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]  # type: ignore[attr-defined]
+    assert [line["id"] for line in lines] == [letter.pk]
+    assert lines[0]["payload"] == {"room": "masked · personal"}
+    assert lines[0]["masked"] == ["room"]
+    assert lines[0]["envelope"]["tenant"] == "lisbon"
+    assert "dead-letters-dead.jsonl" in answer["Content-Disposition"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", "No dead letters"),
+        ("?topic=booking.changed&cause=x", "No dead letter matches"),
+        ("?state=redriven", "Nothing was decided so"),
+    ],
+)
+@pytest.mark.usefixtures("subscription")
+def test_empty_lists_say_why(sign_in: SignIn, query: str, words: str) -> None:
+    assert words in sign_in().get(f"/dead-letters/{query}").content.decode()
+
+
+@pytest.mark.parametrize("query", ["?state=undead", "?open=x&cursor=y"])
+@pytest.mark.usefixtures("subscription")
+def test_a_malformed_address_is_refused_with_a_page(sign_in: SignIn, query: str) -> None:
+    assert sign_in().get(f"/dead-letters/{query}").status_code == 400
