@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hbus_console.accounts.permissions import WORDS
 from hbus_console.audit.models import AuditEntry
 
 #: Kinds of actors that are a person: signed in to the console, or at a shell of the machine.
@@ -57,7 +58,7 @@ def did(entry: AuditEntry) -> str:
     if action in _DID:
         return _DID[action]
     if action.endswith(".refused"):
-        return f"was refused {_spaced(action.removesuffix('.refused'))} on"
+        return f"was not allowed to {_wanted(action.removesuffix('.refused'))}" + (" on" if names_target(entry) else "")
     family, _, last = action.rpartition(".")
     if last not in _PAST:
         return _spaced(action)
@@ -68,6 +69,8 @@ def did(entry: AuditEntry) -> str:
 
 def names_target(entry: AuditEntry) -> bool:
     """Whether the sentence needs its target named."""
+    if entry.target_type == "installation":
+        return False
     return entry.action not in _OF_ONESELF or entry.target != entry.actor
 
 
@@ -81,6 +84,11 @@ def tone(entry: AuditEntry) -> str:
     if entry.action.endswith(_WENT_WRONG):
         return "warn"
     return "act" if entry.actor_kind in PERSONS else "neutral"
+
+
+def _wanted(action: str) -> str:
+    known = next((words for known, words in WORDS.items() if known.value == action), "")
+    return known or _spaced(action)
 
 
 def _spaced(words: str) -> str:

@@ -149,7 +149,7 @@ def test_a_refused_act_is_an_entry_of_its_own() -> None:
         "a.b",
         "a.b",
     )
-    assert "anna may not delete the topic on a.b." in entry.after["why"]
+    assert "anna may not delete topics on a.b." in entry.after["why"]
 
 
 def test_a_refused_act_on_the_installation_names_it() -> None:

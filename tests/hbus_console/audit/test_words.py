@@ -32,7 +32,11 @@ def sentence(action: str, target_type: str = "topic", target: str = "a.b", **mor
          "anna published 01M7 on a.b"),
         ({"action": "session.login", "target_type": "user", "target": "anna"}, "anna signed in"),
         ({"action": "session.login.refused", "target_type": "user", "target": "bob"}, "anna failed to sign in as bob"),
-        ({"action": "topic.delete.refused"}, "anna was refused topic delete on a.b"),
+        ({"action": "topic.delete.refused"}, "anna was not allowed to delete topics on a.b"),
+        (
+            {"action": "cluster.operate.refused", "target_type": "installation", "target": "hbus"},
+            "anna was not allowed to operate the cluster",
+        ),
         ({"action": "retention.change"}, "anna changed the retention of a.b"),
         ({"action": "something.unheard_of"}, "anna something unheard of a.b"),
     ],
