@@ -13,6 +13,10 @@ from hbus_console.supervisor.standalone import StandaloneStore
 pytest_plugins = ["tests.skips"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pictures", metavar="DIR", default="", help="keep the photographs of the browser tests in DIR")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _flush_empties_the_audit_log() -> None:
     from tests.guards import let_flush_empty_the_audit_log

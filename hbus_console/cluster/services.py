@@ -212,7 +212,7 @@ def _role(name: str, found: Sequence[Node], *, known: bool) -> RoleState:
     if not alive:
         return RoleState(name, "bad", "none alive", _WITHOUT[name])
     words = _detail_words(name, alive)
-    count = f"{len(alive)} node{'' if len(alive) == 1 else 's'}"
+    count = _count(len(alive), "node")
     if silent:
         return RoleState(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
     return RoleState(name, "ok", "alive", " · ".join(part for part in (count, words) if part))
@@ -220,12 +220,12 @@ def _role(name: str, found: Sequence[Node], *, known: bool) -> RoleState:
 
 def _detail_words(name: str, alive: Sequence[Node]) -> str:
     if name == "consumer":
-        return f"{len({(line.topic, line.group) for line in consumers(alive)})} subscriptions"
+        return _count(len({(line.topic, line.group) for line in consumers(alive)}), "subscription")
     if name == "keeper":
         failing = sum(1 for duty in duties(alive) if duty.last_error)
-        return f"{failing} duties failing" if failing else f"{len(duties(alive))} duties"
+        return f"{failing} failing of {len(duties(alive))} duties" if failing else f"{len(duties(alive))} duties"
     opened = sum(int(node.detail.get("open") or 0) for node in alive)
-    return f"{opened} connections" if opened else ""
+    return _count(opened, "connection") if opened else ""
 
 
 def _store_role(store: probes.StoreState) -> RoleState:
@@ -248,6 +248,10 @@ def _database_role(databases: Sequence[probes.DatabaseState]) -> RoleState:
     return RoleState(
         "database", "ok", "answers", " · ".join(part for part in (main.engine, main.journal, total) if part)
     )
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _rank(state: str) -> int:

@@ -75,7 +75,7 @@ def draw(life: Life) -> SafeString:
         parts.append(_edge((here + _BOX, middle), (there, number * _ROW), dashed=effect.tone == "act"))
         parts.append(_box(effect, there, number * _ROW))
     return format_html(
-        '<svg class="graph" viewBox="-1 -1 {w} {h}" role="img" aria-label="{label}">'
+        '<svg class="graph" viewBox="-1 -1 {w} {h}" role="group" aria-label="{label}">'
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>{parts}</svg>',
         w=WIDTH + 2,

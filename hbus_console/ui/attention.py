@@ -112,7 +112,7 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
         team = teams.get((group["topic"], group["subscription"]), "")
         note = " · ".join(part for part in (group["cause"], group["subscription"], since, team) if part)
         text = f"{letters} on {group['topic']}" + (", one cause" if count > 1 else "")
-        found.append(Concern("bad", text, note, f"{page}?fingerprint={group['fingerprint']}", f"Review {num(count)}"))
+        found.append(Concern("bad", text, note, f"{page}?open={group['fingerprint']}", f"Review {num(count)}"))
     if len(groups) > MOST_OF_A_KIND:
         found.append(Concern("bad", "Dead letters of further causes", "fewer of each", page, "Review all"))
     return found

@@ -66,7 +66,7 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
             }
             for name, tone, values in lines
         ],
-        "marks": marks(who, chosen, topic),
+        "marks": marks(who, chosen, topic, series.step_s),
     }
 
 
@@ -78,8 +78,8 @@ def complete_slots(series: flow.Series, end_ms: int) -> int:
     return whole
 
 
-def marks(who: Actor, chosen: TimeRange, topic: str = "") -> list[dict[str, Any]]:
-    """Acts within ``chosen`` from the audit log; none for who may not read it."""
+def marks(who: Actor, chosen: TimeRange, topic: str = "", step_s: int = 1) -> list[dict[str, Any]]:
+    """Acts within ``chosen`` from the audit log, those of one slot together; none for who may not read it."""
     scopes = visible_scopes(who, Action.AUDIT_READ)
     if not scopes:
         return []
@@ -92,10 +92,16 @@ def marks(who: Actor, chosen: TimeRange, topic: str = "") -> list[dict[str, Any]
     if topic:
         entries = entries.filter(topic=topic)
     latest = list(entries.order_by("-seq")[:MOST_MARKS])
-    return [
-        {"t": epoch_ms(entry.at) // 1000, "label": f"{_thing(entry)} {MARKED[entry.action]} by {entry.actor}"}
-        for entry in reversed(latest)
-    ]
+    slots: dict[int, list[AuditEntry]] = {}
+    for entry in reversed(latest):
+        slots.setdefault(epoch_ms(entry.at) // 1000 // step_s, []).append(entry)
+    return [{"t": epoch_ms(acts[0].at) // 1000, "label": _label(acts)} for acts in slots.values()]
+
+
+def _label(acts: Sequence[AuditEntry]) -> str:
+    first = acts[0]
+    text = f"{_thing(first)} {MARKED[first.action]} by {first.actor}"
+    return text if len(acts) == 1 else f"{text}, and {len(acts) - 1} more"
 
 
 def _thing(entry: AuditEntry) -> str:

@@ -47,8 +47,10 @@ def num(value: Any) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Messages a second: whole from ten on, one decimal below."""
-    return NOTHING if value is None else num(round(value, 1) if value < 10 else round(value))
+    """Messages a second: whole from ten on, one decimal from one on, two below: a trickle is not none."""
+    if value is None:
+        return NOTHING
+    return num(round(value) if value >= 10 else round(value, 1) if value >= 1 else round(value, 2))
 
 
 def relative(distance_ms: int) -> str:

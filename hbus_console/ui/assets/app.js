@@ -119,7 +119,7 @@
       return;
     }
     if (event.metaKey || event.ctrlKey || event.altKey || event.target.closest("input, select, textarea, [contenteditable], dialog, [popover]:popover-open")) return;
-    if (Date.now() - prefix < 1200) {
+    if (Date.now() - prefix < 2500) {
       prefix = 0;
       find(`[data-go="${CSS.escape(event.key)}"]`)?.click();
       return;

@@ -143,7 +143,11 @@
           ...axis, grid: { stroke: () => css("--line"), width: 1 }, gap: 8, space: 34,
           size: (u, values) => (values ? Math.max(28, ...values.map((value) => 8 + value.length * 6.6)) : 40),
           splits: (u, index, least, most) => [0, 1, 2, 3, 4].map((part) => (most * part) / 4).filter((value, part) => u.height > 150 || part % 2 === 0),
-          values: (u, splits) => splits.map((value) => number(value) + units),
+          values: (u, splits) => {
+            const step = splits.length > 1 ? splits[1] - splits[0] : 1;
+            const digits = [0, 1, 2, 3, 4, 5, 6].find((count) => Math.abs(step * 10 ** count - Math.round(step * 10 ** count)) < 1e-6) ?? 6;
+            return splits.map((value) => value.toLocaleString("en-US", { maximumFractionDigits: digits }) + units);
+          },
         },
       ],
       series: [

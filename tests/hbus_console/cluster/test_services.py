@@ -25,11 +25,11 @@ def word(name: str, nodes: list[Node], store: StoreState = STORE) -> tuple[str, 
 
 
 def test_a_role_is_as_well_as_its_nodes() -> None:
-    assert word("consumer", [consumer("0"), consumer("1")]) == ("ok", "2 nodes · 1 subscriptions")
+    assert word("consumer", [consumer("0"), consumer("1")]) == ("ok", "2 nodes · 1 subscription")
     assert word("consumer", [consumer("0"), consumer("1", silent=True)]) == ("warn", "1 node alive, 1 silent")
     assert word("consumer", [consumer("0", silent=True)]) == ("bad", "no subscription is read")
     assert word("keeper", []) == ("bad", "delays, outbox and evidence stand still")
-    assert word("keeper", [duty("running", last_error="Timeout")]) == ("ok", "1 node · 1 duties failing")
+    assert word("keeper", [duty("running", last_error="Timeout")]) == ("ok", "1 node · 1 failing of 1 duties")
 
 
 def test_without_the_store_nothing_is_claimed_about_roles() -> None:

@@ -51,7 +51,7 @@ def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor)
     assert first.note.startswith("UnknownRoomCode: DBL-SEA · partner-sync · since ")
     assert first.note.endswith("Distribution")
     assert first.link == "Review 37"
-    assert "fingerprint=7c1f9a" in first.href
+    assert "?open=7c1f9a" in first.href
     assert second.text == "A dead letter on stay.completed"
 
 

@@ -35,6 +35,13 @@ def test_marks_say_what_was_done_and_by_whom(page: Client, admin_actor: Actor) -
     assert [mark["label"] for mark in marks] == ["billing paused by root"]  # type: ignore[attr-defined]
 
 
+def test_acts_of_one_moment_are_one_mark(page: Client, admin_actor: Actor) -> None:
+    for _ in range(3):
+        paused(admin_actor, "booking.created")
+    marks = chart(page, "?range=7d")["marks"]
+    assert [mark["label"] for mark in marks] == ["billing paused by root, and 2 more"]  # type: ignore[attr-defined]
+
+
 def test_marks_of_other_namespaces_and_other_topics_are_left_out(
     page: Client, admin_actor: Actor, make_user: MakeUser, browse: Callable[[User], Client]
 ) -> None:

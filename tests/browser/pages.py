@@ -1,0 +1,55 @@
+"""The pages that are walked, photographed and checked. To add one: add a line.
+
+``{topic}``, ``{group}``, ``{message}`` (which died), ``{letter}``, ``{entry}`` and ``{user}`` stand for what the
+example has made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Page:
+    """``status`` is what the address answers."""
+
+    name: str
+    path: str
+    status: int = 200
+
+
+PAGES = [
+    Page("overview", "/?range=15m"),
+    Page("kit", "/ui-kit/"),
+    Page("search", "/search/?q=booking"),
+    Page("search-nothing", "/search/?q=no-such-thing"),
+    Page("topics", "/topics/"),
+    Page("topic", "/topics/{topic}/?range=15m"),
+    Page("topic-schema", "/topics/{topic}/schema/"),
+    Page("topic-settings", "/topics/{topic}/settings/"),
+    Page("topic-connect", "/topics/{topic}/connect/"),
+    Page("topic-audit", "/topics/{topic}/audit/"),
+    Page("topic-new", "/new-topic/"),
+    Page("teams", "/teams/"),
+    Page("publish", "/publish/?topic={topic}"),
+    Page("subscriptions", "/subscriptions/"),
+    Page("subscription", "/subscriptions/{topic}/{group}/?range=15m"),
+    Page("subscription-settings", "/subscriptions/{topic}/{group}/settings/"),
+    Page("subscription-new", "/topics/{topic}/subscribe/"),
+    Page("messages", "/messages/"),
+    Page("message", "/messages/{message}"),
+    Page("message-conversation", "/messages/{message}?tab=conversation"),
+    Page("message-raw", "/messages/{message}?tab=raw"),
+    Page("dead-letters", "/dead-letters/"),
+    Page("dead-letter", "/dead-letters/?letter={letter}"),
+    Page("audit", "/audit/"),
+    Page("audit-entry", "/audit/{entry}/"),
+    Page("access", "/access/"),
+    Page("access-user-new", "/access/users/new/"),
+    Page("access-user", "/access/users/{user}/"),
+    Page("access-token-new", "/access/tokens/new/"),
+    Page("password", "/password/"),
+    Page("cluster", "/cluster/"),
+    Page("not-found", "/no-such-page/", status=404),
+    Page("bad-input", "/charts/flow/?range=2h", status=400),
+]

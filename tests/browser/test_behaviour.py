@@ -1,0 +1,154 @@
+"""What the scripts add to the pages, and that the pages can be read without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NARROW, Console, Watched
+
+
+def test_keys_lead_through_the_console(watched: Watched) -> None:
+    page = watched.open("/")
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#search")).not_to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).not_to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/topics/")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("tr.cursor")).to_have_count(1)
+    chosen = page.locator("tr.cursor a").first.inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/topics/{chosen}/**")
+
+
+def test_keys_type_text_where_text_belongs(watched: Watched) -> None:
+    page = watched.open("/search/")
+    page.locator("main input[name=q]").click()
+    page.keyboard.type("gt?/")
+    expect(page.locator("main input[name=q]")).to_have_value("gt?/")
+    expect(page.locator("#help")).not_to_be_visible()
+
+
+def test_the_search_box_finds_while_one_types_and_opens_by_keys(watched: Watched) -> None:
+    page = watched.open("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("cancelled", delay=10)
+    expect(page.locator("#found a").first).to_contain_text("booking.cancelled")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/booking.cancelled/**")
+
+
+def test_the_chart_is_drawn_and_its_crosshair_reads_all_series(watched: Watched) -> None:
+    page = watched.open("/?range=15m")
+    expect(page.locator(".chart canvas")).to_have_count(1)
+    expect(page.locator("[data-legend] li")).to_contain_text(["published", "settled"])
+    box = page.locator(".chart .u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 40)
+    expect(page.locator(".readout")).to_be_visible()
+    expect(page.locator(".readout")).to_contain_text(re.compile(r"published\s*[\d.,]+ /s"))
+    expect(page.locator(".readout")).to_contain_text("settled")
+
+
+def test_selecting_in_the_chart_narrows_the_time_range_of_the_page(watched: Watched) -> None:
+    page = watched.open("/?range=3h")
+    box = page.locator(".chart .u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 60, steps=5)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"from=\d+&to=\d+"))
+    start, end = re.findall(r"=(\d+)", page.url)
+    assert abs((int(end) - int(start)) - 1.5 * 3_600_000) < 120_000
+
+
+def test_one_time_range_holds_on_every_page(watched: Watched) -> None:
+    page = watched.open("/")
+    page.locator("details.menu > summary").click()
+    page.get_by_role("link", name=re.compile("Last 24 hours")).click()
+    page.wait_for_url("**/?range=24h")
+    page.locator("[data-go=t]").click()
+    page.wait_for_url("**/topics/?range=24h")
+    page.locator("th a").first.click()
+    page.wait_for_url("**range=24h")
+    expect(page.locator("details.menu > summary")).to_contain_text("Last 24 hours")
+
+
+def test_figures_move_by_themselves(watched: Watched, console: Console) -> None:
+    page = watched.open("/")
+    expect(page.locator("[data-live-indicator]")).to_contain_text("Live")
+    before = page.locator(".figure [data-live=published]").inner_text()
+    page.evaluate("window.stayed = true")
+    played = console.installation.manage("hotel_demo", "--limit", "150", "--fast", "--json", timeout_s=120)
+    assert played.returncode == 0, played.stdout + played.stderr
+    expect(page.locator(".figure [data-live=published]")).not_to_have_text(before, timeout=30_000)
+    assert page.evaluate("window.stayed")
+
+
+def test_the_theme_is_kept(watched: Watched) -> None:
+    page = watched.open("/ui-kit/")
+    light = page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    page.get_by_role("button", name="Change the theme").click()
+    page.wait_for_load_state("load")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    dark = page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    assert light != dark
+    watched.open("/topics/")
+    assert page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor") == dark
+
+
+def test_a_command_can_be_copied(watched: Watched, console: Console) -> None:
+    page = watched.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=console.url)
+    watched.open("/cluster/")
+    page.get_by_role("button", name="Copy as curl").click()
+    expect(page.locator("#toasts")).to_contain_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("curl -sS ")
+    assert f"{console.url}/api/v1/cluster" in copied
+
+
+def test_on_a_narrow_screen_the_rail_is_a_menu(console: Console, new_page: Callable[..., Watched]) -> None:
+    watched = new_page(viewport=NARROW)
+    page = watched.open("/")
+    expect(page.locator("#rail")).not_to_be_visible()
+    page.get_by_role("button", name="Menu").click()
+    expect(page.locator("#rail")).to_be_visible()
+    page.locator("[data-go=c]").click()
+    page.wait_for_url("**/cluster/")
+    assert watched.errors == []
+
+
+def test_everything_can_be_read_without_scripts(console: Console, new_page: Callable[..., Watched]) -> None:
+    watched = new_page(java_script_enabled=False)
+    for path, text in (("/", "booking.cancelled"), ("/topics/", "booking.cancelled"), ("/cluster/", "fact-collector")):
+        response = watched.page.goto(watched.base + path)
+        assert response is not None
+        assert response.ok
+        assert text in watched.page.inner_text("main")
+    watched.page.goto(f"{watched.base}/")
+    watched.page.locator("details.menu > summary").click()
+    watched.page.get_by_role("link", name=re.compile("Last 3 hours")).click()
+    watched.page.wait_for_url("**/?range=3h")
+
+
+def test_the_picture_of_the_readme(console: Console, new_page: Callable[..., Watched], pictures: Path) -> None:
+    """``pytest tests/browser -k picture --pictures docs`` makes docs/overview.png."""
+    watched = new_page(viewport={"width": 1440, "height": 960})
+    page = watched.open("/?range=15m")
+    expect(page.locator("[data-live-indicator]")).to_contain_text("Live")
+    page.screenshot(path=pictures / "overview.png")
+    assert (pictures / "overview.png").stat().st_size > 20_000
