@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.db import transaction
-from django.db.models import F, Max, Min, Sum
+from django.db.models import F, Min, Sum
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.database import fresh_connections
 from hbus_console.ledger.models import FlowSample, LagSample, LedgerEvent, LedgerMessage, Notice
 from hbus_console.ledger.router import LEDGER
+from hbus_console.ledger.search import id_ends
 
 DAY_MS = 24 * 3_600_000
 #: Samples are kept so long.
@@ -54,12 +55,12 @@ class LedgerRetention:
                 _trim_samples(now_ms)
 
     def _trim_messages(self) -> int:
-        ends = LedgerMessage.objects.aggregate(first=Min("pk"), last=Max("pk"))
-        if ends["last"] is None:
+        first, last = id_ends()
+        if first is None or last is None:
             return 0
         # Ids have no gaps worth counting; a COUNT of a million rows every tick would cost more than it tells.
-        through = min(ends["last"] - self._max_messages, ends["first"] + BATCH - 1)
-        if through < ends["first"]:
+        through = min(last - self._max_messages, first + BATCH - 1)
+        if through < first:
             return 0
         return LedgerMessage.objects.filter(pk__lte=through).delete()[0]
 

@@ -113,11 +113,17 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[str, Outcome]:
 
 def reach() -> Reach:
     """From the ends of two indexes. The number is exact as long as the ledger's ids have no gaps."""
-    ends = LedgerMessage.objects.aggregate(first=Min("pk"), last=Max("pk"))
-    if ends["last"] is None:
+    first, last = id_ends()
+    if last is None or first is None:
         return Reach(0, None)
     oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
-    return Reach(ends["last"] - ends["first"] + 1, oldest)
+    return Reach(last - first + 1, oldest)
+
+
+def id_ends() -> tuple[int | None, int | None]:
+    """The lowest and the highest id. Asked for together, SQLite would walk the whole table."""
+    first = LedgerMessage.objects.aggregate(first=Min("pk"))["first"]
+    return first, LedgerMessage.objects.aggregate(last=Max("pk"))["last"]
 
 
 def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
