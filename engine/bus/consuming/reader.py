@@ -135,6 +135,8 @@ class Reader:
         deliveries = self._receiver.receive(room, WAIT_S)
         self.began = True
         self._health.answered()
+        if deliveries:
+            self._prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
         self._accept(deliveries, sent)
 
     def _accept(self, deliveries: list[Delivery], sent: float) -> None:

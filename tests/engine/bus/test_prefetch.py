@@ -34,3 +34,15 @@ def test_it_follows_a_handler_that_becomes_slow() -> None:
     for _ in range(10):
         prefetch.observe(1.0)
     assert prefetch.limit() == 2
+
+
+def test_large_messages_are_not_hoarded_in_memory() -> None:
+    prefetch = Prefetch(4)
+    prefetch.observe(0.0)
+    prefetch.weigh(4, 4 * 8 * 1024 * 1024)
+    assert prefetch.limit() == 8
+    prefetch.weigh(8, 8 * 64 * 1024 * 1024)
+    assert prefetch.limit() == 4
+    for _ in range(200):
+        prefetch.weigh(500, 500 * 300)
+    assert prefetch.limit() == MOST
