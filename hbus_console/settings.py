@@ -126,6 +126,8 @@ DATABASES = {
     "default": _database(_database_url, "hbus.sqlite3"),
     "ledger": _database(env.text("LEDGER_DATABASE_URL", _database_url), "ledger.sqlite3"),
 }
+#: Both aliases lead to one database, as with a DATABASE_URL alone; then it holds one record of migrations.
+ONE_DATABASE = all(DATABASES["default"][it] == DATABASES["ledger"][it] for it in ("ENGINE", "HOST", "PORT", "NAME"))
 DATABASE_ROUTERS = ["hbus_console.ledger.router.LedgerRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
