@@ -15,7 +15,7 @@ from engine.bus.transport import Delivery, Priority, Receiver, Verdict
 #: A wait that no test sits out.
 LONG_S = 15.0
 #: Well below it: what came by then was not found by the end of the wait.
-PROMPT_S = 5.0
+PROMPT_S = 4.0
 
 
 class Waiter:

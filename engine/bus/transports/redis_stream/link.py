@@ -136,8 +136,8 @@ class Link:
             raise Refused(self.address, _words(error)) from error
 
     def close(self) -> None:
-        """Close all connections. Idempotent."""
-        self._pool.disconnect()
+        """Close the connections that nobody uses now. Idempotent; a later command opens one again."""
+        self._pool.disconnect(inuse_connections=False)
 
     def _exchange(self, args: tuple[Arg, ...]) -> Any:
         pool = self._pool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,15 +13,18 @@ import msgspec
 from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.keys import PRIORITIES, GroupKeys
-from engine.bus.transports.redis_stream.link import BLOCK_MARGIN_S, AnswerLost, Arg, Link, NotSent, Refused
+from engine.bus.transports.redis_stream.link import BLOCK_MARGIN_S, Arg, Link, Refused
 from engine.bus.transports.redis_stream.positions import MARKS, place
 from engine.bus.transports.redis_stream.scripts import EXTEND, RECEIVE, SETTLE
 from engine.bus.transports.redis_stream.times import StoreTime
+from engine.core.errors import Unavailable
 
 #: The most messages one call leases: the server does nothing else meanwhile.
 LIMIT = 1_000
 #: The longest single blocking read, in seconds; a dead connection is noticed that much later.
 BLOCK_S = 5.0
+#: How long closing waits for a receive that is under way, in seconds.
+CLOSE_S = 2.0
 #: The longest blocking read under an injected clock, in seconds: such time passes without the server noticing.
 INJECTED_BLOCK_S = 0.02
 
@@ -51,22 +56,29 @@ class RedisStreamReceiver:
         self._lease_ms = lease_ms
         self._time = time
         self._closed = False
+        #: Clear while a receive is under way.
+        self._outside = threading.Event()
+        self._outside.set()
 
     def receive(self, limit: int, wait_s: float) -> list[Delivery]:
-        deadline = time.monotonic() + wait_s
+        self._outside.clear()
+        try:
+            return self._receive(limit, time.monotonic() + wait_s)
+        finally:
+            self._outside.set()
+            if self._closed:
+                self._waiting_link.close()
+
+    def _receive(self, limit: int, deadline: float) -> list[Delivery]:
         while not self._closed:
-            try:
-                reply = self._lease(limit)
-                if reply[0] == b"got":
-                    return self._deliveries(reply)
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    break
-                self._wait(reply, left_s)
-            except (AnswerLost, NotSent):
-                # close() cuts the connection under a waiting receive.
-                if not self._closed:
-                    raise
+            reply = self._lease(limit)
+            if reply[0] == b"got":
+                return self._deliveries(reply)
+            left_s = deadline - time.monotonic()
+            # Looked at after leasing: what close() puts into `wake` is either in this reply or will end the wait.
+            if left_s <= 0 or self._closed:
+                break
+            self._wait(reply, left_s)
         return []
 
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:
@@ -113,6 +125,11 @@ class RedisStreamReceiver:
 
     def close(self) -> None:
         self._closed = True
+        if not self._outside.is_set():
+            # A store that is away ends the wait by itself.
+            with contextlib.suppress(Unavailable):
+                self._link.command("XADD", self._keys.wake, "NOMKSTREAM", "MAXLEN", 1, "*", "look", "again")
+            self._outside.wait(CLOSE_S)
         self._waiting_link.close()
 
     def _lease(self, limit: int) -> list[Any]:
