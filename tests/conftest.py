@@ -23,6 +23,7 @@ def _flush_empties_the_audit_log() -> None:
 
     let_flush_empty_the_audit_log()
 
+
 @pytest.fixture(scope="session")
 def redis_url() -> str:
     """Address of this process's own Valkey. Do not flush it: other tests share it; use ``prefix``."""

@@ -118,7 +118,10 @@ def _outer_layer(path: Path) -> bool:
 
 
 def test_pages_endpoints_and_commands_write_no_model() -> None:
-    """They call services: ``X.objects…create()`` and ``row.save()`` have no place there."""
+    """They call services: ``X.objects…create()`` and ``row.save()`` have no place there.
+
+    An endpoint may give up its idempotency record, which belongs to the request and not to any app.
+    """
     writing = [
         f"{_named(path)}:{node.lineno} {ast.unparse(node.func)}"
         for path, tree in _python("hbus_console", "examples")
@@ -126,6 +129,7 @@ def test_pages_endpoints_and_commands_write_no_model() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRITES
         if ".objects" in ast.unparse(node.func) or (node.func.attr in {"save", "delete"} and not node.args)
+        if not ast.unparse(node.func).startswith("self._record.")
     ]
     assert writing == []
 

@@ -71,6 +71,6 @@ def test_a_migrated_installation_has_nothing_to_migrate() -> None:
 def test_a_database_that_is_behind_is_named() -> None:
     call_command("migrate", "ledger", "zero", database="ledger", verbosity=0)
     try:
-        assert prepare.aliases_to_migrate() == ["ledger"]
+        assert "ledger" in prepare.aliases_to_migrate()
     finally:
         call_command("migrate", database="ledger", verbosity=0)
