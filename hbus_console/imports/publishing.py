@@ -63,7 +63,8 @@ class SteadyPublisher:
         while pending:
             why = answers[pending[0]]
             self._waiting(str(why))
-            if self._clock.wait(self._stop, pause_s) or self._clock.monotonic() - since > self._patience_s:
+            patient = self._clock.monotonic() - since < self._patience_s
+            if not patient or self._clock.wait(self._stop, pause_s):
                 raise Unavailable(f"Publishing to {topic} stopped: {why}", remedy="Run it again; it goes on from here.")
             pause_s = min(pause_s * 2, RETRY_S[1])
             for index, answer in zip(

@@ -48,7 +48,7 @@ class Rig:
             "STATE": str(self.state),
             "REDIS_URL": self.store.url,
             "HBUS_PREFIX": self.prefix,
-            "HBUS_GRACE_S": str(grace_s),
+            "HBUS_GRACE_S": "5",
         }
         self._processes: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
         self.kills = 0

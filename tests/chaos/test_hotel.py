@@ -42,7 +42,8 @@ def test_the_read_model_is_equal_after_consumers_store_and_keeper_were_killed(ri
     store_kills = 0
     # Kill until most of it has been handled, and at least so often.
     for kill in range(6):
-        rig.await_(lambda: handled(rig) >= 900 * (kill + 1) or player.poll() is not None, 120, "progress")
+        enough = 900 * (kill + 1)
+        rig.await_(lambda enough=enough: handled(rig) >= enough or player.poll() is not None, 120, "progress")
         slot = kill % CONSUMERS
         rig.kill("consumer", slot)
         if kill in (1, 3):

@@ -7,9 +7,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 import msgspec
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from engine.core.errors import HbusError
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.consumers.services import ACTS, steer, worker_status
 
@@ -28,20 +27,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         actor, worker = command_line_actor(), options["worker"]
-        try:
-            if options["act"] == "status":
-                answers = worker_status(actor, worker)
-            else:
-                answers = steer(
-                    actor,
-                    options["act"],
-                    topic=options["topic"],
-                    group=options["group"],
-                    worker=worker,
-                    reason=options["reason"],
-                )
-        except HbusError as error:
-            raise CommandError(str(error), returncode=2) from error
+        if options["act"] == "status":
+            answers = worker_status(actor, worker)
+        else:
+            answers = steer(
+                actor,
+                options["act"],
+                topic=options["topic"],
+                group=options["group"],
+                worker=worker,
+                reason=options["reason"],
+            )
         if options["json"]:
             self.stdout.write(msgspec.json.encode(answers).decode())
         elif options["act"] == "status":

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from engine.core.errors import HbusError
 from hbus_console import wiring
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.imports.mapping import Mapping, read_mapping
@@ -46,8 +45,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             report, problems = self._import(options)
-        except HbusError as error:
-            raise CommandError(str(error), returncode=2) from error
         finally:
             wiring.close()
         self._print(report, problems, as_json=options["json"])

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.bus.errors import PublishRefused
+from examples.hotel.events import TOPICS
+from examples.hotel.lifecycle import moments
+from examples.hotel.models import PartnerRoom
+from examples.hotel.seed import TEAMS, seed, subscriptions
+from examples.hotel.simulator import simulate
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.audit.models import AuditEntry
+from hbus_console.topics.models import Subscription, Team, Topic
+
+
+def test_topics_are_owned_described_and_mask_what_is_personal(hotel: None) -> None:
+    topics = {topic.name: topic for topic in Topic.objects.select_related("team")}
+    assert topics.keys() == TOPICS.keys()
+    assert all(topic.team and topic.description for topic in topics.values())
+    assert topics["stay.completed"].classification == "personal"
+    assert topics["stay.completed"].masked_fields == ["guest.email", "guest.name"]
+    assert topics["booking.cancelled"].classification == "internal"
+    assert topics["booking.changed"].ordering == "key"
+    assert set(Team.objects.values_list("name", flat=True)) == set(TEAMS)
+
+
+def test_each_subscription_has_an_owner_and_a_group_in_the_store(hotel: None) -> None:
+    assert sorted(subscriptions()) == sorted(Subscription.objects.values_list("topic__name", "group"))
+    assert all(row.team for row in Subscription.objects.select_related("team"))
+    assert wiring.admin().groups("booking.cancelled") == ["availability", "partner-sync"]
+
+
+def test_seeding_twice_changes_nothing(hotel: None) -> None:
+    before = AuditEntry.objects.count()
+    PartnerRoom.objects.create(code="L", added_by="an operator")
+    assert not seed(SYSTEM)
+    assert AuditEntry.objects.count() == before
+    assert PartnerRoom.objects.filter(code="L").exists()
+
+
+@pytest.mark.django_db
+def test_who_may_not_make_teams_may_not_seed() -> None:
+    with pytest.raises(Forbidden):
+        seed(Actor(name="e", grants=(ScopedRole(Role.EDITOR, "*"),)))
+    assert not Topic.objects.exists()
+
+
+def test_every_event_fits_its_topics_schema_and_a_wrong_one_does_not(hotel: None) -> None:
+    seen = set()
+    for moment in moments(simulate(60)):
+        wiring.producer().prepare(moment.topic, moment.event)
+        seen.add(moment.topic)
+    assert seen == TOPICS.keys() - {"invoice.drafted"}
+    with pytest.raises(PublishRefused):
+        wiring.producer().prepare("booking.cancelled", {"booking_id": "b", "hotel": "h", "reason": "whim"})

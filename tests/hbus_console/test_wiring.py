@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import Settings
+
+from engine.core.errors import ConfigurationError
+from engine.core.facts import Fact, NullFacts
+from hbus_console import wiring
+
+
+@pytest.fixture(autouse=True)
+def _own_keys(settings: Settings, prefix: str) -> Iterator[None]:
+    wiring.close()
+    settings.HBUS_PREFIX = prefix
+    yield
+    wiring.close()
+
+
+def test_all_threads_get_the_same_objects() -> None:
+    together = threading.Barrier(8)
+    found: list[object] = []
+
+    def take() -> None:
+        together.wait()
+        found.append(wiring.producer())
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(one) for one in found}) == 1
+
+
+def test_a_forked_child_makes_its_own() -> None:
+    wiring.store().ping()
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        # Nothing of pytest may run in the child.
+        code = 1
+        try:
+            fresh = not wiring._made
+            wiring.store().ping()
+            os.write(writer, b"1" if fresh else b"0")
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert os.read(reader, 1) == b"1"
+
+
+def test_close_flushes_the_facts_and_the_next_use_begins_anew() -> None:
+    store, producer = wiring.store(), wiring.producer()
+    wiring.facts().emit([Fact("published", 1)])
+    wiring.close()
+    wiring.close()
+    assert wiring.producer() is not producer
+    assert wiring.store() is not store
+    assert any(b"log" in key for key in wiring.store().keys(f"{wiring.settings.HBUS_PREFIX}:*facts*"))
+
+
+def test_without_a_store_it_says_what_to_do(settings: Settings) -> None:
+    settings.REDIS_URL = ""
+    with pytest.raises(ConfigurationError) as refused:
+        wiring.store()
+    assert refused.value.field == "REDIS_URL"
+
+
+def test_facts_can_be_switched_off(settings: Settings) -> None:
+    settings.HBUS_FACTS = False
+    assert isinstance(wiring.facts(), NullFacts)
+
+
+def test_the_name_of_a_process_is_stable(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.HBUS_NODE = "north"
+    monkeypatch.setenv("HBUS_ROLE", "consumer")
+    monkeypatch.setenv("HBUS_SLOT", "3")
+    assert wiring.node_name() == "north:consumer:3"
