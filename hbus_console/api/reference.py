@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from hbus_console.api import openapi  # noqa: F401 - registers the authentication schemes
+
 
 class Reference(SpectacularSwaggerSplitView):
     """Swagger UI from the sidecar package: nothing is fetched from outside."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-from django.db.models import Max
 
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
@@ -16,7 +15,7 @@ from hbus_console import wiring
 from hbus_console.accounts.permissions import Actor
 from hbus_console.cluster.nodes import Node, nodes
 from hbus_console.ledger import flow
-from hbus_console.ledger.models import LedgerEvent
+from hbus_console.ledger.models import FAILED, LedgerEvent
 from hbus_console.topics.models import Subscription
 from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
 from hbus_console.ui import formats
@@ -25,8 +24,8 @@ from hbus_console.ui.timerange import TimeRange
 
 #: How many causes of failure are listed.
 CAUSES = 8
-#: Failures are looked for among so many of the newest events of the ledger: bounded, whatever it holds.
-LOOK_BACK = 20_000
+#: Causes are counted over so many of the newest failed attempts of the time chosen.
+LOOK_BACK = 2_000
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         trouble=trouble,
         consumers=lines,
         elsewhere=elsewhere,
-        failures=_failures(topic, group),
+        failures=_failures(topic, group, chosen),
     )
 
 
@@ -194,14 +193,17 @@ def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:
     return (value, unit) if " " not in unit else (waited, "")
 
 
-def _failures(topic: str, group: str) -> list[Failure]:
-    """The latest causes of failed attempts, the most recent first."""
-    newest = LedgerEvent.objects.aggregate(newest=Max("pk"))["newest"] or 0
+def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
+    """The causes of failed attempts in the time chosen, the most recent first."""
     events = LedgerEvent.objects.filter(
-        pk__gt=newest - LOOK_BACK, topic=topic, subscription=group, kind__in=("retried", "dead")
-    ).order_by("-pk")
+        topic=topic,
+        subscription=group,
+        at_ms__gte=chosen.start_ms,
+        at_ms__lt=chosen.end_ms,
+    )
+    failed = events.filter(FAILED).order_by("-at_ms")
     found: dict[str, Failure] = {}
-    for event in events[:2_000]:
+    for event in failed[:LOOK_BACK]:
         cause = event.fingerprint or event.error
         failure = found.setdefault(cause, Failure(event.fingerprint, event.error, 0, event.at_ms, event.message_id))
         failure.count += 1
