@@ -63,7 +63,7 @@ class LedgerEvent(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["message_id", "at_ms"], name="ledger_event_message"),
-            # Failures are few among millions of settlements: an index of their own finds them and costs the rest nothing.
+            # Failures are few among millions of settlements: an index of their own finds them cheaply.
             models.Index(
                 fields=["topic", "subscription", "at_ms"],
                 condition=models.Q(kind__in=("retried", "dead")),
