@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
-from django.db.models import Q
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import CharField, Lookup, Q
+from django.db.models.sql.compiler import SQLCompiler
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import GLOBAL, Action, Actor, Role, visible_scopes
 
+Sql = tuple[str, tuple[str | int, ...]]
 _SCOPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?")
 
 
@@ -45,8 +48,25 @@ def scopes_q(scopes: tuple[str, ...], field: str = "topic") -> Q:
     chosen = Q(pk__in=[])
     for scope in scopes:
         if scope.endswith(".*"):
-            # A regular expression, because LIKE does not tell upper from lower case on SQLite.
-            chosen |= Q(**{f"{field}__regex": rf"^{re.escape(scope.removesuffix('.*'))}(\.|$)"})
+            chosen |= Q(**{f"{field}__in_namespace": scope.removesuffix(".*")})
         else:
             chosen |= Q(**{field: scope})
     return chosen
+
+
+@CharField.register_lookup
+class InNamespace(Lookup):
+    """``topic__in_namespace="booking"``: ``booking`` itself and every ``booking.…``; a plain comparison, no pattern."""
+
+    lookup_name = "in_namespace"
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Sql:
+        sql, parameters = self.process_lhs(compiler, connection)
+        pattern = connection.ops.prep_for_like_query(f"{self.rhs}.") + "%"
+        return f"({sql} = %s OR {sql} LIKE %s)", (*parameters, str(self.rhs), *parameters, pattern)
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Sql:
+        # LIKE does not tell upper from lower case here; a range does ("/" follows "."), and an index serves it.
+        sql, parameters = self.process_lhs(compiler, connection)
+        values = (*parameters, str(self.rhs), *parameters, f"{self.rhs}.", *parameters, f"{self.rhs}/")
+        return f"({sql} = %s OR ({sql} >= %s AND {sql} < %s))", values

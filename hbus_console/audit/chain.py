@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 from collections.abc import Mapping
@@ -19,4 +18,4 @@ def canonical(content: Mapping[str, Any]) -> bytes:
 
 def link(key: str, previous_hash: str, content: Mapping[str, Any]) -> str:
     """The hash of an entry. Without ``key`` nobody can recompute a chain they have altered."""
-    return hmac.new(key.encode(), previous_hash.encode() + b"\n" + canonical(content), hashlib.sha256).hexdigest()
+    return hmac.digest(key.encode(), previous_hash.encode() + b"\n" + canonical(content), "sha256").hex()

@@ -19,7 +19,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.words import PERSONS
 
 PAGE = 50
-#: How far back the lists of known actors and actions look.
+#: How many entries back the lists of known actors and actions look.
 SUGGEST_FROM = 2_000
 _LONGEST = 200
 #: The name in the address -> the words on the page; who acted.
@@ -74,7 +74,7 @@ def visible(actor: Actor) -> QuerySet[AuditEntry]:
         return AuditEntry.objects.all()
     own = Q(actor=actor.name, actor_kind=actor.kind)
     if actor.kind == "user":
-        own |= Q(actor__regex=rf"^{re.escape(actor.name)}/", actor_kind="token")
+        own |= Q(actor__startswith=f"{actor.name}/", actor_kind="token")
     return AuditEntry.objects.filter(scopes_q(scopes) | own)
 
 
@@ -145,8 +145,9 @@ def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE) -> P
 
 
 def suggestions(entries: QuerySet[AuditEntry]) -> tuple[list[str], list[str]]:
-    """Actors and actions of the latest entries, for the filter fields."""
-    latest = list(entries.order_by("-seq").values_list("actor", "action")[:SUGGEST_FROM])
+    """Actors and actions among the latest entries, for the filter fields."""
+    head = AuditEntry.objects.order_by("-seq").values_list("seq", flat=True).first() or 0
+    latest = list(entries.filter(seq__gt=head - SUGGEST_FROM).order_by("seq").values_list("actor", "action"))
     return sorted({actor for actor, _ in latest}), sorted({action for _, action in latest})
 
 

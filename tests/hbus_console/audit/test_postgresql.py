@@ -24,6 +24,7 @@ from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.audit.state import verify_now
+from hbus_console.accounts.scopes import scopes_q
 from hbus_console.audit.trail import Filter, narrowed
 
 ODD = {"big": 1e20, "huge": 1.5e300, "zero": -0.0, "whole": 2.0, "part": 0.1, "small": 1e-7, "nan": float("nan"),
@@ -61,6 +62,7 @@ refusals = [refused(sql) for sql in (
 same = before == list(AuditEntry.objects.order_by("seq").values())
 first = verify_now(full=True)
 found = narrowed(AuditEntry.objects.all(), Filter(q="\\u00fc\\u2713")).count()
+scoped = [AuditEntry.objects.filter(scopes_q((s,))).count() for s in ("booking.*", "b_oking.*", "BOOKING.*", "book.*")]
 with connection.cursor() as cursor:
     cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
     cursor.execute(f"UPDATE {table} SET reason = 'x' WHERE seq = 5")
@@ -68,7 +70,7 @@ with connection.cursor() as cursor:
     unguarded = sorted(guards.expected(connection) - guards.installed(connection))
 second = verify_now(full=True)
 print(json.dumps({
-    "refusals": refusals, "same": same, "found": found, "unguarded": unguarded,
+    "refusals": refusals, "same": same, "found": found, "scoped": scoped, "unguarded": unguarded,
     "first": first.as_dict(), "second": [[f["kind"], f["seq"]] for f in second.as_dict()["findings"]],
 }))
 """
@@ -103,5 +105,6 @@ def test_the_log_is_guarded_and_proved_on_postgresql(seen: dict[str, Any]) -> No
     assert seen["first"]["holds"], seen["first"]
     assert (seen["first"]["entries"], seen["first"]["anchors"]) == (81, 1)
     assert seen["found"] == 1
+    assert seen["scoped"] == [80, 0, 0, 0]
     assert seen["unguarded"] == ["audit_refuse_change", "audit_refuse_truncate"]
     assert seen["second"] == [["unguarded", 0], ["altered", 5], ["truncated", 81]]
