@@ -108,16 +108,17 @@ def poison(score: Sequence[Moment]) -> list[Poison]:
 def _play(source: str, score: Sequence[Moment], speed: float, progress: Progress, stop: threading.Event) -> Tally:
     clock = SystemClock()
     publisher = SteadyPublisher(wiring.producer(), clock=clock, stop=stop)
+    timeline = player.timeline(score)
     total, done, begun = Tally(), 0, clock.monotonic()
     while done < len(score) and not stop.is_set():
-        coming = player.due(score, done, speed=speed, elapsed_s=clock.monotonic() - begun)
-        if not coming:
+        upto = player.due(timeline, done, speed=speed, elapsed_s=clock.monotonic() - begun)
+        if upto == done:
             clock.wait(stop, 0.05)
             continue
-        tally = player.publish(publisher, source, coming)
+        tally = player.publish(publisher, source, score[done:upto])
         total.published += tally.published
         total.deduplicated += tally.deduplicated
-        done += len(coming)
+        done = upto
         progress("published", done, len(score))
     return total
 

@@ -6,8 +6,11 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
 from examples.hotel.bookings import Feed, read_feed
 from examples.hotel.lifecycle import Moment, moments
+from examples.hotel.player import timeline
 from examples.hotel.simulator import simulate
 
 #: How many bookings the simulator makes unless told.
@@ -24,8 +27,15 @@ def open_feed(file: str, limit: int | None = None) -> Feed:
     return read_feed(Path(file), limit) if file else simulate(limit or SIMULATED)
 
 
+class Score(msgspec.Struct, frozen=True):
+    """A feed's events, and when each is played (see :func:`examples.hotel.player.timeline`)."""
+
+    moments: list[Moment]
+    timeline: list[float]
+
+
 @lru_cache(maxsize=1)
-def score(file: str, bookings: int) -> tuple[str, tuple[Moment, ...]]:
-    """Source and events of a feed, kept for whoever plays it bit by bit."""
-    feed = open_feed(file, bookings)
-    return feed.source, tuple(moments(feed))
+def score(file: str, bookings: int) -> Score:
+    """Kept for whoever plays it bit by bit."""
+    played = list(moments(open_feed(file, bookings)))
+    return Score(played, timeline(played))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import takewhile
+from datetime import timedelta
 
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Receipt
@@ -14,19 +15,27 @@ from hbus_console.imports.publishing import SteadyPublisher, Tally
 
 #: The most events published at once.
 BATCH = 500
+#: A pause between two events is never played longer: nights pass quickly, and so does the first, empty year.
+QUIET = timedelta(hours=2)
 
 
-def due(moments: Sequence[Moment], done: int, *, speed: float, elapsed_s: float) -> Sequence[Moment]:
-    """The next events, at most :data:`BATCH`, that ``speed`` days a second have reached after ``elapsed_s``.
+def timeline(moments: Sequence[Moment]) -> list[float]:
+    """When each event is played, in days from the first: as they happened, but no pause longer than :data:`QUIET`."""
+    played, days = [], 0.0
+    for index, moment in enumerate(moments):
+        if index:
+            days += min(moment.at - moments[index - 1].at, QUIET) / timedelta(days=1)
+        played.append(days)
+    return played
 
-    ``done`` of ``moments`` were published before; speed 0 means as fast as it goes.
+
+def due(timeline: Sequence[float], done: int, *, speed: float, elapsed_s: float) -> int:
+    """Up to where ``speed`` days a second have come after ``elapsed_s``: at most :data:`BATCH` events beyond ``done``.
+
+    Speed 0 means as fast as it goes.
     """
-    coming = moments[done : done + BATCH]
-    if not speed or not coming:
-        return coming
-    reached_s = speed * 86_400 * elapsed_s
-    begin = moments[0].at
-    return list(takewhile(lambda moment: (moment.at - begin).total_seconds() <= reached_s, coming))
+    most = min(done + BATCH, len(timeline))
+    return bisect_right(timeline, speed * elapsed_s, done, most) if speed else most
 
 
 def publish(publisher: SteadyPublisher, source: str, moments: Sequence[Moment]) -> Tally:

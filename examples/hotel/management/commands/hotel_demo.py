@@ -22,8 +22,8 @@ from hbus_console import wiring
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.database import keep_connections
 
-#: Days of the hotel's time that pass in a second, unless told: three and a half years in three quarters of a minute.
-SPEED_DAYS = 30.0
+#: Days of the hotel's time that pass in a second, unless told: three and a half years in half a minute.
+SPEED_DAYS = 15.0
 
 
 class Command(BaseCommand):
@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--bookings", default="", help="a bookings CSV (default: BOOKINGS, else the simulator)")
         parser.add_argument("--limit", type=int, help="only the first so many bookings")
         pace = parser.add_mutually_exclusive_group()
-        pace.add_argument("--speed", type=float, default=SPEED_DAYS, help="days of the hotel's time in a second (30)")
+        pace.add_argument("--speed", type=float, default=SPEED_DAYS, help="days of the hotel's time in a second (15)")
         pace.add_argument("--fast", action="store_true", help="as fast as it goes")
         parser.add_argument("--json", action="store_true", help="print one JSON line")
 
