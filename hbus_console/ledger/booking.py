@@ -49,6 +49,8 @@ ON CONFLICT (topic, subscription, bucket_ms) DO UPDATE
 """  # noqa: S608 - column names are constants of this module
 
 Row = tuple[str | int, ...]
+#: The largest number of a PostgreSQL integer.
+_INT4 = 2**31 - 1
 
 
 @dataclass
@@ -103,16 +105,16 @@ class Rows:
 
 def _message(fact: Fact) -> Row:
     return (
-        fact.message_id[:64],
+        _clean(fact.message_id, 64),
         _clean(fact.topic, 200),
         _clean(fact.type, 200),
         _clean(fact.source, 300),
         _clean(fact.key, 200),
         _clean(fact.correlation_id, 128),
-        fact.causation_id[:64],
-        fact.trace_id[:32],
-        fact.position[:64],
-        fact.size,
+        _clean(fact.causation_id, 64),
+        _clean(fact.trace_id, 32),
+        _clean(fact.position, 64),
+        min(fact.size, _INT4),
         fact.at_ms,
         fact.due_ms,
         fact.duration_us,
@@ -121,17 +123,17 @@ def _message(fact: Fact) -> Row:
 
 def _event(fact: Fact) -> Row:
     return (
-        fact.message_id[:64],
-        fact.kind,
-        fact.topic[:200],
-        fact.subscription[:100],
+        _clean(fact.message_id, 64),
+        fact.kind[:20],
+        _clean(fact.topic, 200),
+        _clean(fact.subscription, 100),
         fact.at_ms,
-        fact.attempt,
+        min(fact.attempt, _INT4),
         fact.duration_us,
         fact.due_ms,
-        fact.node[:100],
+        _clean(fact.node, 100),
         _clean(fact.error, 500),
-        fact.fingerprint[:16],
+        _clean(fact.fingerprint, 16),
         _clean(fact.detail, 500),
     )
 
@@ -140,9 +142,9 @@ def _notice(fact: Fact) -> Row:
     return (
         fact.kind,
         fact.at_ms,
-        fact.topic[:200],
-        fact.subscription[:100],
-        fact.node[:100],
+        _clean(fact.topic, 200),
+        _clean(fact.subscription, 100),
+        _clean(fact.node, 100),
         fact.size,
         _clean(fact.detail or fact.error, 500),
     )

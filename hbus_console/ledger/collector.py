@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import redis
-from django.db import close_old_connections, transaction
+from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.facts import Fact
+from hbus_console.database import fresh_connections
 from hbus_console.ledger.booking import Rows
 from hbus_console.ledger.fact_stream import Entry, FactReader
 from hbus_console.ledger.models import Cursor
@@ -37,10 +38,10 @@ class FactCollector:
 
     def tick(self) -> None:
         """Book what waits, for at most :data:`TICK_S` seconds. Raises ``Unavailable`` when the store is away."""
-        close_old_connections()
-        started = self._clock.monotonic()
-        while self.step() and self._clock.monotonic() - started < TICK_S:
-            pass
+        with fresh_connections():
+            started = self._clock.monotonic()
+            while self.step() and self._clock.monotonic() - started < TICK_S:
+                pass
 
     def step(self) -> int:
         """Read one round and book it; returns how many facts it held."""
