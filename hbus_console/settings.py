@@ -187,6 +187,8 @@ HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
 HBUS_FACTS = env.flag("HBUS_FACTS", True)
 HBUS_LEDGER = env.flag("HBUS_LEDGER", True)
 LEDGER_MAX_MESSAGES = env.integer("HBUS_LEDGER_MAX_MESSAGES", 1_000_000, least=1_000, most=1_000_000_000)
+#: Seconds for which the charts' history is served again before the ledger is asked anew; 0: never served again.
+HISTORY_FRESH_S = env.integer("HBUS_HISTORY_FRESH_S", 10, least=0, most=300)
 #: Dead letters held beyond this many are never trimmed; the overview asks for a person instead.
 DEAD_LETTER_ALARM = env.integer("HBUS_DEAD_LETTER_ALARM", 10_000, least=1, most=100_000_000)
 

@@ -26,6 +26,7 @@ def _clean() -> None:
 
 from hbus_console.settings import *  # noqa: E402, F403
 
+HISTORY_FRESH_S = 0
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

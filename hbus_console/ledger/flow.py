@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import F, Max, QuerySet, Sum
+from django.db.models import F, Max, Q, QuerySet, Sum
 
 from hbus_console.ledger.models import FlowSample, LagSample
 from hbus_console.ledger.scopes import topic_filter
@@ -165,19 +165,15 @@ def series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", s
 
 def topic_sparks(start_ms: int, end_ms: int, scopes: Sequence[str], points: int = 40) -> dict[str, list[float]]:
     """Publish rates of every topic in ``points`` slots, in one query; a topic without traffic is left out."""
-    return {
-        topic: values
-        for (topic, subscription), values in _sparks("published", start_ms, end_ms, scopes, points).items()
-        if not subscription
-    }
+    found = _sparks("published", start_ms, end_ms, scopes, points, which=Q(subscription=""))
+    return {topic: values for (topic, _), values in found.items()}
 
 
 def subscription_sparks(
     start_ms: int, end_ms: int, scopes: Sequence[str], points: int = 40
 ) -> dict[tuple[str, str], list[float]]:
     """Settle rates of every (topic, subscription) in ``points`` slots, in one query."""
-    found = _sparks("settled", start_ms, end_ms, scopes, points)
-    return {pair: values for pair, values in found.items() if pair[1]}
+    return _sparks("settled", start_ms, end_ms, scopes, points, which=~Q(subscription=""))
 
 
 def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:
@@ -232,11 +228,12 @@ def _slots(start_ms: int, end_ms: int, points: int = POINTS) -> tuple[int, int, 
 
 
 def _sparks(
-    column: str, start_ms: int, end_ms: int, scopes: Sequence[str], points: int
+    column: str, start_ms: int, end_ms: int, scopes: Sequence[str], points: int, *, which: Q
 ) -> dict[tuple[str, str], list[float]]:
     step_ms, first, count = _slots(start_ms, end_ms, points)
     rows = (
         _samples(first * step_ms, (first + count) * step_ms, scopes)
+        .filter(which)
         .values_list("topic", "subscription", F("bucket_ms") / step_ms)
         .annotate(total=Sum(column))
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 
 from hbus_console.accounts.permissions import ANONYMOUS, GLOBAL, Actor, visible_scopes
@@ -36,8 +36,8 @@ def layout(request: HttpRequest) -> dict[str, Any]:
             "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
             "actor_scopes": _scopes(who),
             "dead_count": cache(lambda: dead_letters(who)),
-            "logout_url": _address("accounts:logout"),
-            "live_url": _address("ui:live"),
+            "logout_url": reverse("accounts:logout"),
+            "live_url": reverse("ui:live"),
         }
     return frame
 
@@ -52,10 +52,3 @@ def dead_letters(who: Actor) -> int:
     from hbus_console.deadletters.models import DeadLetter
 
     return DeadLetter.objects.filter(scopes_q(visible_scopes(who)), state=DeadLetter.State.DEAD).count()
-
-
-def _address(name: str) -> str:
-    try:
-        return reverse(name)
-    except NoReverseMatch:
-        return ""

@@ -10,7 +10,9 @@ from hbus_console.accounts.permissions import Action, Actor, require, visible_sc
 from hbus_console.accounts.scopes import scopes_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.ledger import flow
+from hbus_console.ui import history
 from hbus_console.ui.formats import epoch_ms
+from hbus_console.ui.history import complete_slots
 from hbus_console.ui.timerange import TimeRange
 
 #: Acts that change what flows, and how a mark calls them.
@@ -30,8 +32,6 @@ MARKED = {
     "dead_letter.redrive": "redriven",
     "dead_letter.discard": "discarded",
 }
-#: Facts reach the ledger within this time.
-BOOKED_AFTER_MS = 3_000
 #: More marks than this are a wall; the newest are kept.
 MOST_MARKS = 24
 
@@ -44,8 +44,12 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
     if topic:
         require(who, Action.VIEW, topic)
     scopes = visible_scopes(who)
-    series = flow.series(chosen.start_ms, chosen.end_ms, scopes, topic, subscription)
-    whole = complete_slots(series, chosen.end_ms)
+    if topic:
+        series = flow.series(chosen.start_ms, chosen.end_ms, scopes, topic, subscription)
+        whole = complete_slots(series, chosen.end_ms)
+    else:
+        past = history.of(scopes, chosen)
+        series, whole = past.series, past.whole
     lines: list[tuple[str, str, Sequence[float]]] = [
         ("published", "accent", series.published),
         ("settled", "ok", series.settled),
@@ -68,14 +72,6 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
         ],
         "marks": marks(who, chosen, topic, series.step_s),
     }
-
-
-def complete_slots(series: flow.Series, end_ms: int) -> int:
-    """How many slots of ``series`` are over and booked; a slot still filling would look like a fall to nothing."""
-    whole = len(series.t)
-    while whole > 1 and (series.t[whole - 1] + series.step_s) * 1000 > end_ms - BOOKED_AFTER_MS:
-        whole -= 1
-    return whole
 
 
 def marks(who: Actor, chosen: TimeRange, topic: str = "", step_s: int = 1) -> list[dict[str, Any]]:

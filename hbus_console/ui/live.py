@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import structlog
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 
 from engine.core.clock import Clock, SystemClock
+from hbus_console.database import fresh_connections
 from hbus_console.ui import formats
 from hbus_console.ui.overview import Standing, dead_note, handling, oldest, standing
 
@@ -139,9 +140,9 @@ class Hub:
             await asyncio.sleep(self._poll_s)
 
     def _read(self, wanted: list[Scopes]) -> dict[Scopes, str]:
-        close_old_connections()
         now_ms = self._clock.now_ms()
-        return {scopes: json.dumps(event(self._look(now_ms, scopes), now_ms)) for scopes in wanted}
+        with fresh_connections():
+            return {scopes: json.dumps(event(self._look(now_ms, scopes), now_ms)) for scopes in wanted}
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
@@ -82,10 +82,7 @@ def sections(request: HttpRequest, active: str) -> list[tuple[str, list[Line]]]:
         for entry in entries:
             if not may_open(who, entry):
                 continue
-            try:
-                address = reverse(entry.url_name)
-            except NoReverseMatch:
-                continue
+            address = reverse(entry.url_name)
             lines.append(Line(entry, f"{address}?{kept}" if kept else address, entry.key == active))
         if lines:
             drawn.append((title, lines))

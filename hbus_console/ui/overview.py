@@ -13,13 +13,12 @@ from hbus_console.accounts.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger import flow
 from hbus_console.topics.models import Topic
-from hbus_console.ui import formats
-from hbus_console.ui.flow_chart import complete_slots
+from hbus_console.ui import formats, history
+from hbus_console.ui.history import History
 from hbus_console.ui.timerange import TimeRange
 
 #: How many topics the overview lists; the topics page has them all.
 MOST_TOPICS = 50
-_SPARK_POINTS = 30
 _STILL = flow.Rates()
 
 
@@ -125,11 +124,11 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
     topics = list(
         Topic.objects.filter(scopes_q(scopes, "name")).select_related("team").annotate(readers=Count("subscriptions"))
     )
-    sparks = flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
+    past = history.of(scopes, chosen)
     rows = [
         TopicRow(
             topic=topic,
-            history=sparks.get(topic.name, ()),
+            history=past.topics.get(topic.name, ()),
             per_second=stand.now.topics.get(topic.name, _STILL).published,
             unsettled=stand.unsettled_of(topic.name),
             dead=stand.dead.get(topic.name, 0),
@@ -140,20 +139,18 @@ def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
     rows.sort(key=lambda row: row.trouble)
     return Overview(
         standing=stand,
-        figures=_figures(stand, chosen, now_ms, scopes),
+        figures=_figures(stand, past, now_ms),
         rows=rows[:MOST_TOPICS],
         topics=len(topics),
         subscriptions=sum(topic.readers for topic in topics),
     )
 
 
-def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str, ...]) -> list[Figure]:
-    history = flow.series(chosen.start_ms, chosen.end_ms, scopes)
-    whole = complete_slots(history, chosen.end_ms)
-    waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scopes)
+def _figures(stand: Standing, past: History, now_ms: int) -> list[Figure]:
+    series, whole = past.series, past.whole
     dead = sum(stand.dead.values())
     total = stand.now.total
-    first = history.first_attempt
+    first = series.first_attempt
     first_attempt = "nothing settled yet" if first is None else f"{share(first)} at first attempt"
     return [
         Figure(
@@ -162,8 +159,8 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str,
             value=formats.rate(total.published),
             unit="/s",
             tone="accent",
-            history=history.published[:whole],
-            note=_peak(history),
+            history=series.published[:whole],
+            note=_peak(series),
             url_name="ledger:search",
         ),
         Figure(
@@ -172,7 +169,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str,
             value=formats.rate(total.settled),
             unit="/s",
             tone="ok",
-            history=history.settled[:whole],
+            history=series.settled[:whole],
             note=first_attempt,
             url_name="topics:subscriptions",
         ),
@@ -182,7 +179,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str,
             value=formats.num(stand.unsettled),
             unit="",
             tone="warn" if stand.unsettled else "muted",
-            history=waiting.unsettled[:whole],
+            history=past.waiting.unsettled[:whole],
             note=oldest(stand.oldest_ms, now_ms),
             url_name="topics:subscriptions",
         ),
@@ -192,7 +189,7 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str,
             value=formats.num(dead),
             unit="",
             tone="bad" if dead else "muted",
-            history=history.dead[:whole],
+            history=series.dead[:whole],
             note=dead_note(stand.dead),
             url_name="deadletters:list",
         ),
@@ -202,8 +199,8 @@ def _figures(stand: Standing, chosen: TimeRange, now_ms: int, scopes: tuple[str,
             value=handling(total.handler_us)[0],
             unit=handling(total.handler_us)[1],
             tone="muted",
-            history=history.handler_ms[:whole],
-            note=_slowest(history),
+            history=series.handler_ms[:whole],
+            note=_slowest(series),
         ),
     ]
 
@@ -225,13 +222,13 @@ def handling(handler_us: int | None) -> tuple[str, str]:
     return value, unit
 
 
-def _peak(history: flow.Series) -> str:
-    best, at_ms = history.peak("published")
+def _peak(series: flow.Series) -> str:
+    best, at_ms = series.peak("published")
     return f"peak {formats.rate(best)} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
 
 
-def _slowest(history: flow.Series) -> str:
-    known = [(value, second) for value, second in zip(history.handler_ms, history.t, strict=True) if value is not None]
+def _slowest(series: flow.Series) -> str:
+    known = [(value, second) for value, second in zip(series.handler_ms, series.t, strict=True) if value is not None]
     if not known:
         return "no attempt in this time"
     worst, second = max(known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 from django.utils.html import format_html
@@ -19,7 +20,12 @@ def spark(
     values: Iterable[float | int | None], tone: str = "accent", width: int = WIDTH, height: int = HEIGHT
 ) -> SafeString:
     """Draw ``values`` from 0 to their maximum; ``None`` counts as 0. Nothing to draw: a flat line."""
-    points = _fold([float(value or 0) for value in values] or [0.0])
+    return _draw(tuple(value or 0 for value in values) or (0,), tone, width, height)
+
+
+@lru_cache(maxsize=512)
+def _draw(values: tuple[float | int, ...], tone: str, width: int, height: int) -> SafeString:
+    points = _fold([float(value) for value in values])
     if len(points) == 1:
         points *= 2
     top = max(points) or 1.0

@@ -12,7 +12,7 @@ from hbus_console.accounts.permissions import Actor
 from hbus_console.audit.services import record
 from hbus_console.ledger import flow
 from hbus_console.ledger.models import FlowSample
-from hbus_console.ui.flow_chart import complete_slots
+from hbus_console.ui.history import complete_slots
 from tests.hbus_console.accounts.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
