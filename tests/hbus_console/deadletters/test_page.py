@@ -123,8 +123,8 @@ def test_a_scope_hides_letters_and_refuses_decisions(sign_in: SignIn, make_lette
     letter = make_letter()
     client = sign_in("operator", "stay.*")
     assert "No dead letters" in client.get("/dead-letters/").content.decode()
-    assert client.get(f"/dead-letters/?letter={letter.pk}").status_code in (400, 404)
-    assert client.post(f"/dead-letters/{letter.pk}/redrive", {"reason": "x"}).status_code in (400, 404)
+    assert client.get(f"/dead-letters/?letter={letter.pk}").status_code == 404
+    assert client.post(f"/dead-letters/{letter.pk}/redrive", {"reason": "x"}).status_code == 404
     assert DeadLetter.objects.get().state == "dead"
 
 
