@@ -37,7 +37,8 @@ class StoreState:
     policy: str = ""
     durable: bool = False
     write_error: str = ""
-    fsync: str = ""
+    #: When a write is forced to disk, in words; empty where the server does not tell.
+    sync: str = ""
     clients: int = 0
     operations: int = 0
     keys: int = 0
@@ -111,11 +112,24 @@ def store_state() -> StoreState:
         policy=str(info.get("maxmemory_policy", "")),
         durable=bool(info.get("aof_enabled")),
         write_error="" if ok and rewritten else "the last write or rewrite failed, see its log",
+        sync=_sync(),
         clients=int(info.get("connected_clients", 0)),
         operations=int(info.get("instantaneous_ops_per_sec", 0)),
         keys=sum(int(part["keys"]) for name, part in info.items() if name.startswith("db") and isinstance(part, dict)),
         uptime_s=int(info.get("uptime_in_seconds", 0)),
     )
+
+
+_SYNC = {"always": "synced before each answer", "everysec": "synced every second", "no": "synced when the system likes"}
+
+
+def _sync() -> str:
+    try:
+        found = client().config_get("appendfsync")
+    except redis.RedisError:
+        # Hosted servers refuse CONFIG; then the page says nothing about it.
+        return ""
+    return _SYNC.get(str(found.get("appendfsync", "")), "")
 
 
 def database_states() -> list[DatabaseState]:

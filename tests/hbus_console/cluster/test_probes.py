@@ -21,6 +21,8 @@ def test_a_store_of_ours_is_well(store: redis.Redis) -> None:
     assert (state.server, state.durable, state.policy, state.keys) == ("Valkey", True, "noeviction", 1)
     assert state.version[0].isdigit()
     assert state.memory > 1_000_000
+    store.config_set("appendfsync", "everysec")
+    assert probes.store_state().sync == "synced every second"
     assert (state.tone, state.troubles) == ("ok", [])
 
 
