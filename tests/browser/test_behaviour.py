@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -152,8 +153,11 @@ def test_the_picture_of_the_readme(
 ) -> None:
     """``pytest tests/browser -k picture --pictures docs`` makes docs/overview.png, after a minute of bookings."""
     begun_ms = time.time_ns() // 1_000_000
-    speed = ["--speed", "30"] if request.config.getoption("--pictures") else ["--fast", "--limit", "100"]
-    played = console.installation.manage("hotel_demo", *speed, "--json", timeout_s=240)
+    bookings = os.environ.get("BOOKINGS", "")
+    posed = ["--speed", "30", "--bookings", bookings] if request.config.getoption("--pictures") else []
+    played = console.installation.manage(
+        "hotel_demo", *(posed or ["--fast", "--limit", "100"]), "--json", timeout_s=240
+    )
     assert played.returncode == 0, played.stdout + played.stderr
     watched = new_page(viewport={"width": 1440, "height": 960})
     page = watched.open(f"/?from={begun_ms - 20_000}")
