@@ -41,6 +41,11 @@ class TimeRange:
         return self.end_ms - self.start_ms
 
     @property
+    def phrase(self) -> str:
+        """The label inside a sentence: ``last hour``."""
+        return self.label[0].lower() + self.label[1:]
+
+    @property
     def from_input(self) -> str:
         """The start as a ``datetime-local`` field takes it, in the console's zone."""
         return _input(self.start_ms)
@@ -104,7 +109,8 @@ def _span(start: str, end: str, now_ms: int) -> TimeRange:
     if end_ms - start_ms > LONGEST_MS:
         raise BadInput("The time range is longer than a year.", remedy="Give a later `from`.", field="from")
     query = urlencode({"from": start_ms} | ({"to": end_ms} if end else {}))
-    return TimeRange(start_ms, end_ms, _words(start_ms, end_ms), query, moving=not end)
+    words = _words(start_ms, end_ms) if end else f"Since {_local(start_ms):%d %b %H:%M}"
+    return TimeRange(start_ms, end_ms, words, query, moving=not end)
 
 
 def _moment(text: str, field: str) -> int:
@@ -124,12 +130,15 @@ def _moment(text: str, field: str) -> int:
 
 
 def _words(start_ms: int, end_ms: int) -> str:
-    zone = timezone.get_current_timezone()
-    start, end = (datetime.fromtimestamp(value / 1000, tz=zone) for value in (start_ms, end_ms))
+    start, end = _local(start_ms), _local(end_ms)
     if start.date() == end.date():
         return f"{start:%d %b %H:%M} to {end:%H:%M}"
     return f"{start:%d %b %H:%M} to {end:%d %b %H:%M}"
 
 
 def _input(value_ms: int) -> str:
-    return datetime.fromtimestamp(value_ms / 1000, tz=timezone.get_current_timezone()).strftime("%Y-%m-%dT%H:%M")
+    return _local(value_ms).strftime("%Y-%m-%dT%H:%M")
+
+
+def _local(value_ms: int) -> datetime:
+    return datetime.fromtimestamp(value_ms / 1000, tz=timezone.get_current_timezone())

@@ -154,7 +154,7 @@ def test_the_picture_of_the_readme(
     """``pytest tests/browser -k picture --pictures docs`` makes docs/overview.png, after a minute of bookings."""
     begun_ms = time.time_ns() // 1_000_000
     bookings = os.environ.get("BOOKINGS", "")
-    posed = ["--speed", "30", "--bookings", bookings] if request.config.getoption("--pictures") else []
+    posed = ["--speed", "12", "--bookings", bookings] if request.config.getoption("--pictures") else []
     played = console.installation.manage(
         "hotel_demo", *(posed or ["--fast", "--limit", "100"]), "--json", timeout_s=240
     )

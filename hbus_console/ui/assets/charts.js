@@ -129,7 +129,7 @@
     return {
       width: box.clientWidth,
       height: box.clientHeight,
-      padding: [10, 20, 0, 0],
+      padding: [10, 26, 0, 0],
       tzDate: (second) => uPlot.tzDate(new Date(second * 1000), zone),
       legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false } },

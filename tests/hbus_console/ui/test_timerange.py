@@ -32,6 +32,17 @@ def test_from_and_to_take_epoch_milliseconds_and_local_times(clock: ManualClock)
     assert found.end_ms == 1_795_183_800_000
     assert found.query == f"from={NOW - 1000}&to=1795183800000"
     assert not found.moving
+    assert found.label == "20 Nov 14:02 to 14:10"
+
+
+def test_without_an_end_it_moves_on(clock: ManualClock) -> None:
+    found = time_range(RequestFactory().get(f"/?from={NOW - 60_000}"), clock)
+    assert (found.end_ms, found.moving, found.label, found.phrase) == (
+        NOW,
+        True,
+        "Since 20 Nov 14:01",
+        "since 20 Nov 14:01",
+    )
 
 
 @pytest.mark.parametrize(
