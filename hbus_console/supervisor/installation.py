@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.env import Env
+from engine.core.errors import ConfigurationError
 from hbus_console.state import state_dir
 from hbus_console.supervisor import store
 
@@ -24,6 +25,8 @@ class Installation:
     external_store: str
     #: Port of the embedded store; 0 with an external one.
     store_port: int
+    #: When the embedded store's writes reach the disk; see :func:`store.write_config`.
+    store_fsync: str = "always"
 
     @classmethod
     def from_settings(cls, *, starting_store: bool = False) -> Installation:
@@ -42,6 +45,7 @@ class Installation:
             host="localhost" if allowed == "*" else allowed,
             external_store=external,
             store_port=0 if external else port,
+            store_fsync=_fsync(),
         )
 
     @property
@@ -55,3 +59,14 @@ class Installation:
         reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - names of addresses, nothing is bound here
         host = reachable.get(self.bind, f"[{self.bind}]" if ":" in self.bind else self.bind)
         return f"http://{host}:{self.port}"
+
+
+def _fsync() -> str:
+    word = Env().text("HBUS_STORE_FSYNC", "always")
+    if word not in ("always", "everysec"):
+        raise ConfigurationError(
+            f"HBUS_STORE_FSYNC={word} is not known.",
+            remedy="Use always (what was confirmed is on disk) or everysec (faster single writes).",
+            field="HBUS_STORE_FSYNC",
+        )
+    return word

@@ -61,7 +61,7 @@ def store_command(at: Installation) -> list[str]:
     """The embedded store's server on a configuration written now."""
     from hbus_console.state import secret
 
-    config = store.write_config(at.state / "store", port=at.store_port, password=secret("store"))
+    config = store.write_config(at.state / "store", port=at.store_port, password=secret("store"), fsync=at.store_fsync)
     return [str(store.find_binary()), str(config)]
 
 

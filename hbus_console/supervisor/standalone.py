@@ -13,15 +13,18 @@ from hbus_console.supervisor import store
 
 
 class StandaloneStore:
-    """A Valkey process that its owner may stop, kill and start again; its data stays in ``folder``."""
+    """A Valkey process that its owner may stop, kill and start again; its data stays in ``folder``.
 
-    def __init__(self, folder: Path) -> None:
+    ``fsync="always"`` for who kills it and counts what was confirmed; see :func:`store.write_config`.
+    """
+
+    def __init__(self, folder: Path, *, fsync: str = "everysec") -> None:
         self.folder = folder
         self.port = store.free_port()
         self.password = secrets.token_hex(16)
         self.url = store.url(self.port, self.password)
         self._binary = store.find_binary()
-        self._config = store.write_config(folder, port=self.port, password=self.password)
+        self._config = store.write_config(folder, port=self.port, password=self.password, fsync=fsync)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> StandaloneStore:

@@ -18,11 +18,6 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def rig(tmp_path: Path, migrated: Path) -> Iterator[Rig]:
-    """An installation whose acknowledged writes survive a kill of the store.
-
-    With ``appendfsync everysec`` they mostly do as well, but not always: while the kernel is busy syncing, Valkey holds
-    writes back for up to two seconds after it has acknowledged them.
-    """
-    made = Rig(tmp_path, fsync="always", template=migrated)
+    made = Rig(tmp_path, template=migrated)
     yield made
     made.end()

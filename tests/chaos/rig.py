@@ -36,11 +36,8 @@ class Rig:
         else:
             # A state folder that was migrated before.
             shutil.copytree(template, self.state)
-        self.store = StandaloneStore(folder / "store")
-        with (folder / "store" / "valkey.conf").open("a", encoding="utf-8") as config:
-            # The last line of a kind counts.
-            config.write(f"appendfsync {fsync}\n")
-        self.store.start()
+        # What was confirmed must survive a kill of the store, or nothing could be counted afterwards.
+        self.store = StandaloneStore(folder / "store", fsync="always").start()
         self.prefix = f"rig{secrets.token_hex(4)}"
         inherited = {name: value for name, value in os.environ.items() if name not in _OWN}
         self.environment = {

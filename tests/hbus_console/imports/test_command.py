@@ -57,6 +57,8 @@ def test_it_says_what_became_of_the_rows(file: Path, topic: str, capsys: pytest.
     said = capsys.readouterr().out
     assert f"{file} → {topic}: 3 read = 0 published + 0 deduplicated + 3 rejected" in said
     assert f"{file}.rejects.jsonl" in said
+    call_command("import_events", str(file), "--topic", topic)
+    assert "An earlier run had finished it" in capsys.readouterr().out
 
 
 def test_a_dry_run_names_lines_and_publishes_nothing(

@@ -54,9 +54,11 @@ class Command(BaseCommand):
         for name, report in sorted(answers.items()):
             self.stdout.write(f"{name}  {report.get('error', '')}".rstrip())
             for one in report.get("consumers", ()):
+                # A consumer keeps its last trouble for the record; while it runs well that is no news.
+                trouble = "" if one["state"] in ("running", "paused") else one["last_error"]
                 self.stdout.write(
                     f"  {one['group']} on {one['topic']}: {one['state']}, {one['in_flight']} in flight,"
-                    f" {one['handled']:,} handled, {one['rate']:.1f}/s {one['last_error']}".rstrip()
+                    f" {one['handled']:,} handled, {one['rate']:.1f}/s {trouble}".rstrip()
                 )
             for one in report.get("idle", ()):
                 self.stdout.write(f"  {one['group']} on {one['topic']}: not running, {one['why']}")

@@ -86,7 +86,9 @@ class Command(BaseCommand):
             f"{report.file} → {report.topic}: {report.read:,} read = {report.published:,} {verb}"
             f" + {report.deduplicated:,} deduplicated + {report.rejected:,} rejected"
         )
-        if report.resumed_after:
+        if report.finished and report.resumed_after == report.read:
+            self.stdout.write("An earlier run had finished it; nothing was done. --from-start offers every row again.")
+        elif report.resumed_after:
             self.stdout.write(f"Went on behind row {report.resumed_after:,}, where an earlier run had stopped.")
         if report.rejects_file:
             self.stdout.write(f"Rejected rows and their reasons: {report.rejects_file}")
