@@ -24,7 +24,9 @@ def add_duty(maker: DutyMaker) -> None:
 def all_duties() -> Sequence[Duty]:
     """Made anew with each call, not started."""
     from engine.bus.delays import DelayMover
+    from hbus_console.accounts.housekeeping import SignInExpiry
     from hbus_console.audit.anchor import AuditAnchor
+    from hbus_console.audit.duty import AuditVerification
     from hbus_console.deadletters.collector import DeadLetterCollector
     from hbus_console.ledger.collector import FactCollector
     from hbus_console.ledger.fact_stream import FactReader
@@ -46,6 +48,8 @@ def all_duties() -> Sequence[Duty]:
         LedgerRetention(settings.LEDGER_MAX_MESSAGES),
         TopicReconciler(),
         AuditAnchor(),
+        AuditVerification(),
+        SignInExpiry(),
         InboxRetention(),
         IdempotencyExpiry(),
         *(make() for make in _more),

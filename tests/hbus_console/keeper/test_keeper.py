@@ -116,6 +116,8 @@ def test_it_stamps_its_duties_and_leaves_in_good_order() -> None:
     keeper = Keeper([counting])
     keeper.start()
     assert counting.entered.wait(10)
+    # The first stamp may come after the first tick.
+    eventually(lambda: bool(read_nodes(wiring.store(), duties.settings.HBUS_PREFIX, SystemClock())))
     eventually(lambda: node().detail["duties"][0]["name"] == "counting")
     assert node().role == "keeper"
     keeper.stop(5)
