@@ -160,7 +160,11 @@ def test_the_picture_of_the_readme(
     )
     assert played.returncode == 0, played.stdout + played.stderr
     watched = new_page(viewport={"width": 1440, "height": 960})
-    page = watched.open(f"/?from={begun_ms - 20_000}")
+    page = watched.open(f"/?from={begun_ms - 30_000}")
+    expect(page.locator("[data-live-indicator]")).to_contain_text("Live")
+    expect(page.locator(".figure [data-live=unsettled]")).to_have_text("0", timeout=60_000)
+    page.reload()
+    expect(page.locator(".chart canvas")).to_have_count(1)
     expect(page.locator("[data-live-indicator]")).to_contain_text("Live")
     page.screenshot(path=pictures / "overview.png")
     assert (pictures / "overview.png").stat().st_size > 20_000

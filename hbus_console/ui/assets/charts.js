@@ -22,14 +22,15 @@
     return value.toLocaleString("en-US", { maximumFractionDigits: digits });
   }
 
-  /** The least round number of 1, 2, 2.5 or 5 times a power of ten whose four steps reach `most`. */
-  function roundTop(most) {
-    if (!(most > 0)) return 1;
+  /** The least of 1, 2, 2.5 or 5 times a power of ten of which at most four reach `most`: the distance of two grid lines. */
+  function roundStep(most) {
+    if (!(most > 0)) return 0.25;
     const step = most / 4;
     const power = 10 ** Math.floor(Math.log10(step));
-    const factor = [1, 2, 2.5, 5, 10].find((candidate) => candidate * power >= step * 0.9999);
-    return Math.ceil(most / (factor * power) - 1e-9) * factor * power;
+    return power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= step * 0.9999);
   }
+
+  const roundTop = (most) => Math.max(1, Math.ceil(most / roundStep(most) - 1e-9)) * roundStep(most);
 
   function address(box) {
     const url = new URL(box.dataset.chartUrl, location.href);
@@ -142,7 +143,10 @@
         {
           ...axis, grid: { stroke: () => css("--line"), width: 1 }, gap: 8, space: 34,
           size: (u, values) => (values ? Math.max(28, ...values.map((value) => 8 + value.length * 6.6)) : 40),
-          splits: (u, index, least, most) => [0, 1, 2, 3, 4].map((part) => (most * part) / 4).filter((value, part) => u.height > 150 || part % 2 === 0),
+          splits: (u, index, least, most) => {
+            const step = roundStep(most) * (u.height > 150 ? 1 : 2);
+            return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, count) => count * step);
+          },
           values: (u, splits) => {
             const step = splits.length > 1 ? splits[1] - splits[0] : 1;
             const digits = [0, 1, 2, 3, 4, 5, 6].find((count) => Math.abs(step * 10 ** count - Math.round(step * 10 ** count)) < 1e-6) ?? 6;
