@@ -46,7 +46,7 @@ class Bench:
         self.client = redis.Redis.from_url(self.store.url)
         self.conditions = (
             f"{self.count:,} messages of {self.size} B, {self.samples} interleaved runs, "
-            f"Valkey {self.client.info('server').get('valkey_version', '?')} append-only everysec on loopback, "
+            f"Valkey {self.client.info('server').get('valkey_version', '?')} append-only {self.client.config_get('appendfsync')['appendfsync']} on loopback, "
             f"Python {platform.python_version()}"
         )
 
