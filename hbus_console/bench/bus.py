@@ -44,10 +44,11 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.client = redis.Redis.from_url(self.store.url)
+        server = self.client.info("server").get("valkey_version", "?")
+        fsync = self.client.config_get("appendfsync")["appendfsync"]
         self.conditions = (
             f"{self.count:,} messages of {self.size} B, {self.samples} interleaved runs, "
-            f"Valkey {self.client.info('server').get('valkey_version', '?')} append-only {self.client.config_get('appendfsync')['appendfsync']} on loopback, "
-            f"Python {platform.python_version()}"
+            f"Valkey {server} append-only {fsync} on loopback, Python {platform.python_version()}"
         )
 
     def _task(self, do: str, processes: int, **more: Any) -> list[dict[str, Any]]:
