@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -63,21 +64,24 @@ def _run_web(_: int) -> None:
 
 
 def _run_consumer(slot: int) -> None:
+    from celery.bin.celery import celery as command_line
+
     from hbus_console.celery import app
 
     # What Celery fears of root is pickle, and nothing here reads it.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
-    app.worker_main(
-        [
-            "--quiet",
-            "worker",
-            "--pool=threads",
-            "--concurrency=1",
-            "--without-gossip",
-            "--without-mingle",
-            f"--hostname=consumer-{slot}@%h",
-        ]
-    )
+    arguments = [
+        "--quiet",
+        "worker",
+        "--pool=threads",
+        "--concurrency=1",
+        "--without-gossip",
+        "--without-mingle",
+        f"--hostname=consumer-{slot}@%h",
+    ]
+    # `app.worker_main` would do the same and keep to itself how the worker ended.
+    command_line.params[0].default = app
+    sys.exit(command_line.main(args=arguments, standalone_mode=False) or 0)
 
 
 def _run_keeper(_: int) -> None:

@@ -27,9 +27,7 @@ _OWN = {"DATABASE_URL", "LEDGER_DATABASE_URL", "DJANGO_SETTINGS_MODULE", "BOOKIN
 class Rig:
     """Use :meth:`end` whatever happens. Commands and roles run on the rig's own STATE and store."""
 
-    def __init__(
-        self, folder: Path, *, fsync: str = "everysec", grace_s: int = 5, template: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, template: Path | None = None) -> None:
         self.state = folder / "state"
         if template is None:
             self.state.mkdir()

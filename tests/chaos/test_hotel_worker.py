@@ -173,3 +173,10 @@ def test_a_worker_that_would_fork_is_refused(rig: Rig) -> None:
     )
     assert ended.returncode != 0
     assert "must not fork" in ended.stderr
+
+
+def test_a_worker_whose_handlers_cannot_be_loaded_ends_with_an_error(rig: Rig) -> None:
+    rig.environment["HBUS_APPS"] = "tests.chaos.broken"
+    process = rig.start("consumer")
+    assert process.wait(60) != 0
+    assert "no handler today" in rig.log("consumer")
