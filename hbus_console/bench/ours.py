@@ -9,14 +9,14 @@ import time
 from typing import Any
 
 import redis
-from engine.bus.consumer import Consumer
-from engine.bus.producer import BatchItem, Producer, Receipt
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
+from engine.bus.consumer import Consumer
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
+from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.bus.registry import open_transport
 from engine.core.facts import Emitter, FactLog, NullFacts
 from hbus_console.bench.processes import report, wait_for_go
