@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def _flush_empties_the_audit_log() -> None:
     from tests.guards import let_flush_empty_the_audit_log
 
     let_flush_empty_the_audit_log()
+
+
+@pytest.fixture(autouse=True)
+def _forget_the_audit_log_of_the_last_test() -> None:
+    """What was verified and anchored belongs to a database; each test begins with an empty one."""
+    from tests.settings import STATE_DIR
+
+    shutil.rmtree(STATE_DIR / "audit", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
