@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -59,50 +59,83 @@ def is_json(content_type: str) -> bool:
     return media_type == JSON or media_type.endswith("+json")
 
 
-def build(
-    policy: TopicPolicy,
-    options: PublishOptions,
-    *,
-    source: str,
-    now_ms: int,
-    data: msgspec.Raw = NO_DATA,
-    binary: bytes | None = None,
-    content_type: str = JSON,
-) -> Message:
-    """An envelope for ``policy``'s topic; raises :class:`PublishRefused` naming the field and the remedy.
+class Item(Protocol):
+    """What a builder reads of a message to be: see :class:`engine.bus.producer.BatchItem`."""
+
+    @property
+    def payload(self) -> Any: ...
+
+    @property
+    def options(self) -> PublishOptions: ...
+
+    @property
+    def body(self) -> bytes | None: ...
+
+    @property
+    def content_type(self) -> str: ...
+
+
+class Builder:
+    """Makes the envelopes of one call; what all of them share is worked out once.
 
     Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
     """
-    _check_schema(policy, data, binary)
-    ambient = context.current()
-    message_id = options.message_id or new_id(now_ms)
-    due_ms = due_of(options, now_ms)
-    ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
-    correlation_id = options.correlation_id or (ambient.correlation_id if ambient else message_id)
-    causation_id = options.causation_id or (ambient.message.id if ambient else "")
-    if options is not NO_OPTIONS:
-        _check_options(options)
-    return Message(
-        id=message_id,
-        source=options.source or source,
-        type=options.type or policy.name,
-        time=to_rfc3339(now_ms) if options.time is None else to_rfc3339(_ms(options.time, "time")),
-        subject=options.subject,
-        datacontenttype=content_type,
-        dataschema=policy.schema.uri if policy.schema else "",
-        partitionkey=options.key,
-        expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
-        traceparent=_traceparent(options, ambient),
-        tracestate=options.tracestate,
-        correlationid=correlation_id,
-        causationid=causation_id,
-        dataclassification=policy.classification,
-        hbusdue=to_rfc3339(due_ms) if due_ms else "",
-        hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
-        data=data,
-        data_base64=binary,
-        extensions=dict(options.headers) if options.headers else {},
-    )
+
+    __slots__ = ("_ambient", "_dataschema", "_now_ms", "_policy", "_source", "_time")
+
+    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int) -> None:
+        self._policy = policy
+        self._source = source
+        self._now_ms = now_ms
+        self._time = to_rfc3339(now_ms)
+        self._dataschema = policy.schema.uri if policy.schema else ""
+        self._ambient = context.current()
+
+    def message(self, item: Item) -> Message:
+        """The envelope of one item; raises :class:`PublishRefused` naming the field and the remedy."""
+        if item.body is None:
+            return self.envelope(item.options, json_data(item.payload))
+        if not isinstance(item.body, bytes):
+            raise PublishRefused(
+                f"The body is not bytes but {type(item.body).__name__}.", remedy="Use publish() for JSON.", field="body"
+            )
+        if is_json(item.content_type):
+            return self.envelope(item.options, _json_text(item.body), content_type=item.content_type)
+        return self.envelope(item.options, NO_DATA, binary=item.body, content_type=item.content_type)
+
+    def envelope(
+        self, options: PublishOptions, data: msgspec.Raw, *, binary: bytes | None = None, content_type: str = JSON
+    ) -> Message:
+        """Likewise, from the payload as it goes on the wire."""
+        policy, now_ms, ambient = self._policy, self._now_ms, self._ambient
+        if policy.schema is not None:
+            _check_schema(policy, data, binary)
+        message_id = options.message_id or new_id(now_ms)
+        due_ms = due_of(options, now_ms)
+        ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
+        if options is not NO_OPTIONS:
+            _check_options(options)
+        return Message(
+            id=message_id,
+            source=options.source or self._source,
+            type=options.type or policy.name,
+            time=self._time if options.time is None else to_rfc3339(_ms(options.time, "time")),
+            subject=options.subject,
+            datacontenttype=content_type,
+            dataschema=self._dataschema,
+            partitionkey=options.key,
+            expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
+            traceparent=_traceparent(options, ambient) if ambient or options.traceparent else trace.new_traceparent(),
+            tracestate=options.tracestate,
+            correlationid=options.correlation_id or (ambient.correlation_id if ambient else message_id),
+            causationid=options.causation_id or (ambient.message.id if ambient else ""),
+            dataclassification=policy.classification,
+            hbusdue=to_rfc3339(due_ms) if due_ms else "",
+            hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
+            data=data,
+            data_base64=binary,
+            extensions=dict(options.headers) if options.headers else {},
+        )
 
 
 def due_of(options: PublishOptions, now_ms: int) -> int:
@@ -239,9 +272,18 @@ def _check_value(field: str, attribute: str, value: str) -> None:
         ) from None
 
 
+def _json_text(body: bytes) -> msgspec.Raw:
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PublishRefused(
+            f"The body is not JSON: {error}.", remedy="Send valid JSON, or another content type.", field="body"
+        ) from error
+    return msgspec.Raw(body)
+
+
 def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) -> None:
-    if policy.schema is None:
-        return
+    assert policy.schema is not None
     if binary is not None:
         raise PublishRefused(
             f"Topic {policy.name!r} has a JSON Schema, and the payload is not JSON.",

@@ -25,6 +25,10 @@ class PublishFailed(Unavailable):
     """The store refused or could not be reached before the message was sent: it was certainly not stored."""
 
 
+class ProducerClosed(PublishFailed):
+    """The producer was closed before the publish began: nothing was sent."""
+
+
 class PublishUnknown(Unavailable):
     """The connection broke after the message was sent: it may be stored. Repeat with the same idempotency key."""
 

@@ -7,10 +7,10 @@ is the business of the layer above. :mod:`engine.bus.conformance` holds every pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -330,4 +330,17 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Free the connections. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Overlapping(Protocol):
+    """What a transport may offer beside :class:`Transport`: storing one chunk while the caller builds the next."""
+
+    def publish_chunks(self, topic: str, chunks: Iterator[Sequence[Outgoing]]) -> Iterator[list[Outcome]]:
+        """Append chunk after chunk, in order; the answers come in the same order, one list a chunk.
+
+        A chunk may be asked of ``chunks`` and sent before the one ahead of it is answered. Each holds at most 500
+        messages and 4 MiB. Never raises for the store's sake; once the store was lost, later chunks are not sent.
+        """
         ...

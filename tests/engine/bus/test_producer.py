@@ -14,6 +14,7 @@ from engine.bus.delays import Delayed
 from engine.bus.errors import (
     IdempotencyConflict,
     OwnerlessTopic,
+    ProducerClosed,
     PublishFailed,
     PublishRefused,
     PublishUnknown,
@@ -359,7 +360,7 @@ def test_a_given_traceparent_is_kept_and_a_malformed_one_begins_a_new_trace(bus:
 def test_a_closed_producer_says_so(bus: Bus) -> None:
     bus.producer.close()
     bus.producer.close()
-    with pytest.raises(PublishRefused, match="closed"):
+    with pytest.raises(ProducerClosed, match="closed"):
         bus.publish({})
     assert stored(bus) == []
 

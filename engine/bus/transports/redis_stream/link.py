@@ -6,7 +6,8 @@ know it to tell ``failed`` from ``unknown``. Nothing is ever repeated behind the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis.backoff import NoBackoff
@@ -119,10 +120,7 @@ class Link:
 
     def command(self, *args: Arg) -> Any:
         """Run one command. Raises :class:`NotSent`, :class:`AnswerLost` or :class:`Refused`."""
-        try:
-            return self._exchange(args)
-        except ResponseError as error:
-            raise Refused(self.address, _words(error)) from error
+        return self._exchange(args)
 
     def run(self, script: Script, keys: Iterable[str], args: Iterable[Arg]) -> Any:
         """Run a script by its digest, or by its text where the server does not know it (yet, or any more)."""
@@ -132,41 +130,82 @@ class Link:
             return self._exchange(("EVALSHA", script.sha, *rest))
         except NoScriptError:
             return self.command("EVAL", script.text, *rest)
-        except ResponseError as error:
-            raise Refused(self.address, _words(error)) from error
 
     def close(self) -> None:
         """Close the connections that nobody uses now. Idempotent; a later command opens one again."""
         self._pool.disconnect(inuse_connections=False)
 
-    def _exchange(self, args: tuple[Arg, ...]) -> Any:
+    @contextmanager
+    def conversation(self) -> Iterator[Conversation]:
+        """A connection for several commands, each sent before the one ahead of it need be answered.
+
+        Raises as :meth:`command`. A connection that still owes answers at the end is closed, never reused.
+        """
         pool = self._pool
         try:
             connection = pool.get_connection()
         except (BusyLoadingError, AuthenticationError, ResponseError) as error:
             raise Refused(self.address, _words(error)) from error
         except (RedisError, OSError) as error:
-            raise self._not_sent(error) from error
+            raise _not_sent(self.address, error) from error
+        made = Conversation(connection, self.address)
         try:
-            try:
-                connection.send_command(*args)  # type: ignore[no-untyped-call]
-            except (ConnectionError, TimeoutError) as error:
-                # Not all of it left this machine, and the store runs no half commands.
-                raise self._not_sent(error) from error
-            try:
-                return connection.read_response()
-            except BusyLoadingError as error:
-                raise Refused(self.address, _words(error)) from error
-            except (ConnectionError, TimeoutError) as error:
-                raise AnswerLost(
-                    f"The connection to the store at {self.address} broke before its answer came: {error}.",
-                    remedy="Make sure that the store runs and can be reached; then try again.",
-                ) from error
+            yield made
         finally:
+            if made.owed:
+                connection.disconnect()  # type: ignore[no-untyped-call]
             pool.release(connection)
 
-    def _not_sent(self, error: Exception) -> NotSent:
-        return NotSent(
-            f"The store at {self.address} cannot be reached: {error}.",
-            remedy="Make sure that it runs and that REDIS_URL names it.",
-        )
+    def _exchange(self, args: tuple[Arg, ...]) -> Any:
+        with self.conversation() as conversation:
+            conversation.send(args)
+            return conversation.answer()
+
+
+class Conversation:
+    """Commands and their answers on one connection, in order. Used by one thread."""
+
+    __slots__ = ("_address", "_connection", "owed")
+
+    def __init__(self, connection: Any, address: str) -> None:
+        self._connection = connection
+        self._address = address
+        #: How many answers are still to come.
+        self.owed = 0
+
+    def send(self, args: tuple[Arg, ...]) -> None:
+        """Send one command; raises :class:`NotSent` when it certainly will not run."""
+        try:
+            self._connection.send_command(*args)
+        except (ConnectionError, TimeoutError) as error:
+            # Not all of it left this machine, and the store runs no half commands.
+            raise _not_sent(self._address, error) from error
+        self.owed += 1
+
+    def answer(self) -> Any:
+        """The answer to the oldest command; raises :class:`AnswerLost` or :class:`Refused`, and ``NoScriptError``."""
+        try:
+            found = self._connection.read_response()
+        except BusyLoadingError as error:
+            self.owed -= 1
+            raise Refused(self._address, _words(error)) from error
+        except (ConnectionError, TimeoutError) as error:
+            raise AnswerLost(
+                f"The connection to the store at {self._address} broke before its answer came: {error}.",
+                remedy="Make sure that the store runs and can be reached; then try again.",
+            ) from error
+        except NoScriptError:
+            self.owed -= 1
+            raise
+        except ResponseError as error:
+            self.owed -= 1
+            raise Refused(self._address, _words(error)) from error
+        self.owed -= 1
+        return found
+
+
+def _not_sent(address: str, error: Exception) -> NotSent:
+    return NotSent(
+        f"The store at {address} cannot be reached: {error}.",
+        remedy="Make sure that it runs and that REDIS_URL names it.",
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
 from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
 from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
-from engine.bus.transports.redis_stream.link import AnswerLost, Link, Refused
+from engine.bus.transports.redis_stream.link import AnswerLost, Arg, Conversation, Link, Refused
 from engine.bus.transports.redis_stream.positions import MARKS
 from engine.bus.transports.redis_stream.receiver import RedisStreamReceiver
 from engine.bus.transports.redis_stream.scripts import PUBLISH
@@ -70,14 +72,45 @@ class RedisStreamTransport:
             try:
                 outcomes += self._append(keys, chunk)
             except Unavailable as error:
-                lost = isinstance(error, AnswerLost)
-                status = Status.UNKNOWN if lost else Status.FAILED
+                status = Status.UNKNOWN if isinstance(error, AnswerLost) else Status.FAILED
                 outcomes += [Outcome(status, each.message_id, error=str(error)) for each in chunk]
                 # Sending the rest now would break the order of the batch.
-                why = f"Not sent, because messages before it failed: {error}"
-                outcomes += [Outcome(Status.FAILED, each.message_id, error=why) for each in batch[len(outcomes) :]]
+                outcomes += _not_sent(batch[len(outcomes) :], error)
                 break
         return outcomes
+
+    def publish_chunks(self, topic: str, chunks: Iterator[Sequence[Outgoing]]) -> Iterator[list[Outcome]]:
+        keys = self._topic(topic)
+        sent: deque[Sequence[Outgoing]] = deque()
+        error: Unavailable | None = None
+        with ExitStack() as stack:
+            try:
+                conversation = stack.enter_context(self._link.conversation())
+            except Unavailable as failure:
+                error = failure
+            for chunk in chunks:
+                if error is None:
+                    script_keys, args = self._call(keys, chunk)
+                    try:
+                        # By its text, not by its digest: a server that does not know the digest would refuse this
+                        # chunk and might take the next.
+                        conversation.send(("EVAL", PUBLISH.text, len(script_keys), *script_keys, *args))
+                    except Unavailable as failure:
+                        error = failure
+                    else:
+                        sent.append(chunk)
+                unsent = error is not None
+                # While the store is at work on one chunk, the caller builds the next.
+                while sent and (len(sent) > 1 or error is not None):
+                    outcomes, failed = self._answer(conversation, sent.popleft())
+                    error = error or failed
+                    yield outcomes
+                if unsent:
+                    yield _not_sent(chunk, error)
+            while sent:
+                outcomes, failed = self._answer(conversation, sent.popleft())
+                error = error or failed
+                yield outcomes
 
     def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
         keys = self._topic(topic).group(group)
@@ -100,16 +133,31 @@ class RedisStreamTransport:
         return keys
 
     def _append(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> list[Outcome]:
+        script_keys, args = self._call(keys, chunk)
+        return self._outcomes(chunk, self._link.run(PUBLISH, script_keys, args))
+
+    def _call(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], tuple[Arg, ...]]:
         script_keys, plan = _plan(keys, chunk)
-        replies = self._link.run(PUBLISH, script_keys, (self._time.now(), plan, *[each.body for each in chunk]))
-        if not plan:
-            ok = Status.OK
-            return [
-                Outcome(ok, each.message_id, reply.decode()) if type(reply) is bytes else self._other(each, reply)
-                for each, reply in zip(chunk, replies, strict=True)
-            ]
+        return script_keys, (self._time.now(), plan, *[each.body for each in chunk])
+
+    def _answer(
+        self, conversation: Conversation, chunk: Sequence[Outgoing]
+    ) -> tuple[list[Outcome], Unavailable | None]:
+        """What became of a chunk that was sent, and what went wrong, if anything did."""
+        try:
+            return self._outcomes(chunk, conversation.answer()), None
+        except Unavailable as error:
+            status = Status.UNKNOWN if isinstance(error, AnswerLost) else Status.FAILED
+            return [Outcome(status, each.message_id, error=str(error)) for each in chunk], error
+
+    def _outcomes(self, chunk: Sequence[Outgoing], replies: Sequence[Any]) -> list[Outcome]:
+        ok, marks, ranks, normal = Status.OK, MARKS, _RANKS, Priority.NORMAL
         return [
-            Outcome(Status.OK, each.message_id, reply.decode() + MARKS[_RANKS[each.priority] - 1])
+            Outcome(
+                ok,
+                each.message_id,
+                reply.decode() if each.priority is normal else reply.decode() + marks[ranks[each.priority] - 1],
+            )
             if type(reply) is bytes
             else self._other(each, reply)
             for each, reply in zip(chunk, replies, strict=True)
@@ -139,6 +187,11 @@ def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], by
         window_ms = max(1, each.idempotency_window_ms)
         plan.append((_RANKS[each.priority], each.message_id, each.idempotency_digest, window_ms, index))
     return script_keys, _plan_encoder.encode(plan)
+
+
+def _not_sent(rest: Sequence[Outgoing], error: Unavailable | None) -> list[Outcome]:
+    why = f"Not sent, because messages before it failed: {error}"
+    return [Outcome(Status.FAILED, each.message_id, error=why) for each in rest]
 
 
 def _too_large(each: Outgoing) -> Outcome:
