@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
+import msgspec
+
 from engine.bus import trace
 from engine.bus.message import Message
 
 
-class Context:
+class Context(msgspec.Struct, eq=False, gc=False):
     """One attempt. Made by the consumer; valid while the handler runs.
 
     ``attempt`` is 1 for the first. ``delivered_ms`` is the wall time at which the attempt began. ``lease_lost`` turns
@@ -16,16 +18,13 @@ class Context:
     should look at it between steps and give up.
     """
 
-    __slots__ = ("_trace", "attempt", "delivered_ms", "group", "lease_lost", "message", "topic")
-
-    def __init__(self, message: Message, *, topic: str, group: str, attempt: int, delivered_ms: int) -> None:
-        self.message = message
-        self.topic = topic
-        self.group = group
-        self.attempt = attempt
-        self.delivered_ms = delivered_ms
-        self.lease_lost = False
-        self._trace: trace.TraceParent | None = None
+    message: Message
+    topic: str
+    group: str
+    attempt: int
+    delivered_ms: int
+    lease_lost: bool = False
+    _trace: trace.TraceParent | None = None
 
     @property
     def replayed(self) -> bool:

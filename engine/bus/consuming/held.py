@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.transport import Attempt, Delivery
 
 
-class Held:
+class Held(msgspec.Struct, eq=False, gc=False):
     """One delivery in hand. Written by one thread at a time; ``lost`` may be set by any."""
 
-    __slots__ = ("attempt", "context", "delivery", "history", "key", "leased_at", "lost", "message")
-
-    def __init__(self, delivery: Delivery, leased_at: float) -> None:
-        self.delivery = delivery
-        #: Monotonic seconds, from before the request that leased or extended it was sent.
-        self.leased_at = leased_at
-        #: Set once the store said that the lease had passed to another.
-        self.lost = False
-        self.attempt = delivery.attempt
-        self.history: tuple[Attempt, ...] = delivery.history
-        self.key = ""
-        self.message: Message | None = None
-        self.context: Context | None = None
+    delivery: Delivery
+    #: Monotonic seconds, from before the request that leased or extended it was sent.
+    leased_at: float
+    attempt: int
+    history: tuple[Attempt, ...]
+    #: Set once the store said that the lease had passed to another.
+    lost: bool = False
+    key: str = ""
+    message: Message | None = None
+    context: Context | None = None
 
     def lose(self) -> None:
         """Note that it is not ours any more, and tell the handler that may be running."""
@@ -48,9 +47,10 @@ class Hands:
         fresh = []
         held_now = self._held
         for delivery in deliveries:
-            known = held_now.get(delivery.position)
+            position = delivery.position
+            known = held_now.get(position)
             if known is None:
-                held_now[delivery.position] = held = Held(delivery, leased_at)
+                held_now[position] = held = Held(delivery, leased_at, delivery.attempt, delivery.history)
                 fresh.append(held)
             else:
                 known.delivery = delivery

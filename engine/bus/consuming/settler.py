@@ -143,9 +143,10 @@ class Settler:
             self._health.answered()
             self._backoff.reset()
         facts = []
+        take, drop = self._queue.popleft, self._hands.drop
         for finished, ok in zip(batch, taken, strict=True):
-            self._queue.popleft()
-            self._hands.drop(finished.held)
+            take()
+            drop(finished.held)
             # After a lost answer "not yours" may mean "settled by your first try", so it is no sign of a lost lease.
             if ok or repeated:
                 self._count(finished)

@@ -110,13 +110,7 @@ class Worker:
 
     def _attempt(self, held: Held, message: Message, begun: float, begun_ms: int) -> bool:
         clock = self._clock
-        context = Context(
-            message,
-            topic=self._policy.topic,
-            group=self._policy.group,
-            attempt=held.attempt,
-            delivered_ms=begun_ms,
-        )
+        context = Context(message, self._policy.topic, self._policy.group, held.attempt, begun_ms)
         held.context = context
         self.begun = begun
         kind = "settled"

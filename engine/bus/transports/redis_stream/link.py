@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, parse_url
 from redis.exceptions import (
@@ -176,7 +177,8 @@ class Conversation:
     def send(self, args: tuple[Arg, ...]) -> None:
         """Send one command; raises :class:`NotSent` when it certainly will not run."""
         try:
-            self._connection.send_command(*args)
+            # Packed here: the client would look at each of a batch's hundreds of bodies in Python first.
+            self._connection.send_packed_command([pack_command(args)])  # type: ignore[arg-type]
         except (ConnectionError, TimeoutError) as error:
             # Not all of it left this machine, and the store runs no half commands.
             raise _not_sent(self._address, error) from error
