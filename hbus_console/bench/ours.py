@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from typing import Any
 
@@ -13,7 +12,6 @@ import redis
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.consumer import Consumer
-from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import BatchItem, Producer, Receipt
@@ -66,21 +64,10 @@ def consume(task: dict[str, Any]) -> None:
     """Handle with a no-op until the group (all processes together) has settled ``total`` messages."""
     transport = open_transport(BusConfig(url=task["url"], prefix=task["prefix"]))
     facts = _facts(task)
-    handled = threading.local()
-    counts: list[list[int]] = []
-
-    def handle(_: Message, __: object) -> None:
-        # One cell a thread: counting must not add a lock to what is measured.
-        cell = getattr(handled, "cell", None)
-        if cell is None:
-            cell = handled.cell = [0]
-            counts.append(cell)
-        cell[0] += 1
-
     consumer = Consumer(
         transport,
         SubscriptionPolicy(topic=task["topic"], group="bench", concurrency=task["threads"]),
-        handle,
+        lambda _, __: None,
         name=task["name"],
         facts=facts,
     )
@@ -92,7 +79,7 @@ def consume(task: dict[str, Any]) -> None:
     ended = time.time()
     consumer.stop(5.0)
     _close(facts)
-    report(count=sum(cell[0] for cell in counts), started=started, ended=ended)
+    report(count=consumer.status().handled, started=started, ended=ended)
 
 
 def main() -> None:
