@@ -81,7 +81,7 @@ class Builder:
     Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
     """
 
-    __slots__ = ("_ambient", "_dataschema", "_now_ms", "_policy", "_source", "_time")
+    __slots__ = ("_ambient", "_checked", "_dataschema", "_now_ms", "_policy", "_source", "_time")
 
     def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int) -> None:
         self._policy = policy
@@ -90,6 +90,12 @@ class Builder:
         self._time = to_rfc3339(now_ms)
         self._dataschema = policy.schema.uri if policy.schema else ""
         self._ambient = context.current()
+        #: Options that were found good: many messages of a batch share theirs.
+        self._checked = NO_OPTIONS
+
+    def keyed(self, item: Item) -> tuple[Message, str]:
+        """The envelope of one item and its idempotency key; see :meth:`message`."""
+        return self.message(item), item.options.idempotency_key
 
     def message(self, item: Item) -> Message:
         """The envelope of one item; raises :class:`PublishRefused` naming the field and the remedy."""
@@ -113,8 +119,9 @@ class Builder:
         message_id = options.message_id or new_id(now_ms)
         due_ms = due_of(options, now_ms)
         ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
-        if options is not NO_OPTIONS:
+        if options is not self._checked:
             _check_options(options)
+            self._checked = options
         return Message(
             id=message_id,
             source=options.source or self._source,

@@ -90,8 +90,8 @@ class Producer:
         An unknown or ownerless topic is raised, for it is no single item's fault.
         """
         policy = self._policy(topic)
-        make = Builder(policy, source=self._source, now_ms=self._clock.now_ms()).message
-        return self._send(policy, items, lambda item: (make(item), item.options.idempotency_key))
+        builder = Builder(policy, source=self._source, now_ms=self._clock.now_ms())
+        return self._send(policy, items, builder.keyed)
 
     def prepare(self, topic: str, payload: Any, options: PublishOptions = NO_OPTIONS) -> Message:
         """Every check of :meth:`publish` without publishing: the envelope it would send; raises what it would raise."""

@@ -119,7 +119,8 @@ class Sending(Generic[Thing]):
                 chunk = _Chunk()
             chunk.indexes.append(index)
             chunk.messages.append(message)
-            chunk.outgoing.append(_outgoing(policy, message, body, key))
+            plain = not key and not message.hbuspriority
+            chunk.outgoing.append(Outgoing(message.id, body) if plain else _outgoing(policy, message, body, key))
             chunk.size += size
         if chunk.indexes:
             yield chunk

@@ -51,9 +51,5 @@ class IdSource:
         return "".join([_PAIRS[value >> shift & 0x3FF] for shift in range(120, 19, -10)])
 
 
-_source = IdSource()
-
-
-def new_id(now_ms: int) -> str:
-    """A process-wide ULID; see :class:`IdSource`."""
-    return _source.new(now_ms)
+#: ``new_id(now_ms)``: a process-wide ULID; see :meth:`IdSource.new`.
+new_id = IdSource().new
