@@ -31,6 +31,8 @@ class TopicPolicy:
     classification: str = "internal"
     #: ``none``, or ``key``: messages of one key are handled in order.
     ordering: str = "none"
+    #: Into how many partitions keys are spread; 1 unless ordered by key.
+    partitions: int = 1
     #: Whether a message may ask for another priority than normal; excludes ordering by key.
     priorities: bool = True
     max_bytes: int = 1024 * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
 
 #: Seconds before attempt 2, 3, 4 …; the last tier repeats.
@@ -13,6 +14,10 @@ DEFAULT_BACKOFF_S = (1.0, 5.0, 30.0, 120.0, 600.0)
 JITTER_FLOOR = 0.5
 #: The most handler threads of one consumer.
 MOST_THREADS = 256
+#: ``block``: they wait while it is tried again; once it is dead they go on. ``park``: they wait while it is tried
+#: again; once its attempts are used up the key is set aside, messages and all, until an operator decides. ``pass``:
+#: they go on at once, and it is tried again out of order.
+FAILED_HEAD = ("block", "park", "pass")
 SHORTEST_LEASE_S = 1.0
 LONGEST_LEASE_S = 3_600.0
 
@@ -53,8 +58,12 @@ class SubscriptionPolicy:
     lease_s: float = 30.0
     #: Effects and inbox row commit together.
     transactional: bool = False
-    #: ``none`` or ``key``: one message of a key at a time, in order; a failed head blocks its key.
+    #: ``none`` or ``key``: one message of a key at a time, in order.
     ordering: str = "none"
+    #: The topic's: how many consumers can share an ordered subscription.
+    partitions: int = 1
+    #: With ``ordering="key"``, what a message that fails does to those of its key behind it: one of ``FAILED_HEAD``.
+    on_failed_head: str = "block"
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= MOST_THREADS:
@@ -69,3 +78,15 @@ class SubscriptionPolicy:
             )
         if self.ordering not in ("none", "key"):
             raise BadInput(f"ordering {self.ordering!r} is not known.", remedy="Use none or key.", field="ordering")
+        if not 1 <= self.partitions <= MOST_PARTITIONS or (self.partitions > 1 and self.ordering != "key"):
+            raise BadInput(
+                f"{self.partitions} partitions are not possible here.",
+                remedy=f"Use 1 to {MOST_PARTITIONS} with ordering key, and 1 without order.",
+                field="partitions",
+            )
+        if self.on_failed_head not in FAILED_HEAD:
+            raise BadInput(
+                f"on_failed_head {self.on_failed_head!r} is not known.",
+                remedy="Use block, park or pass.",
+                field="on_failed_head",
+            )

@@ -15,6 +15,7 @@ from engine.bus.catalog import TopicPolicy
 from engine.bus.delays import Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, encode
+from engine.bus.partitions import partition_of
 from engine.bus.receipts import Answer, Receipt, Stored, answer_to
 from engine.bus.trace import trace_id_of
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Priority, Status, Transport
@@ -97,6 +98,7 @@ class Sending(Generic[Thing]):
 
     def _chunks(self, things: Iterable[Thing], most: int) -> Iterator[_Chunk]:
         policy, make, limit, now_ms = self._policy, self._make, self._limit, self._clock.now_ms()
+        undivided = policy.partitions == 1
         chunk = _Chunk()
         for index, thing in enumerate(things):
             try:
@@ -119,7 +121,7 @@ class Sending(Generic[Thing]):
                 chunk = _Chunk()
             chunk.indexes.append(index)
             chunk.messages.append(message)
-            plain = not key and not message.hbuspriority
+            plain = undivided and not key and not message.hbuspriority
             chunk.outgoing.append(Outgoing(message.id, body) if plain else _outgoing(policy, message, body, key))
             chunk.size += size
         if chunk.indexes:
@@ -232,9 +234,11 @@ def too_large(policy: TopicPolicy, limit: int, body: bytes) -> PublishRefused:
 
 def _outgoing(policy: TopicPolicy, message: Message, body: bytes, key: str) -> Outgoing:
     priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
+    partition = partition_of(message.partitionkey, message.id, policy.partitions)
     if not key:
-        return Outgoing(message.id, body, priority)
-    return Outgoing(message.id, body, priority, key, building.digest(message), policy.idempotency_window_s * 1000)
+        return Outgoing(message.id, body, priority, partition=partition)
+    window_ms = policy.idempotency_window_s * 1000
+    return Outgoing(message.id, body, priority, key, building.digest(message), window_ms, partition)
 
 
 def _one_by_one(transport: Transport, topic: str, chunks: Iterable[Sequence[Outgoing]]) -> Iterator[Sequence[Outcome]]:

@@ -29,7 +29,8 @@ class Capabilities:
     durable: bool
     #: Reads messages back without consuming them, by position and time.
     browse: bool
-    #: Moves a group to an earlier or later position.
+    #: Moves a group to an earlier or later position, and makes one that begins at such. If not, ``seek`` and
+    #: ``create_group`` know the end alone (and ``beginning``, which is then what lies there unclaimed).
     seek: bool
     #: Delivers higher priorities first under backlog.
     priority: bool
@@ -39,8 +40,20 @@ class Capabilities:
     ordered: bool
     #: Stops deliveries of a group for the whole cluster at once.
     pause: bool
+    #: Splits an ordered topic, and gives each partition of a group one owner: see :mod:`engine.bus.partitions`.
+    partitions: bool = False
     #: The largest envelope in bytes.
     max_bytes: int = 16 * 1024 * 1024
+    #: The smallest.
+    min_bytes: int = 0
+    #: The longest name of a topic, in characters.
+    longest_topic: int = 200
+    #: An idempotency key is checked in the act of appending. If not, it is reserved before and confirmed after: who dies
+    #: or loses the answer in between leaves it open, and a repeat may be stored twice.
+    exact_keys: bool = True
+    #: Which of the promises a store beside the transport keeps: names of fields above, or ``leases``, ``retries``
+    #: (attempts with their history and due times) and ``dead`` (dead letters), which every transport promises.
+    beside: frozenset[str] = frozenset()
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +67,8 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     #: Digest of what the key stands for; another digest under the same key is a conflict.
     idempotency_digest: str = ""
     idempotency_window_ms: int = 0
+    #: Where it goes; 0 on a topic of one partition.
+    partition: int = 0
 
 
 class Status(StrEnum):
@@ -98,6 +113,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     #: Earlier attempts that failed, oldest first.
     history: tuple[Attempt, ...] = ()
     priority: Priority = Priority.NORMAL
+    partition: int = 0
 
 
 class Verdict(StrEnum):
@@ -108,6 +124,9 @@ class Verdict(StrEnum):
     DEAD = "dead"
     #: Hand it out again at once, in the order of publishing; does not count as an attempt.
     RELEASE = "release"
+    #: Set it aside with its key (partitioned transports). With a record in ``dead`` it parks the key; without one it
+    #: follows a key that is parked. A key that is not, or no longer: released, and answered ``False``.
+    PARK = "park"
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +138,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     attempt: Attempt | None = None
     #: An opaque record of why it died (JSON), kept beside the envelope.
     dead: bytes = b""
+    #: For ``PARK``: the key.
+    key: str = ""
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
@@ -141,7 +162,7 @@ class DeadEntry(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class Lag:
-    """Where a group stands. ``waiting`` + ``in_flight`` + ``retrying`` is what it has not settled."""
+    """Where a group stands. ``waiting`` + ``in_flight`` + ``retrying`` + ``parked`` is what it has not settled."""
 
     #: Never handed out yet, or released unhandled; ``None`` when the store cannot tell.
     waiting: int | None
@@ -154,10 +175,12 @@ class Lag:
     #: Wall time in ms at which the oldest unsettled message was published; ``None`` when all is settled.
     oldest_ms: int | None
     paused: bool = False
+    #: Set aside with their keys, until somebody decides.
+    parked: int = 0
 
     @property
     def unsettled(self) -> int | None:
-        return None if self.waiting is None else self.waiting + self.in_flight + self.retrying
+        return None if self.waiting is None else self.waiting + self.in_flight + self.retrying + self.parked
 
 
 @dataclass(frozen=True)
@@ -320,8 +343,12 @@ class Transport(Protocol):
         """Append ``batch`` in order, one outcome each. Never raises for the store's sake: see :class:`Status`."""
         ...
 
-    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
-        """Open one consumer's end. ``consumer`` is a stable name; ``lease_ms`` how long a delivery is reserved."""
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
+        """Open one consumer's end. ``consumer`` is a stable name; ``lease_ms`` how long a delivery is reserved.
+
+        It reads one partition and writes under no epoch: ordered reading of all is
+        :meth:`engine.bus.partitions.Partitioned.partitioned_receiver`.
+        """
         ...
 
     def ping(self) -> float:

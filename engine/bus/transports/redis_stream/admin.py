@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
 from engine.bus.transports.redis_stream import reading, retention
-from engine.bus.transports.redis_stream.inspection import COUNT_LIMIT, group_lost, inspect, lag, says_group_lost
+from engine.bus.transports.redis_stream.inspection import (
+    COUNT_LIMIT,
+    checkpoint,
+    group_lost,
+    inspect,
+    lag,
+    says_group_lost,
+    together,
+)
 from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
 from engine.bus.transports.redis_stream.link import Link, Refused
-from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after, incarnation_of
+from engine.bus.transports.redis_stream.ordering import partitions_of_topic
+from engine.bus.transports.redis_stream.positions import (
+    ZERO,
+    Ids,
+    ids_after,
+    incarnation_of,
+    partitions_of,
+    place,
+    suffix_of,
+)
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.times import StoreTime
 
@@ -18,7 +36,7 @@ from engine.bus.transports.redis_stream.times import StoreTime
 SCAN_STEP = 1_000
 
 #: What lies beside the counts in the same hashes.
-_NO_COUNTS = (b"generation", b"paused", b"incarnation")
+_NO_COUNTS = (b"generation", b"paused", b"incarnation", b"partitions", b"epoch", b"read_from", b"parks")
 
 
 class RedisStreamAdmin:
@@ -37,7 +55,8 @@ class RedisStreamAdmin:
         keys = self._topic(topic)
         for group in self.groups(topic):
             self.delete_group(topic, group)
-        self._link.command("DEL", *keys.publish)
+        parts = self._parts(topic)
+        self._link.command("DEL", *[key for part in parts for key in part.streams], keys.stats)
         cursor = b"0"
         while True:
             cursor, found = self._link.command("SCAN", cursor, "MATCH", keys.idempotency_pattern, "COUNT", SCAN_STEP)
@@ -47,20 +66,28 @@ class RedisStreamAdmin:
                 return
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
-        ids = ids_after(start)
-        keys = self._group(topic, group)
         mode = "create" if start in ("", "beginning", "end") or start.startswith("@") else "heal"
         # Most calls find the group: its backlog is only counted when that will be used.
-        reads = ("", "", "") if group in self.groups(topic) else self._entries_up_to(keys, ids)
-        return bool(self._place(keys, group, mode, (*ids, *reads, incarnation_of(start))))
+        known = group in self.groups(topic)
+        # After a flush only the checkpoint may remember how many there were.
+        number = max(partitions_of_topic(self._link, self._prefix, topic), partitions_of(start))
+        made = 0
+        for partition in range(number):
+            ids = ids_after(start, partition)
+            keys = TopicKeys(self._prefix, topic, partition).group(group)
+            reads = ("", "", "") if known else self._entries_up_to(keys, ids)
+            made += self._place(keys, group, mode, (*ids, *reads, incarnation_of(start)))
+        return bool(made)
 
     def delete_group(self, topic: str, group: str) -> None:
-        keys = self._group(topic, group)
-        # The state goes first: from then on no receiver leases anything more.
-        self._link.command("DEL", *keys.own)
-        for stream in keys.streams:
-            if self._link.command("EXISTS", stream):
-                self._link.command("XGROUP", "DESTROY", stream, group)
+        parts = self._parts(topic)
+        for keys in (part.group(group) for part in parts):
+            # The state goes first: from then on no receiver leases anything more.
+            self._link.command("DEL", *keys.own)
+            for stream in keys.streams:
+                if self._link.command("EXISTS", stream):
+                    self._link.command("XGROUP", "DESTROY", stream, group)
+        self._link.command("DEL", *parts[0].seats(group).own)
 
     def groups(self, topic: str) -> list[str]:
         names: set[str] = set()
@@ -71,31 +98,33 @@ class RedisStreamAdmin:
         return sorted(names)
 
     def depth(self, topic: str) -> Depth:
-        return reading.depth(self._link, self._topic(topic).streams)
+        return reading.depth(self._link, self._parts(topic))
 
     def lag(self, topic: str, group: str) -> Lag:
-        return lag(self._link, self._group(topic, group), group, self._time)
+        return together([lag(self._link, keys, group, self._time) for keys in self._groups(topic, group)])
 
     def checkpoint(self, topic: str, group: str) -> str:
-        return inspect(self._link, self._group(topic, group), group, self._time).checkpoint()
+        return checkpoint([inspect(self._link, keys, group, self._time) for keys in self._groups(topic, group)])
 
     def counts(self, topic: str, group: str = "") -> dict[str, int]:
-        key = self._group(topic, group).state if group else self._topic(topic).stats
-        flat = self._link.command("HGETALL", key)
-        pairs = zip(flat[::2], flat[1::2], strict=True)
-        return {name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS}
+        hashes = [keys.state for keys in self._groups(topic, group)] if group else [self._topic(topic).stats]
+        totals: Counter[str] = Counter()
+        for key in hashes:
+            flat = self._link.command("HGETALL", key)
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            totals.update({name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS})
+        return dict(totals)
 
     def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
-        streams = self._topic(topic).streams
-        return reading.browse(self._link, streams, after=after, limit=limit, newest_first=newest_first)
+        return reading.browse(self._link, self._parts(topic), after=after, limit=limit, newest_first=newest_first)
 
     def read(self, topic: str, position: str) -> Stored | None:
-        return reading.read(self._link, self._topic(topic).streams, position)
+        return reading.read(self._link, self._parts(topic), position)
 
     def seek(self, topic: str, group: str, position: str) -> None:
-        ids = ids_after(position)
-        keys = self._group(topic, group)
-        self._place(keys, group, "seek", (*ids, *self._entries_up_to(keys, ids), ""))
+        for keys in self._groups(topic, group):
+            ids = ids_after(position, keys.partition)
+            self._place(keys, group, "seek", (*ids, *self._entries_up_to(keys, ids), ""))
 
     def pause(self, topic: str, group: str) -> None:
         self._pause(topic, group, "pause")
@@ -104,24 +133,29 @@ class RedisStreamAdmin:
         self._pause(topic, group, "resume")
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
-        entries = self._link.command("XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit)
-        letters = []
-        for entry_id, flat in entries:
-            fields = dict(zip(flat[::2], flat[1::2], strict=True))
-            letters.append(
-                DeadEntry(entry_id.decode(), fields[b"position"].decode(), fields[b"event"], fields[b"record"])
-            )
-        return letters
+        letters: list[DeadEntry] = []
+        for keys in self._groups(topic, group):
+            suffix = suffix_of(keys.partition)
+            for entry_id, flat in self._link.command("XRANGE", keys.dead, "-", "+", "COUNT", limit):
+                fields = dict(zip(flat[::2], flat[1::2], strict=True))
+                position = fields[b"position"].decode() + suffix
+                letters.append(DeadEntry(entry_id.decode() + suffix, position, fields[b"event"], fields[b"record"]))
+        return sorted(letters, key=lambda letter: place(letter.entry))[:limit]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
-        if not entries:
-            return 0
-        return int(self._link.command("XDEL", self._group(topic, group).dead, *entries))
+        by_partition: dict[int, list[str]] = defaultdict(list)
+        for entry in entries:
+            at = place(entry)
+            by_partition[at.partition].append(at.id)
+        return sum(
+            int(self._link.command("XDEL", TopicKeys(self._prefix, topic, partition).group(group).dead, *ids))
+            for partition, ids in by_partition.items()
+        )
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
         return retention.trim(
             self._link,
-            self._topic(topic).streams,
+            self._parts(topic),
             now_ms=self._now_ms(),
             older_than_ms=older_than_ms,
             keep_at_most=keep_at_most,
@@ -130,8 +164,12 @@ class RedisStreamAdmin:
     def _topic(self, topic: str) -> TopicKeys:
         return TopicKeys(self._prefix, topic)
 
-    def _group(self, topic: str, group: str) -> GroupKeys:
-        return self._topic(topic).group(group)
+    def _parts(self, topic: str) -> list[TopicKeys]:
+        number = partitions_of_topic(self._link, self._prefix, topic)
+        return [TopicKeys(self._prefix, topic, partition) for partition in range(number)]
+
+    def _groups(self, topic: str, group: str) -> list[GroupKeys]:
+        return [part.group(group) for part in self._parts(topic)]
 
     def _now_ms(self) -> int:
         now = self._time.now()
@@ -141,9 +179,9 @@ class RedisStreamAdmin:
         return int(seconds) * 1000 + int(micros) // 1000
 
     def _pause(self, topic: str, group: str, verb: str) -> None:
-        keys = self._group(topic, group)
         try:
-            self._link.run(PAUSE_GROUP, (keys.state, keys.wake), (verb,))
+            for keys in self._groups(topic, group):
+                self._link.run(PAUSE_GROUP, (keys.state, keys.wake), (verb,))
         except Refused as error:
             if says_group_lost(error):
                 raise group_lost(group) from error

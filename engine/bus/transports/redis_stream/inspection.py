@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.bus.errors import GroupLost
@@ -55,16 +56,16 @@ class GroupState(NamedTuple):
     live: int
     lapsed: int
     retrying: int
+    parked: int
     dead: int
     #: Which life of the topic this is.
     incarnation: str
     #: By rank: high, normal, low.
     streams: tuple[StreamState, StreamState, StreamState]
 
-    def checkpoint(self) -> str:
-        """The position after which everything unsettled lies."""
-        ids = (state.settled_up_to(rank) for rank, state in enumerate(self.streams))
-        return ",".join((*ids, self.incarnation))
+    def settled_up_to(self) -> str:
+        """Per stream, the id after which everything unsettled lies."""
+        return ",".join(state.settled_up_to(rank) for rank, state in enumerate(self.streams))
 
 
 def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupState:
@@ -77,10 +78,12 @@ def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupSt
         raise
     high, normal, low = (
         StreamState(last.decode(), lag if lag >= 0 else None, pending.decode(), new.decode())
-        for last, lag, pending, new in reply[7:]
+        for last, lag, pending, new in reply[8:]
     )
-    paused, released, live, lapsed, retrying, dead, incarnation = reply[:7]
-    return GroupState(bool(paused), released, live, lapsed, retrying, dead, incarnation.decode(), (high, normal, low))
+    paused, released, live, lapsed, retrying, parked, dead, incarnation = reply[:8]
+    return GroupState(
+        bool(paused), released, live, lapsed, retrying, parked, dead, incarnation.decode(), (high, normal, low)
+    )
 
 
 def lag(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> Lag:
@@ -98,4 +101,26 @@ def lag(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> Lag:
         dead=state.dead,
         oldest_ms=min(oldest) if oldest else None,
         paused=state.paused,
+        parked=state.parked,
     )
+
+
+def together(lags: Sequence[Lag]) -> Lag:
+    """The lag of all partitions of a group."""
+    if len(lags) == 1:
+        return lags[0]
+    waiting = [each.waiting for each in lags if each.waiting is not None]
+    return Lag(
+        waiting=sum(waiting) if len(waiting) == len(lags) else None,
+        in_flight=sum(each.in_flight for each in lags),
+        retrying=sum(each.retrying for each in lags),
+        dead=sum(each.dead for each in lags),
+        oldest_ms=min((each.oldest_ms for each in lags if each.oldest_ms is not None), default=None),
+        paused=any(each.paused for each in lags),
+        parked=sum(each.parked for each in lags),
+    )
+
+
+def checkpoint(states: Sequence[GroupState]) -> str:
+    """The position after which everything lies that a group has not settled, in any partition."""
+    return ";".join(state.settled_up_to() for state in states) + f",{states[0].incarnation}"

@@ -1,8 +1,9 @@
 """Positions: where a message lies in its topic, as text that sorts by time across the three streams.
 
-``<ms>-<seq>`` is an entry of the normal stream; ``h`` or ``l`` behind it one of the high or the low stream. A
-checkpoint is one id per stream and the topic's incarnation, ``<high>,<normal>,<low>,<incarnation>``. ``@<epoch ms>``
-is an instant.
+``<ms>-<seq>`` is an entry of the normal stream; ``h`` or ``l`` behind it one of the high or the low stream, ``p3`` one
+of partition 3 (partition 0 is not named). A checkpoint is one id per stream and the topic's incarnation,
+``<high>,<normal>,<low>,<incarnation>``; of a topic with partitions ``<high>,<normal>,<low>`` for each, with ``;``
+between them. ``@<epoch ms>`` is an instant.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ MARKS = ("h", "", "l")
 ZERO = "0-0"
 #: The largest sequence number a stream can give.
 _SEQ_MAX = 2**64 - 1
-_POSITION = re.compile(r"(\d{1,19})-(\d{1,20})([hl]?)")
-_CHECKPOINT = re.compile(r"(\d{1,19}-\d{1,20}),(\d{1,19}-\d{1,20}),(\d{1,19}-\d{1,20})(?:,([0-9a-f]{0,32}))?")
+_POSITION = re.compile(r"(\d{1,19})-(\d{1,20})(?:([hl])|p([1-9]\d{0,3}))?")
+_IDS = r"(?:\d{1,19}-\d{1,20},){2}\d{1,19}-\d{1,20}"
+_CHECKPOINT = re.compile(rf"({_IDS}(?:;{_IDS})*)(?:,([0-9a-f]{{0,32}}))?")
 _INSTANT = re.compile(r"@(\d{1,16})")
 
 #: One id per stream: high, normal, low.
@@ -34,6 +36,7 @@ class Place(NamedTuple):
     seq: int
     #: 0 high, 1 normal, 2 low.
     rank: int
+    partition: int = 0
 
     @property
     def id(self) -> str:
@@ -41,7 +44,7 @@ class Place(NamedTuple):
 
     @property
     def text(self) -> str:
-        return self.id + MARKS[self.rank]
+        return self.id + MARKS[self.rank] + suffix_of(self.partition)
 
     @property
     def priority(self) -> Priority:
@@ -62,21 +65,27 @@ def _no_position(text: str) -> BadInput:
     )
 
 
+def suffix_of(partition: int) -> str:
+    """What names the partition at the end of a position."""
+    return f"p{partition}" if partition else ""
+
+
 def place(position: str) -> Place:
     """Take a position apart; raises :class:`BadInput` when it is none."""
     found = _POSITION.fullmatch(position)
     if not found:
         raise _no_position(position)
-    return Place(int(found[1]), int(found[2]), MARKS.index(found[3]))
+    ms, seq, mark, partition = found.groups(default="")
+    return Place(int(ms), int(seq), MARKS.index(mark), int(partition or 0))
 
 
-def of_entry(entry_id: str, rank: int) -> Place:
+def of_entry(entry_id: str, rank: int, partition: int = 0) -> Place:
     """The place of entry ``entry_id`` of the stream with that rank (0 high, 1 normal, 2 low)."""
     ms, _, seq = entry_id.partition("-")
-    return Place(int(ms), int(seq), rank)
+    return Place(int(ms), int(seq), rank, partition)
 
 
-def ids_after(position: str) -> Ids:
+def ids_after(position: str, partition: int = 0) -> Ids:
     """Per stream, the last id that does not lie after ``position`` (also a checkpoint, instant or named end)."""
     if position in ("", "beginning"):
         return (ZERO, ZERO, ZERO)
@@ -86,9 +95,12 @@ def ids_after(position: str) -> Ids:
         edge = Place(int(instant[1]), 0, 0).previous_id()
         return (edge, edge, edge)
     if "," in position:
-        return _checkpoint(position)[0]
+        places = _checkpoint(position)[0]
+        # A partition that was added since has been seen by nobody.
+        return places[partition] if partition < len(places) else (ZERO, ZERO, ZERO)
     mine = place(position)
-    high, normal, low = (mine.id if rank <= mine.rank else mine.previous_id() for rank in range(3))
+    last = (mine.rank, mine.partition)
+    high, normal, low = (mine.id if (rank, partition) <= last else mine.previous_id() for rank in range(3))
     return (high, normal, low)
 
 
@@ -97,15 +109,24 @@ def incarnation_of(position: str) -> str:
     return _checkpoint(position)[1] if "," in position else ""
 
 
-def _checkpoint(position: str) -> tuple[Ids, str]:
+def partitions_of(position: str) -> int:
+    """How many partitions a checkpoint speaks of; 1 for any other position."""
+    return len(_checkpoint(position)[0]) if "," in position else 1
+
+
+def _checkpoint(position: str) -> tuple[list[Ids], str]:
     found = _CHECKPOINT.fullmatch(position)
     if not found:
         raise _no_position(position)
-    high, normal, low, incarnation = found.groups(default="")
-    return (high, normal, low), incarnation
+    places, incarnation = found.groups(default="")
+    ids = []
+    for each in places.split(";"):
+        high, normal, low = each.split(",")
+        ids.append((high, normal, low))
+    return ids, incarnation
 
 
-def bounds_before(position: str) -> Ids:
+def bounds_before(position: str, partition: int = 0) -> Ids:
     """Per stream, the XREVRANGE start that gives what lies before ``position``; an instant includes itself."""
     if not position:
         return ("+", "+", "+")
@@ -113,5 +134,6 @@ def bounds_before(position: str) -> Ids:
         edge = f"{instant[1]}-{_SEQ_MAX}"
         return (edge, edge, edge)
     mine = place(position)
-    high, normal, low = (mine.id if rank < mine.rank else f"({mine.id}" for rank in range(3))
+    at = (mine.rank, mine.partition)
+    high, normal, low = (mine.id if (rank, partition) < at else f"({mine.id}" for rank in range(3))
     return (high, normal, low)

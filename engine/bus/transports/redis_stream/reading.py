@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from engine.bus.transport import Depth, Page, Stored
+from engine.bus.transports.redis_stream.keys import TopicKeys
 from engine.bus.transports.redis_stream.link import Link
 from engine.bus.transports.redis_stream.positions import Place, bounds_before, ids_after, of_entry, place
 from engine.bus.transports.redis_stream.scripts import WALK
@@ -16,36 +17,40 @@ from engine.bus.transports.redis_stream.scripts import WALK
 STRIDE = 1_000
 
 
-def browse(link: Link, streams: Sequence[str], *, after: str, limit: int, newest_first: bool) -> Page:
-    """One page of the three streams merged by position."""
+def browse(link: Link, partitions: Sequence[TopicKeys], *, after: str, limit: int, newest_first: bool) -> Page:
+    """One page of all streams merged by position."""
     found: list[tuple[Place, Any]] = []
-    if newest_first:
-        starts = bounds_before(after)
-        ranges = [("XREVRANGE", stream, start, "-") for stream, start in zip(streams, starts, strict=True)]
-    else:
-        starts = ids_after(after)
-        ranges = [("XRANGE", stream, f"({start}", "+") for stream, start in zip(streams, starts, strict=True)]
-    for rank, command in enumerate(ranges):
-        entries = link.command(*command, "COUNT", limit + 1)
-        found += [(of_entry(entry_id.decode(), rank), fields) for entry_id, fields in entries]
+    for keys in partitions:
+        number = keys.partition
+        if newest_first:
+            starts = bounds_before(after, number)
+            ranges = [("XREVRANGE", stream, start, "-") for stream, start in zip(keys.streams, starts, strict=True)]
+        else:
+            starts = ids_after(after, number)
+            ranges = [("XRANGE", stream, f"({start}", "+") for stream, start in zip(keys.streams, starts, strict=True)]
+        for rank, command in enumerate(ranges):
+            entries = link.command(*command, "COUNT", limit + 1)
+            found += [(of_entry(entry_id.decode(), rank, number), fields) for entry_id, fields in entries]
     found.sort(key=lambda each: each[0], reverse=newest_first)
     page = [_stored(at, fields) for at, fields in found[:limit]]
     return Page(page, page[-1].position if page and len(found) > limit else "")
 
 
-def read(link: Link, streams: Sequence[str], position: str) -> Stored | None:
+def read(link: Link, partitions: Sequence[TopicKeys], position: str) -> Stored | None:
     """One message, or ``None`` when it is not there (any more)."""
     at = place(position)
-    entries = link.command("XRANGE", streams[at.rank], at.id, at.id)
+    if at.partition >= len(partitions):
+        return None
+    entries = link.command("XRANGE", partitions[at.partition].streams[at.rank], at.id, at.id)
     return _stored(at, entries[0][1]) if entries else None
 
 
-def depth(link: Link, streams: Sequence[str]) -> Depth:
+def depth(link: Link, partitions: Sequence[TopicKeys]) -> Depth:
     """Number, memory and age of what a topic holds."""
     messages = size = 0
     first: list[int] = []
     last: list[int] = []
-    for stream in streams:
+    for stream in _streams(partitions):
         messages += link.command("XLEN", stream)
         size += link.command("MEMORY", "USAGE", stream) or 0
         for command, ends, into in (("XRANGE", ("-", "+"), first), ("XREVRANGE", ("+", "-"), last)):
@@ -70,14 +75,24 @@ def count_ids(link: Link, stream: str, start: str, end: str = "+", *, limit: int
     return None if number > limit else number
 
 
-def merged(link: Link, streams: Sequence[str]) -> Iterator[Place]:
+def merged(link: Link, partitions: Sequence[TopicKeys]) -> Iterator[Place]:
     """The places of a whole topic, oldest first."""
-    return heapq.merge(*(_places(link, stream, rank) for rank, stream in enumerate(streams)))
+    return heapq.merge(
+        *(
+            _places(link, stream, rank, keys.partition)
+            for keys in partitions
+            for rank, stream in enumerate(keys.streams)
+        )
+    )
 
 
-def _places(link: Link, stream: str, rank: int) -> Iterator[Place]:
+def _places(link: Link, stream: str, rank: int, partition: int) -> Iterator[Place]:
     for entry_id in ids(link, stream, "-"):
-        yield of_entry(entry_id, rank)
+        yield of_entry(entry_id, rank, partition)
+
+
+def _streams(partitions: Sequence[TopicKeys]) -> list[str]:
+    return [stream for keys in partitions for stream in keys.streams]
 
 
 def _stored(at: Place, fields: Sequence[bytes]) -> Stored:

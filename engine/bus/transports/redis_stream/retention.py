@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from engine.bus.transport import TrimReport
+from engine.bus.transports.redis_stream.keys import TopicKeys
 from engine.bus.transports.redis_stream.link import Link
-from engine.bus.transports.redis_stream.positions import Ids, Place
+from engine.bus.transports.redis_stream.positions import Place
 from engine.bus.transports.redis_stream.reading import count_ids, merged
 from engine.bus.transports.redis_stream.scripts import TRIM
 
@@ -16,13 +17,13 @@ HELD_COUNT_LIMIT = 100_000
 
 
 def trim(
-    link: Link, streams: Sequence[str], *, now_ms: int, older_than_ms: int | None, keep_at_most: int | None
+    link: Link, partitions: Sequence[TopicKeys], *, now_ms: int, older_than_ms: int | None, keep_at_most: int | None
 ) -> TrimReport:
     """Remove what both is unwanted and settled by every group."""
-    cutoffs = _cutoffs(link, streams, now_ms, older_than_ms, keep_at_most)
+    cutoffs = _cutoffs(link, partitions, now_ms, older_than_ms, keep_at_most)
     removed = held_back = 0
     held: set[str] = set()
-    for stream, cutoff in zip(streams, cutoffs, strict=True):
+    for stream, cutoff in cutoffs.items():
         number, kept_from, *names = link.run(TRIM, (stream,), (cutoff,))
         removed += number
         if names:
@@ -33,22 +34,26 @@ def trim(
 
 
 def _cutoffs(
-    link: Link, streams: Sequence[str], now_ms: int, older_than_ms: int | None, keep_at_most: int | None
-) -> Ids:
-    """Per stream, the first id that the policy keeps."""
+    link: Link, partitions: Sequence[TopicKeys], now_ms: int, older_than_ms: int | None, keep_at_most: int | None
+) -> dict[str, str]:
+    """By stream, the first id that the policy keeps."""
     by_age = Place(max(0, now_ms - older_than_ms), 0, 0) if older_than_ms is not None else Place(0, 0, 0)
-    by_number = Place(0, 0, 0)
+    by_number: Place | None = None
     if keep_at_most is not None:
+        streams = [stream for keys in partitions for stream in keys.streams]
         excess = sum(link.command("XLEN", stream) for stream in streams) - keep_at_most
         if excess > 0:
-            last_to_go = next(islice(merged(link, streams), excess - 1, None), None)
-            by_number = last_to_go or by_number
-            high, normal, low = (_first_kept(by_age, by_number, rank) for rank in range(3))
-            return (high, normal, low)
-    return (by_age.id, by_age.id, by_age.id)
+            by_number = next(islice(merged(link, partitions), excess - 1, None), None)
+    return {
+        stream: _first_kept(by_age, by_number, rank, keys.partition)
+        for keys in partitions
+        for rank, stream in enumerate(keys.streams)
+    }
 
 
-def _first_kept(by_age: Place, last_to_go: Place, rank: int) -> str:
-    """The first id of stream ``rank`` that neither age nor number wants gone."""
-    by_number = Place(last_to_go.ms, last_to_go.seq + (1 if rank <= last_to_go.rank else 0), 0)
-    return max(by_age, by_number).id
+def _first_kept(by_age: Place, last_to_go: Place | None, rank: int, partition: int) -> str:
+    """The first id of a stream that neither age nor number wants gone."""
+    if last_to_go is None:
+        return by_age.id
+    goes = (rank, partition) <= (last_to_go.rank, last_to_go.partition)
+    return max(by_age, Place(last_to_go.ms, last_to_go.seq + goes, 0)).id

@@ -13,9 +13,11 @@ import msgspec
 from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
 from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
+from engine.bus.transports.redis_stream.end import GroupEnd
 from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
 from engine.bus.transports.redis_stream.link import AnswerLost, Arg, Conversation, Link, Refused
-from engine.bus.transports.redis_stream.positions import MARKS
+from engine.bus.transports.redis_stream.ordering import RedisPartitions
+from engine.bus.transports.redis_stream.positions import MARKS, suffix_of
 from engine.bus.transports.redis_stream.receiver import RedisStreamReceiver
 from engine.bus.transports.redis_stream.scripts import PUBLISH
 from engine.bus.transports.redis_stream.times import StoreTime
@@ -27,14 +29,21 @@ CHUNK_MESSAGES = 500
 CHUNK_BYTES = 4 * 1024 * 1024
 
 CAPABILITIES = Capabilities(
-    durable=True, browse=True, seek=True, priority=True, idempotent_publish=True, ordered=True, pause=True
+    durable=True,
+    browse=True,
+    seek=True,
+    priority=True,
+    idempotent_publish=True,
+    ordered=True,
+    pause=True,
+    partitions=True,
 )
 
 _RANKS = {priority: rank for rank, priority in enumerate(PRIORITIES, start=1)}
 _plan_encoder = msgspec.json.Encoder()
 
 
-class RedisStreamTransport:
+class RedisStreamTransport(RedisPartitions):
     """A topic is three streams, a group one sorted set of leases beside the streams' own pending lists.
 
     Needs Redis 6.2 or later, or Valkey. Leases, due times and windows are read from the server's clock unless a clock
@@ -112,11 +121,10 @@ class RedisStreamTransport:
                 error = error or failed
                 yield outcomes
 
-    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
-        keys = self._topic(topic).group(group)
-        return RedisStreamReceiver(
-            self._link, self._url, keys, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time
-        )
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
+        keys = TopicKeys(self._prefix, topic, partition).group(group)
+        end = GroupEnd(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time)
+        return RedisStreamReceiver(self._link, self._url, end, self._time)
 
     def ping(self) -> float:
         started = time.perf_counter()
@@ -156,7 +164,9 @@ class RedisStreamTransport:
             Outcome(
                 ok,
                 each.message_id,
-                reply.decode() if each.priority is normal else reply.decode() + marks[ranks[each.priority] - 1],
+                reply.decode()
+                if each.priority is normal and not each.partition
+                else reply.decode() + (suffix_of(each.partition) or marks[ranks[each.priority] - 1]),
             )
             if type(reply) is bytes
             else self._other(each, reply)
@@ -174,18 +184,26 @@ class RedisStreamTransport:
 def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], bytes]:
     """The script's keys, and what it must know of each message: nothing when all are normal and without a key."""
     normal = Priority.NORMAL
-    if not any(each.idempotency_key or each.priority is not normal for each in chunk):
+    if not any(each.idempotency_key or each.partition or each.priority is not normal for each in chunk):
         return keys.publish, b""
     script_keys = list(keys.publish)
-    plan: list[tuple[int, str, str, int, int]] = []
+    plan: list[tuple[int, str, str, int, int, str]] = []
+    streams: dict[int, int] = {}
     for each in chunk:
+        stream, suffix = _RANKS[each.priority], MARKS[_RANKS[each.priority] - 1]
+        if each.partition:
+            suffix = suffix_of(each.partition)
+            if each.partition not in streams:
+                script_keys.append(keys.stream_of(each.partition))
+                streams[each.partition] = len(script_keys)
+            stream = streams[each.partition]
         index = 0
         if each.idempotency_key:
             script_keys.append(keys.idempotency(each.idempotency_key))
             index = len(script_keys)
         # The server takes no window of zero; one of less than a millisecond remembers nothing worth having.
         window_ms = max(1, each.idempotency_window_ms)
-        plan.append((_RANKS[each.priority], each.message_id, each.idempotency_digest, window_ms, index))
+        plan.append((stream, each.message_id, each.idempotency_digest, window_ms, index, suffix))
     return script_keys, _plan_encoder.encode(plan)
 
 

@@ -2,15 +2,20 @@
 --
 -- position  "<ms>-<seq>" of the normal stream, with an "h" or "l" behind it for the high and the low one.
 -- leases    one sorted set per group; a member is a position that was handed out and is not settled, and its score
---           says both in which of three states it is and since or until when. Being one score, it is always
+--           says both in which of four states it is and since or until when. Being one score, it is always
 --           in exactly one of them:
 --             released   id's own ms - BAND      (below 0)       may be handed out at once; thousandths keep the order
 --             leased     deadline in ms          [0, BAND)       owned until then
---             retrying   due time in ms + BAND   (BAND and above) failed, next attempt at its due time
+--             retrying   due time in ms + BAND   [BAND, PARKED)  failed, next attempt at its due time
+--             parked     id's own ms + PARKED    (PARKED and above) set aside with its key, until somebody decides
 -- tries     hash: position -> "<failed attempts> <history: JSON arrays joined by commas>", failed messages only.
 -- token     "<times handed out>|<generation>": names one handing-out; whoever shows an older one owns nothing.
+-- epoch     of an ordered group's partition, kept in `state` with each new owner; '' from who reads under no lease.
+-- parked    hash: key -> record of why its head failed for good. `state` counts its changes in `parks`.
+-- aside     sorted set of the parked positions, all of score 0: "<key>\0<ms, 19 digits>-<seq, 20 digits>".
 
 local BAND = 10000000000000
+local PARKED = 3 * BAND
 
 local function clock(injected)
   if injected ~= '' then return tonumber(injected) end
@@ -34,6 +39,12 @@ end
 local function released_score(id)
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
   return string.format('%.3f', tonumber(ms) - BAND + math.min(tonumber(seq), 999) / 1000)
+end
+
+-- Member of `aside`: sorts by key, then in the order of publishing.
+local function aside_member(key, id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return key .. '\0' .. string.rep('0', 19 - #ms) .. ms .. '-' .. string.rep('0', 20 - #seq) .. seq
 end
 
 -- Whether id `a` lies before id `b`.

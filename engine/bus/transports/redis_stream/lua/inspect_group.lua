@@ -2,7 +2,7 @@
 --
 -- KEYS  1-3 streams high, normal, low · 4 leases · 5 state of the group · 6 dead letters · 7 statistics of the topic
 -- ARGV  1 group · 2 now in ms, or '' for the server's clock
--- Result  {paused 0 or 1, released, live leases, leases that ran out, retrying, dead, incarnation of the topic,
+-- Result  {paused 0 or 1, released, live leases, leases that ran out, retrying, parked, dead, incarnation of the topic,
 --          then per stream {last delivered id, lag or -1 when the server cannot tell, oldest pending id or '',
 --                           oldest undelivered id or ''}}
 --         error GROUPLOST or NOGROUP: the group, or its part on one stream, is not there
@@ -17,7 +17,8 @@ local result = {
   redis.call('ZCOUNT', KEYS[4], '-inf', '(0'),
   redis.call('ZCOUNT', KEYS[4], '(' .. now, '(' .. score(BAND)),
   redis.call('ZCOUNT', KEYS[4], 0, now),
-  redis.call('ZCOUNT', KEYS[4], score(BAND), '+inf'),
+  redis.call('ZCOUNT', KEYS[4], score(BAND), '(' .. score(PARKED)),
+  redis.call('ZCOUNT', KEYS[4], score(PARKED), '+inf'),
   redis.call('XLEN', KEYS[6]),
   redis.call('HGET', KEYS[7], 'incarnation') or '',
 }
@@ -33,6 +34,6 @@ for rank = 1, 3 do
   local new = redis.call('XRANGE', KEYS[rank], '(' .. last, '+', 'COUNT', 1)
   local lag = field(mine, 'lag')
   if #new == 0 then lag = 0 end
-  result[7 + rank] = { last, lag or -1, pending[2] or '', new[1] and new[1][1] or '' }
+  result[8 + rank] = { last, lag or -1, pending[2] or '', new[1] and new[1][1] or '' }
 end
 return result

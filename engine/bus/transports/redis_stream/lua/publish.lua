@@ -1,11 +1,13 @@
 -- Appends a batch in order, checking idempotency keys atomically with the append.
 --
--- KEYS  1-3 streams high, normal, low · 4 statistics of the topic · 5… idempotency keys, as the plan refers to them
+-- KEYS  1-3 streams high, normal, low · 4 statistics of the topic · 5… streams of further partitions and idempotency
+--       keys, as the plan refers to them
 -- ARGV  1 now in ms, or '' for the server's clock
---       2 '' when every message is normal and without a key; else the plan, JSON: one
---         [rank, message id, digest, window ms, index of its key in KEYS or 0] per message
+--       2 '' when every message is normal, without a key and of partition 0; else the plan, JSON: one
+--         [index of its stream in KEYS, message id, digest, window ms, index of its key in KEYS or 0,
+--          what the stream adds to a position] per message
 --       3… bodies
--- Result  one item per message: its id when stored (the caller adds the rank's letter), or
+-- Result  one item per message: its id when stored (the caller adds what the stream adds), or
 --         {'duplicate' | 'conflict', message id, position} of the original, or {'failed', the server's words}
 --
 -- The value of an idempotency key is "<expires ms> <length of digest> <digest><position> <message id>". It holds the
@@ -14,7 +16,6 @@
 local plan = ARGV[2] ~= '' and cjson.decode(ARGV[2])
 local injected = ARGV[1] ~= ''
 local now = (injected or plan) and clock(ARGV[1])
-local suffixes = { 'h', '', 'l' }
 local outcomes, stored, deduplicated = {}, 0, 0
 
 local function append(key, body)
@@ -45,7 +46,6 @@ end
 
 for i = 1, #ARGV - 2 do
   local item = plan and plan[i]
-  local rank = item and item[1] or 2
   local keyed = item and item[5] > 0
   local seen = keyed and original(KEYS[item[5]])
   if seen then
@@ -53,13 +53,13 @@ for i = 1, #ARGV - 2 do
     if same then deduplicated = deduplicated + 1 end
     outcomes[i] = { same and 'duplicate' or 'conflict', seen.message_id, seen.position }
   else
-    local id = append(KEYS[rank], ARGV[i + 2])
+    local id = append(KEYS[item and item[1] or 2], ARGV[i + 2])
     if type(id) == 'table' then
       outcomes[i] = { 'failed', id.err, '' }
     else
       stored = stored + 1
       outcomes[i] = id
-      if keyed then remember(KEYS[item[5]], item[4], item[3], id .. suffixes[rank], item[2]) end
+      if keyed then remember(KEYS[item[5]], item[4], item[3], id .. item[6], item[2]) end
     end
   end
 end

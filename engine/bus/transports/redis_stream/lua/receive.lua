@@ -2,11 +2,15 @@
 --
 -- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake
 -- ARGV  1 group · 2 consumer · 3 limit (at most 1000) · 4 lease in ms · 5 now in ms, or '' for the server's clock
--- Result  {'got', generation, again, high, normal, low}: `again` holds {position, body, times handed out, failed
---           attempts, history} of the redelivered; the others are {positions, bodies} of those delivered first time
+--       6 epoch: then what is due comes in the order of publishing whatever made it due, and not before the leases of the
+--         owner before have ended
+-- Result  {'got', generation, again, high, normal, low, changes of the parked keys}: `again` holds {position, body, times
+--           handed out, failed attempts, history} of the redelivered; the others are {positions, bodies} of those
+--           delivered first time
 --         {'idle', ms until something is due or -1, ids after which to wait on KEYS 1-3 and 7}
 --         {'paused', id after which to wait on KEYS 7}
 --         error GROUPLOST or NOGROUP: the group, or its part on one stream, is not there
+--         error FENCED: the partition has another owner
 --
 -- A member whose lease ran out counts as a failed attempt of the consumer that had it.
 
@@ -14,8 +18,11 @@ local streams, leases, tries, state, wake_key = { KEYS[1], KEYS[2], KEYS[3] }, K
 local group, consumer, limit, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local suffixes = { 'h', '', 'l' }
 
-local generation, paused = unpack(redis.call('HMGET', state, 'generation', 'paused'))
+local generation, paused, epoch, read_from, parks =
+  unpack(redis.call('HMGET', state, 'generation', 'paused', 'epoch', 'read_from', 'parks'))
 if not generation then return redis.error_reply('GROUPLOST the group has no state') end
+local ordered = ARGV[6] ~= ''
+if ordered and epoch ~= ARGV[6] then return redis.error_reply('FENCED the partition has another owner') end
 
 -- A stream that has lost its group is reported before anything is leased.
 for rank = 1, 3 do redis.call('XPENDING', streams[rank], group) end
@@ -69,21 +76,17 @@ local function hand_out_again(position, at)
 end
 
 local again, room = {}, limit
-local function take_due(from, to)
-  if room <= 0 then return end
-  local found = redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES', 'LIMIT', 0, room)
-  local due = {}
+local function find_due(due, from, to, most)
+  local found = redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
     due[#due + 1] = { position = found[i], rank = locate(found[i]), at = tonumber(found[i + 1]) }
   end
-  table.sort(due, function(a, b)
-    if a.rank ~= b.rank then return a.rank < b.rank end
-    if a.at ~= b.at then return a.at < b.at end
-    -- Of one batch: the shorter text has the smaller number in its sequence.
-    if #a.position ~= #b.position then return #a.position < #b.position end
-    return a.position < b.position
-  end)
+  return due
+end
+
+local function take(due)
   for _, each in ipairs(due) do
+    if room <= 0 then return end
     local item = hand_out_again(each.position, each.at)
     if item then
       again[#again + 1] = item
@@ -91,8 +94,47 @@ local function take_due(from, to)
     end
   end
 end
-take_due('-inf', score(now))
-take_due(score(BAND), score(BAND + now))
+
+local function take_due(from, to)
+  if room <= 0 then return end
+  local due = find_due({}, from, to, room)
+  table.sort(due, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    if a.at ~= b.at then return a.at < b.at end
+    -- Of one batch: the shorter text has the smaller number in its sequence.
+    if #a.position ~= #b.position then return #a.position < #b.position end
+    return a.position < b.position
+  end)
+  take(due)
+end
+
+-- More than any consumer holds, so that all of it is put in order before any is handed out.
+local HELD_MOST = 5000
+local function take_in_order()
+  local due = find_due({}, '-inf', score(now), HELD_MOST)
+  find_due(due, score(BAND), score(BAND + now), HELD_MOST)
+  -- By numbers: the text of an id with a longer sequence would come first.
+  for _, each in ipairs(due) do
+    local ms, seq = string.match(each.position, '^(%d+)-(%d+)')
+    each.ms, each.seq = tonumber(ms), tonumber(seq)
+  end
+  table.sort(due, function(a, b)
+    if a.rank ~= b.rank then return a.rank < b.rank end
+    if a.ms ~= b.ms then return a.ms < b.ms end
+    return a.seq < b.seq
+  end)
+  take(due)
+end
+
+local hold_ms = ordered and read_from and tonumber(read_from) - now or 0
+if hold_ms > 0 then
+  room = 0
+elseif ordered then
+  take_in_order()
+else
+  take_due('-inf', score(now))
+  take_due(score(BAND), score(BAND + now))
+end
 
 local fresh = { {}, {}, {} }
 for rank = 1, 3 do
@@ -116,7 +158,9 @@ for rank = 1, 3 do
     end
   end
 end
-if room < limit then return { 'got', generation, again, fresh[1], fresh[2], fresh[3] } end
+if room < limit and hold_ms <= 0 then
+  return { 'got', generation, again, fresh[1], fresh[2], fresh[3], tonumber(parks or 0) }
+end
 
 -- Nothing: say how long until something is due, and after which ids to wait so that nothing can be missed.
 local soonest = -1
@@ -127,8 +171,12 @@ local function consider(from, to, offset)
     if soonest < 0 or wait < soonest then soonest = wait end
   end
 end
-consider(0, '(' .. score(BAND), 0)
-consider(score(BAND), '+inf', BAND)
+if hold_ms > 0 then
+  soonest = hold_ms
+else
+  consider(0, '(' .. score(BAND), 0)
+  consider(score(BAND), '(' .. score(PARKED), BAND)
+end
 local idle = { 'idle', soonest }
 for rank = 1, 3 do
   for _, row in ipairs(redis.call('XINFO', 'GROUPS', streams[rank])) do

@@ -1,21 +1,29 @@
 -- Applies a batch of verdicts at once: all acks, then every other verdict whose receipt still owns its lease.
 --
--- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters
--- ARGV  1 group · 2 now in ms, or '' for the server's clock · 3-5 numbers of acks per stream · their positions, high
---       ones first · then six per other verdict:
---       'retry' | 'dead' | 'release' · position · token · after ms · attempt as a JSON array, or '' · record of the dead
--- Result  the 1-based numbers, in the order given, of those that were refused: acks of what is settled already, and
---         other verdicts whose lease was lost
+-- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters · 9 parked
+--       10 aside
+-- ARGV  1 group · 2 now in ms, or '' for the server's clock · 3-5 numbers of acks per stream · 6 epoch · the positions
+--       of the acks, high ones first · then seven per other verdict:
+--       'retry' | 'dead' | 'release' | 'park' · position · token · after ms · attempt as a JSON array, or '' · record of
+--       the dead or of the head that parks its key · key
+-- Result  the 1-based numbers, in the order given, of those that were refused: acks of what is settled already, other
+--         verdicts whose lease was lost, and what was to be set aside with a key that is not parked (any more), which
+--         is released instead; under an old epoch all of them
 --         error WRONGTYPE: the key of the dead letters holds something else; nothing was done
 --
 -- An ack needs no ownership: the handler's effect exists, so nobody else needs to have the message again.
 
 local streams, leases, tries, state = { KEYS[1], KEYS[2], KEYS[3] }, KEYS[4], KEYS[5], KEYS[6]
 local group = ARGV[1]
-local first_ack = 6
+local first_ack = 7
 local first_other = first_ack + ARGV[3] + ARGV[4] + ARGV[5]
-local counts = { settled = 0, retried = 0, dead = 0, released = 0 }
+local counts = { settled = 0, retried = 0, dead = 0, released = 0, parked = 0, parks = 0 }
 local refused = {}
+
+if ARGV[6] ~= '' and redis.call('HGET', state, 'epoch') ~= ARGV[6] then
+  for i = 1, first_other - first_ack + (#ARGV - first_other + 1) / 7 do refused[i] = i end
+  return refused
+end
 
 if first_other <= #ARGV then
   local kind = redis.call('TYPE', KEYS[8]).ok
@@ -59,12 +67,16 @@ local others = first_other <= #ARGV
 local now = others and clock(ARGV[2])
 local generation = others and redis.call('HGET', state, 'generation')
 
-local function retry(position, after_ms, attempt)
+local function note_failure(position, attempt)
   local record = redis.call('HGET', tries, position)
   local failed, history = 0, ''
   if record then failed, history = string.match(record, '^(%d+) (.*)$') end
   if attempt ~= '' then history = history == '' and attempt or history .. ',' .. attempt end
   redis.call('HSET', tries, position, failed + 1 .. ' ' .. history)
+end
+
+local function retry(position, after_ms, attempt)
+  note_failure(position, attempt)
   redis.call('ZADD', leases, score(BAND + now + tonumber(after_ms)), position)
   counts.retried = counts.retried + 1
 end
@@ -78,8 +90,28 @@ local function bury(position, rank, id, record)
   counts.dead = counts.dead + 1
 end
 
+local function release(position, id)
+  redis.call('ZADD', leases, released_score(id), position)
+  counts.released = counts.released + 1
+end
+
+-- The head parks its key; what follows is set aside only while the key is parked.
+local function park(position, id, attempt, record, key)
+  if record ~= '' then
+    note_failure(position, attempt)
+    counts.parks = counts.parks + redis.call('HSETNX', KEYS[9], key, record)
+  elseif redis.call('HEXISTS', KEYS[9], key) == 0 then
+    release(position, id)
+    return false
+  end
+  redis.call('ZADD', leases, score(PARKED + tonumber(string.match(id, '^%d+'))), position)
+  redis.call('ZADD', KEYS[10], 0, aside_member(key, id))
+  counts.parked = counts.parked + 1
+  return true
+end
+
 local ordinal = first_other - first_ack
-for i = first_other, #ARGV, 6 do
+for i = first_other, #ARGV, 7 do
   ordinal = ordinal + 1
   local verdict, position = ARGV[i], ARGV[i + 1]
   local rank, id = locate(position)
@@ -89,9 +121,10 @@ for i = first_other, #ARGV, 6 do
     retry(position, ARGV[i + 3], ARGV[i + 4])
   elseif verdict == 'dead' then
     bury(position, rank, id, ARGV[i + 5])
+  elseif verdict == 'park' then
+    if not park(position, id, ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]) then refused[#refused + 1] = ordinal end
   else
-    redis.call('ZADD', leases, released_score(id), position)
-    counts.released = counts.released + 1
+    release(position, id)
   end
 end
 

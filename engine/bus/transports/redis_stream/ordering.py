@@ -1,0 +1,163 @@
+"""The partitions of a topic in the store: how many, who owns them, and the keys that were set aside."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+
+from engine.bus.partitions import MOST_PARTITIONS, Owned, Parked, PartitionedReceiver, Unparked
+from engine.bus.transport import Stored
+from engine.bus.transports.redis_stream.end import GroupEnd
+from engine.bus.transports.redis_stream.inspection import group_lost, inspect, lag, says_group_lost
+from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
+from engine.bus.transports.redis_stream.link import Link, Refused
+from engine.bus.transports.redis_stream.partitioned import RedisPartitionedReceiver
+from engine.bus.transports.redis_stream.positions import of_entry
+from engine.bus.transports.redis_stream.scripts import PLACE_GROUP, UNPARK
+from engine.bus.transports.redis_stream.times import StoreTime
+from engine.core.errors import BadInput
+
+#: Ends the members of one key in ``aside``: the character after the one that follows the key.
+MEMBER_END = "\x01"
+
+
+class RedisPartitions:
+    """See :class:`engine.bus.partitions.Partitioned`."""
+
+    _link: Link
+    _url: str
+    _prefix: str
+    _time: StoreTime
+
+    def partitioned_receiver(
+        self, topic: str, group: str, *, consumer: str, lease_ms: int, partitions: int, seat_ms: int
+    ) -> PartitionedReceiver:
+        keys = [TopicKeys(self._prefix, topic, partition) for partition in range(partitions)]
+        make_end = partial(_end, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time)
+        return RedisPartitionedReceiver(
+            self._link,
+            self._url,
+            group=group,
+            consumer=consumer,
+            parts=[each.group(group) for each in keys],
+            seats=keys[0].seats(group),
+            stats=keys[0].stats,
+            make_end=make_end,
+            seat_ms=seat_ms,
+            time=self._time,
+        )
+
+    def set_partitions(self, topic: str, partitions: int) -> None:
+        known = self.partitions(topic)
+        if not known <= partitions <= MOST_PARTITIONS:
+            raise BadInput(
+                f"A topic of {known} partitions cannot have {partitions}.",
+                remedy=f"Use {known} to {MOST_PARTITIONS}: what lies in a partition stays there.",
+                field="partitions",
+            )
+        first = TopicKeys(self._prefix, topic)
+        if self._link.command("EXISTS", first.streams[1]):
+            rows = self._link.command("XINFO", "GROUPS", first.streams[1])
+            for group in [row[row.index(b"name") + 1].decode() for row in rows]:
+                for partition in range(known, partitions):
+                    self._place_beside(group, first.group(group), TopicKeys(self._prefix, topic, partition))
+        # Last: from now on everybody counts on the groups being there.
+        self._link.command("HSET", first.stats, "partitions", partitions)
+
+    def partitions(self, topic: str) -> int:
+        return partitions_of_topic(self._link, self._prefix, topic)
+
+    def owners(self, topic: str, group: str) -> list[Owned]:
+        parts = self._parts(topic)
+        flat = self._link.command("HGETALL", parts[0].seats(group).owners)
+        records = {int(partition): record for partition, record in zip(flat[::2], flat[1::2], strict=True)}
+        now_ms = self._time.now()
+        if not isinstance(now_ms, int):
+            seconds, micros = self._link.command("TIME")
+            now_ms = int(seconds) * 1000 + int(micros) // 1000
+        return [self._owned(keys.group(group), group, records.get(keys.partition), now_ms) for keys in parts]
+
+    def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
+        found: list[Parked] = []
+        for keys in self._parts(topic):
+            mine = keys.group(group)
+            flat = self._link.command("HGETALL", mine.parked)
+            for key_bytes, record in sorted(zip(flat[::2], flat[1::2], strict=True))[:limit]:
+                key = key_bytes.decode()
+                messages = int(self._link.command("ZLEXCOUNT", mine.aside, *_members(key)))
+                head = self._aside_ids(mine, key, 1)
+                position = of_entry(head[0], 1, keys.partition).text if head else ""
+                found.append(Parked(key, keys.partition, position, messages, record))
+        return sorted(found, key=lambda each: each.key)[:limit]
+
+    def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
+        found: list[Stored] = []
+        for keys in self._parts(topic):
+            mine = keys.group(group)
+            for id_ in self._aside_ids(mine, key, limit):
+                entries = self._link.command("XRANGE", mine.streams[1], id_, id_)
+                at = of_entry(id_, 1, keys.partition)
+                found += [Stored(at.text, at.ms, fields[1]) for _, fields in entries]
+        return found
+
+    def unpark(self, topic: str, group: str, key: str, head: str) -> Unparked | None:
+        if head not in ("retry", "skip", "dead"):
+            raise BadInput(f"{head!r} is nothing to do with a head.", remedy="Use retry, skip or dead.", field="head")
+        for keys in self._parts(topic):
+            mine = keys.group(group)
+            reply = self._link.run(UNPARK, mine.settle, (group, key, head))
+            if reply:
+                back, id_, body = int(reply[0]), reply[1].decode(), reply[2]
+                at = of_entry(id_, 1, keys.partition) if id_ else None
+                return Unparked(back, keys.partition, Stored(at.text, at.ms, body) if at else None)
+        return None
+
+    def _parts(self, topic: str) -> list[TopicKeys]:
+        return [TopicKeys(self._prefix, topic, partition) for partition in range(self.partitions(topic))]
+
+    def _aside_ids(self, keys: GroupKeys, key: str, limit: int) -> list[str]:
+        members = self._link.command("ZRANGEBYLEX", keys.aside, *_members(key), "LIMIT", 0, limit)
+        numbers = [member.rpartition(b"\0")[2].decode().split("-") for member in members]
+        return [f"{int(ms)}-{int(seq)}" for ms, seq in numbers]
+
+    def _owned(self, keys: GroupKeys, group: str, record: bytes | None, now_ms: int) -> Owned:
+        stands = lag(self._link, keys, group, self._time)
+        epoch, since, until, consumer = (record or b"0 0 0 ").decode().split(" ", 3)
+        return Owned(
+            partition=keys.partition,
+            consumer=consumer.rpartition("#")[0] if int(until) >= now_ms else "",
+            epoch=int(epoch),
+            moved_ms=int(since),
+            unsettled=stands.unsettled,
+            in_flight=stands.in_flight,
+            retrying=stands.retrying,
+            parked=stands.parked,
+            oldest_ms=stands.oldest_ms,
+        )
+
+    def _place_beside(self, group: str, first: GroupKeys, topic: TopicKeys) -> None:
+        """Make a group's part in a new partition, paused where the group is."""
+        keys = topic.group(group)
+        where = ("create", "0-0", "0-0", "0-0", "", "", "", "")
+        try:
+            paused = inspect(self._link, first, group, self._time).paused
+            self._link.run(PLACE_GROUP, keys.place, (group, secrets.token_hex(4), *where))
+        except Refused as error:
+            if says_group_lost(error):
+                raise group_lost(group) from error
+            raise
+        if paused:
+            self._link.command("HSET", keys.state, "paused", 1)
+
+
+def partitions_of_topic(link: Link, prefix: str, topic: str) -> int:
+    """How many partitions the store has been told of; 1 where nobody said."""
+    return int(link.command("HGET", TopicKeys(prefix, topic).stats, "partitions") or 1)
+
+
+def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: int, time: StoreTime) -> GroupEnd:
+    return GroupEnd(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=time, epoch=epoch)
+
+
+def _members(key: str) -> tuple[str, str]:
+    return f"[{key}\0", f"({key}{MEMBER_END}"

@@ -1,0 +1,254 @@
+"""One consumer's end of the partitions it owns: one wait for all, one call a partition for the rest."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.bus.partitions import Turn
+from engine.bus.transport import Delivery, Settlement, Verdict
+from engine.bus.transports.redis_stream.end import GroupEnd
+from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
+from engine.bus.transports.redis_stream.keys import GroupKeys, SeatKeys
+from engine.bus.transports.redis_stream.link import Arg, Link, Refused
+from engine.bus.transports.redis_stream.receiver import Waiting
+from engine.bus.transports.redis_stream.scripts import SEATS
+from engine.bus.transports.redis_stream.times import StoreTime
+
+#: Makes the end of one partition under one epoch.
+EndMaker = Callable[[GroupKeys, int], GroupEnd]
+
+
+class _Parked:
+    """The parked keys of one partition, as of one version of them."""
+
+    def __init__(self) -> None:
+        self.version = -1
+        self.keys: set[str] = set()
+        #: Parked by ourselves since the last look began; that look may not have seen them.
+        self.ours: set[str] = set()
+
+
+class RedisPartitionedReceiver:
+    """See :class:`engine.bus.partitions.PartitionedReceiver`."""
+
+    def __init__(
+        self,
+        link: Link,
+        url: str,
+        *,
+        group: str,
+        consumer: str,
+        parts: Sequence[GroupKeys],
+        seats: SeatKeys,
+        stats: str,
+        make_end: EndMaker,
+        seat_ms: int,
+        time: StoreTime,
+    ) -> None:
+        self._link = link
+        self._group = group
+        self._parts = parts
+        self._seats = seats
+        self._make_end = make_end
+        self._seat_ms = seat_ms
+        self._time = time
+        # Another life of a consumer of the same name is another consumer.
+        self._me = f"{consumer}#{secrets.token_hex(4)}"
+        self._seat_keys = (
+            seats.members,
+            seats.owners,
+            stats,
+            *(k for part in parts for k in (part.state, part.leases)),
+        )
+        self._waiting = Waiting(link, url, time)
+        self._lock = threading.Lock()
+        self._owned: dict[int, GroupEnd] = {}
+        self._kept_off: set[int] = set()
+        self._parked: dict[int, _Parked] = {}
+        #: Of all partitions: replaced whole, so that it is read without a lock.
+        self._parked_keys: frozenset[str] = frozenset()
+        self._mode = "stay"
+        self._changed = threading.Event()
+        self._first = 0
+
+    def turn(self, *, sit: bool) -> Turn:
+        self._mode = "sit" if sit else "stay"
+        return self._turn(())
+
+    def keep_off(self, partition: int) -> None:
+        with self._lock:
+            self._kept_off.add(partition)
+
+    def give_up(self, partitions: Sequence[int]) -> None:
+        self._turn(partitions)
+
+    def is_parked(self, key: str) -> bool:
+        return key in self._parked_keys
+
+    def receive(self, limit: int, wait_s: float) -> list[Delivery]:
+        with self._waiting.inside():
+            return self._receive(limit, time.monotonic() + wait_s)
+
+    def settle(self, batch: Sequence[Settlement]) -> list[bool]:
+        results = [False] * len(batch)
+        for (partition, epoch), indexes in _by_seat([each.receipt for each in batch]).items():
+            mine = [_without_seat(batch[index]) for index in indexes]
+            answers = self._end(partition, epoch).settle(self._link, mine)
+            for index, settlement, ok in zip(indexes, mine, answers, strict=True):
+                results[index] = ok
+                if settlement.verdict is Verdict.PARK:
+                    self._note_parking(partition, settlement.key, ok=ok)
+        return results
+
+    def extend(self, receipts: Sequence[str]) -> list[bool]:
+        results = [False] * len(receipts)
+        for (partition, epoch), indexes in _by_seat(receipts).items():
+            mine = [receipts[index].partition("/")[2] for index in indexes]
+            for index, kept in zip(indexes, self._end(partition, epoch).extend(self._link, mine), strict=True):
+                results[index] = kept
+        return results
+
+    def close(self) -> None:
+        self._changed.set()
+        self._waiting.close([end.keys.wake for end in self._owned.copy().values()][:1])
+
+    def _turn(self, giving: Sequence[int]) -> Turn:
+        with self._lock:
+            owned = dict(self._owned)
+        args: list[Arg] = [self._me, self._time.now(), self._seat_ms, len(self._parts), self._mode]
+        for partition, end in owned.items():
+            args += (partition, end.epoch, "give" if partition in giving else "keep")
+        try:
+            members, share, *rows = self._link.run(SEATS, self._seat_keys, args)
+        except Refused as error:
+            if says_group_lost(error):
+                raise group_lost(self._group) from error
+            raise
+        now = {int(partition): int(epoch) for partition, epoch in rows}
+        with self._lock:
+            self._owned = {
+                partition: owned[partition]
+                if partition in owned and owned[partition].epoch == epoch
+                else self._make_end(self._parts[partition], epoch)
+                for partition, epoch in now.items()
+            }
+            gained = {partition for partition, end in self._owned.items() if owned.get(partition) is not end}
+            self._kept_off &= self._owned.keys() - gained
+            self._parked = {partition: self._parked.get(partition) or _Parked() for partition in now}
+            self._gather_parked()
+        if gained:
+            # A receive that waits does not watch what was gained just now.
+            self._changed.set()
+            self._waiting.touch([end.keys.wake for end in owned.values()][:1])
+        return Turn(members, share, now)
+
+    def _end(self, partition: int, epoch: int) -> GroupEnd:
+        end = self._owned.get(partition)
+        return end if end is not None and end.epoch == epoch else self._make_end(self._parts[partition], epoch)
+
+    def _readable(self) -> list[GroupEnd]:
+        with self._lock:
+            ends = [end for partition, end in self._owned.items() if partition not in self._kept_off]
+        if len(ends) > 1:
+            # Whoever was first last time comes last: a partition with a large backlog must not starve the others.
+            self._first = (self._first + 1) % len(ends)
+        return ends[self._first % len(ends) :] + ends[: self._first % len(ends)] if ends else []
+
+    def _receive(self, limit: int, deadline: float) -> list[Delivery]:
+        waiting = self._waiting
+        while not waiting.closed:
+            self._changed.clear()
+            found: list[Delivery] = []
+            idle: list[tuple[GroupKeys, list[Any]]] = []
+            for end in self._readable():
+                if len(found) >= limit:
+                    break
+                reply = self._lease(end, limit - len(found))
+                if not reply:
+                    continue
+                if reply[0] == b"got":
+                    self._see_parked(end, reply[6])
+                    found += _with_seat(end.deliveries(reply), end)
+                else:
+                    idle.append((end.keys, reply))
+            left_s = deadline - time.monotonic()
+            if found or left_s <= 0 or waiting.closed:
+                return found
+            if idle:
+                waiting.wait(idle, left_s)
+            else:
+                self._changed.wait(left_s)
+        return []
+
+    def _lease(self, end: GroupEnd, limit: int) -> list[Any]:
+        try:
+            return end.lease(self._waiting.link, limit)
+        except Refused as error:
+            if not error.words.startswith("FENCED"):
+                raise
+            # The next turn will tell; until then nothing is read here.
+            self.keep_off(end.keys.partition)
+            return []
+
+    def _see_parked(self, end: GroupEnd, version: int) -> None:
+        """Learn anew which keys are parked when that has changed, before anything that came with it is handled."""
+        parked = self._parked.get(end.keys.partition)
+        if parked is None or parked.version == version:
+            return
+        with self._lock:
+            parked.ours = set()
+        keys = {key.decode() for key in self._waiting.link.command("HKEYS", end.keys.parked)}
+        with self._lock:
+            parked.keys = keys | parked.ours
+            # As of the reply, not of the look: what changed in between is looked at once more.
+            parked.version = version
+            self._gather_parked()
+
+    def _note_parking(self, partition: int, key: str, *, ok: bool) -> None:
+        with self._lock:
+            parked = self._parked.get(partition)
+            if parked is None:
+                return
+            if ok and key not in parked.ours:
+                parked.keys.add(key)
+                parked.ours.add(key)
+                self._gather_parked()
+            elif not ok:
+                parked.version = -1
+
+    def _gather_parked(self) -> None:
+        self._parked_keys = frozenset().union(*(parked.keys for parked in self._parked.values()))
+
+
+def _with_seat(deliveries: list[Delivery], end: GroupEnd) -> list[Delivery]:
+    seat = f"{end.keys.partition}.{end.epoch}/"
+    return [
+        Delivery(
+            seat + each.receipt,
+            each.position,
+            each.body,
+            each.attempt,
+            each.history,
+            each.priority,
+            each.partition,
+        )
+        for each in deliveries
+    ]
+
+
+def _without_seat(each: Settlement) -> Settlement:
+    return Settlement(each.receipt.partition("/")[2], each.verdict, each.after_ms, each.attempt, each.dead, each.key)
+
+
+def _by_seat(receipts: Sequence[str]) -> dict[tuple[int, int], list[int]]:
+    """Indexes by the partition and epoch under which each was received."""
+    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for index, receipt in enumerate(receipts):
+        partition, _, epoch = receipt.partition("/")[0].partition(".")
+        found[int(partition), int(epoch)].append(index)
+    return found
