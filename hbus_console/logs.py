@@ -53,6 +53,8 @@ class LoggingSink:
         self._logged = None
 
     def _tell(self, facts: Sequence[Fact]) -> None:
+        if not self._everything and _LEVELS.keys().isdisjoint({fact.kind for fact in facts}):
+            return
         told: dict[str, int] = {}
         for fact in facts:
             level = _LEVELS.get(fact.kind, logging.INFO if self._everything else None)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -53,6 +56,7 @@ OLDEST = Gauge(
 
 _OF_TOPIC = {"published": PUBLISHED, "delayed": DELAYED}
 _OF_PAIR = {"deduplicated": DEDUPLICATED, "settled": SETTLED, "retried": RETRIED, "dead": DEAD, "expired": EXPIRED}
+_PLACE = attrgetter("kind", "topic", "subscription")
 _labels_seen: set[tuple[str, str]] = set()
 _lag_shown: set[tuple[str, str]] = set()
 
@@ -76,19 +80,36 @@ class CountingSink:
 def count(facts: Iterable[Fact]) -> None:
     """Add ``facts`` to this process's counters."""
     tally: Tally[tuple[str, str, str]] = Tally()
-    for fact in facts:
-        kind = fact.kind
+    spent: dict[tuple[str, str], list[int]] = {}
+    # Facts of a batch are mostly of one kind and place: counted in runs, each costs next to nothing.
+    for (kind, topic, subscription), run in groupby(facts, _PLACE):
         if kind == "facts_dropped":
-            DROPPED.inc(fact.size)
-            continue
-        tally[kind, fact.topic, fact.subscription] += 1
-        if kind == "settled":
-            HANDLER.labels(*_bounded(fact.topic, fact.subscription)).observe(fact.duration_us / 1_000_000)
+            DROPPED.inc(sum(fact.size for fact in run))
+        elif kind == "settled":
+            durations = [fact.duration_us for fact in run]
+            tally[kind, topic, subscription] += len(durations)
+            spent.setdefault((topic, subscription), []).extend(durations)
+        else:
+            tally[kind, topic, subscription] += sum(1 for _ in run)
     for (kind, topic, subscription), number in tally.items():
         if kind in _OF_TOPIC:
             _OF_TOPIC[kind].labels(_bounded(topic, "")[0]).inc(number)
         elif kind in _OF_PAIR:
             _OF_PAIR[kind].labels(*_bounded(topic, subscription)).inc(number)
+    for pair, durations in spent.items():
+        _observe_all(HANDLER.labels(*_bounded(*pair)), durations)
+
+
+def _observe_all(histogram: Histogram, durations_us: list[int]) -> None:
+    """Observe many values at once. The client has no call for it, and one call a message would be half its cost."""
+    durations_us.sort()
+    histogram._sum.inc(sum(durations_us) / 1_000_000)
+    done = 0
+    for bound_s, bucket in zip(histogram._upper_bounds, histogram._buckets, strict=True):
+        upto = bisect_right(durations_us, bound_s * 1_000_000)
+        if upto > done:
+            bucket.inc(upto - done)
+        done = upto
 
 
 def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:

@@ -26,7 +26,11 @@ BATCH = 500
 def _facts(task: dict[str, Any]) -> Emitter:
     if not task["facts"]:
         return NullFacts()
-    return FactLog(FactStream(redis.Redis.from_url(task["url"]), task["prefix"]))
+    from hbus_console.logs import LoggingSink
+    from hbus_console.metrics import CountingSink
+
+    stream = FactStream(redis.Redis.from_url(task["url"]), task["prefix"])
+    return FactLog(CountingSink(LoggingSink(stream)))
 
 
 def _close(facts: Emitter) -> None:
@@ -83,6 +87,9 @@ def consume(task: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    from django import setup
+
+    setup()
     task = json.loads(sys.argv[1])
     (consume if task["do"] == "consume" else publish)(task)
 

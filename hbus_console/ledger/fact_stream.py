@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,8 +56,8 @@ class FactStream:
 
     def write(self, facts: Sequence[Fact]) -> None:
         body = self._encoder.encode(list(facts))
-        digest = blake2b(body, digest_size=16).hexdigest()
-        self._append(keys=self._keys, args=[body, len(facts), digest, self._limit, REMEMBER_S])
+        # Python's own hash tells a writer's batch from the one before it, at a fifth of a digest's cost.
+        self._append(keys=self._keys, args=[body, len(facts), hash(body), self._limit, REMEMBER_S])
 
 
 @dataclass(frozen=True)

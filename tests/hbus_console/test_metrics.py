@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.utils import timezone
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, Histogram
 
 from engine.core.facts import Fact
 from hbus_console import metrics
@@ -67,6 +67,27 @@ def test_a_batch_offered_again_is_counted_once_and_counting_outlives_the_store(p
     counting.write(batch)
     counting.write([settled(prefix)])
     assert value("hbus_settled_total", topic=prefix, subscription="g") == 2
+
+
+def test_the_histogram_says_what_one_call_a_value_would_say(prefix: str) -> None:
+    # Given values below, on, between and above the buckets' bounds
+    durations_us = [0, 999, 1_000, 1_001, 2_500, 9_999, 60_000_000, 999_000_000, 300_000_000]
+    one_by_one = Histogram(
+        "one_by_one", "The same, by the client.", ("topic",), buckets=metrics._BUCKETS_S, registry=None
+    )
+    for duration_us in durations_us:
+        one_by_one.labels("t").observe(duration_us / 1_000_000)
+
+    metrics.count([Fact("settled", 1, f"{prefix}.h", "g", duration_us=each) for each in durations_us])
+
+    def samples(histogram: Histogram) -> list[tuple[str, float]]:
+        return [
+            (sample.name.rpartition("_")[2] + sample.labels.get("le", ""), sample.value)
+            for sample in histogram.collect()[0].samples
+            if sample.labels["topic"] in ("t", f"{prefix}.h") and not sample.name.endswith("created")
+        ]
+
+    assert samples(metrics.HANDLER) == samples(one_by_one)
 
 
 def test_dropped_evidence_is_counted_by_its_number() -> None:
