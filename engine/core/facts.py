@@ -21,7 +21,7 @@ from engine.core.clock import Clock, SystemClock
 #: How many facts may wait for the sink before new ones are dropped and counted.
 QUEUE_LIMIT = 100_000
 #: The largest batch handed to a sink at once.
-BATCH_LIMIT = 1_000
+BATCH_LIMIT = 2_000
 #: Seconds a fact may wait for company before its batch is sent.
 LINGER_S = 0.05
 

@@ -15,8 +15,8 @@ from hbus_console.ledger.models import Cursor
 from hbus_console.ledger.router import LEDGER
 
 CURSOR = "facts"
-#: Entries read at once; an entry holds up to a thousand facts.
-READ_ENTRIES = 32
+#: Entries read at once; an entry holds up to two thousand facts.
+READ_ENTRIES = 16
 #: Facts booked in one transaction: enough to make the commit cheap, few enough to keep the write lock short.
 BOOK_FACTS = 10_000
 #: A tick hands control back after so many seconds, even with work left.

@@ -28,6 +28,9 @@ from engine.core.errors import Unavailable
 CHUNK_MESSAGES = 500
 CHUNK_BYTES = 4 * 1024 * 1024
 
+#: How many chunks may be with the store at once: one it works on, one that waits there, so that it never waits for us.
+AHEAD = 3
+
 CAPABILITIES = Capabilities(
     durable=True,
     browse=True,
@@ -110,7 +113,7 @@ class RedisStreamTransport(RedisPartitions):
                         sent.append(chunk)
                 unsent = error is not None
                 # While the store is at work on one chunk, the caller builds the next.
-                while sent and (len(sent) > 1 or error is not None):
+                while sent and (len(sent) >= AHEAD or error is not None):
                     outcomes, failed = self._answer(conversation, sent.popleft())
                     error = error or failed
                     yield outcomes
