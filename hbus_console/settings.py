@@ -10,6 +10,7 @@ import dj_database_url
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
 from hbus_console.state import ROOT, secret, state_dir
+from hbus_console.supervisor import nsqd
 from hbus_console.supervisor.store import remembered_url
 
 env = Env()
@@ -173,6 +174,14 @@ STORAGES = {
 #: The store. Not set: the embedded Valkey of this installation, where it was last started.
 REDIS_URL = env.text("REDIS_URL") or remembered_url(STATE)
 HBUS_TRANSPORT = env.text("HBUS_TRANSPORT", "redis_stream")
+#: The nsqds that topics on NSQ publish to, by their HTTP addresses, and nsqlookupds that know of nsqds. Neither set: the
+#: embedded nsqd of this installation, where it was last started.
+NSQD_URL = env.words("NSQD_URL")
+NSQLOOKUPD_URL = env.words("NSQLOOKUPD_URL")
+if not NSQD_URL and not NSQLOOKUPD_URL:
+    NSQD_URL = nsqd.remembered_urls(STATE)
+#: What those nsqds take at most: their --max-msg-size, in bytes.
+NSQD_MAX_BYTES = env.integer("NSQD_MAX_BYTES", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
 #: First part of every key in the store.
 HBUS_PREFIX = env.text("HBUS_PREFIX", "hbus")
 #: Who this installation's own publishes say they are from.

@@ -88,7 +88,14 @@ def store() -> redis.Redis:
 
 def bus_config(transport: str = "") -> BusConfig:
     """The configuration of a transport; the installation's default when unnamed."""
-    return BusConfig(type=transport or settings.HBUS_TRANSPORT, url=redis_url(), prefix=settings.HBUS_PREFIX)
+    options = {
+        "nsqd": ",".join(settings.NSQD_URL),
+        "nsqlookupd": ",".join(settings.NSQLOOKUPD_URL),
+        "max_bytes": str(settings.NSQD_MAX_BYTES),
+    }
+    return BusConfig(
+        type=transport or settings.HBUS_TRANSPORT, url=redis_url(), prefix=settings.HBUS_PREFIX, options=options
+    )
 
 
 def transport(name: str = "") -> Transport:

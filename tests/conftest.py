@@ -11,7 +11,7 @@ import pytest
 
 from hbus_console.supervisor.standalone import StandaloneStore
 
-pytest_plugins = ["tests.skips"]
+pytest_plugins = ["tests.skips", "tests.nsq"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

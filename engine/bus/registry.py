@@ -17,6 +17,7 @@ ENTRY_POINT_GROUP = "hbus.transports"
 #: ``module:function`` of the transports that ship with hbus; each takes (config, clock).
 BUILT_IN = {
     "redis_stream": "engine.bus.transports.redis_stream:open_transport",
+    "nsq": "engine.bus.transports.nsq:open_transport",
     "memory": "engine.bus.transports.memory:open_transport",
 }
 

@@ -69,7 +69,7 @@ def choose_port(state: Path) -> int:
     A stable port lets what runs in other terminals, and clients that outlive a restart, find the store again.
     """
     port = remembered_port(state)
-    if port is not None and _is_free(port):
+    if port is not None and is_free(port):
         return port
     port = free_port()
     folder = state / "run"
@@ -86,7 +86,8 @@ def remembered_url(state: Path) -> str:
     return "" if port is None else url(port, secret("store"))
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens on this loopback port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,0 +1,248 @@
+"""The admin side: what nsqd knows of topics and channels, and what lies beside it, as one."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
+from engine.bus.transports.nsq.beside import Beside, group_lost
+from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
+from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.core.errors import BadInput, Unavailable
+
+#: How many keys one SCAN step looks at when a topic is deleted.
+SCAN_STEP = 1_000
+_NO_COUNTS = (b"generation", b"paused")
+_log = logging.getLogger(__name__)
+
+Channels = list[tuple[Node, dict[str, Mapping[str, int]] | None]]
+
+
+class NsqAdmin:
+    """See :class:`engine.bus.transport.Admin`. What needs a history is refused: nsqd keeps none."""
+
+    def __init__(self, beside: Beside, nodes: Nodes, prefix: str) -> None:
+        self._beside = beside
+        self._nodes = nodes
+        self._prefix = prefix
+
+    def create_topic(self, topic: str) -> None:
+        names = self._topic(topic)
+        self._beside.command("HSETNX", names.stats, "published", 0)
+        self._everywhere(lambda node: node.make(names.nsq, ()))
+
+    def delete_topic(self, topic: str) -> None:
+        names = self._topic(topic)
+        groups = self.groups(topic)
+        for group in groups:
+            # The state goes first: from then on no receiver leases anything more.
+            self._beside.command("DEL", *names.group(group).own)
+        self._everywhere(lambda node: node.remove(names.nsq))
+        self._beside.command("DEL", names.stats, names.pace, names.groups)
+        cursor: Any = b"0"
+        while True:
+            cursor, found = self._beside.command("SCAN", cursor, "MATCH", names.idempotency_pattern, "COUNT", SCAN_STEP)
+            if found:
+                self._beside.command("DEL", *found)
+            if int(cursor) == 0:
+                return
+
+    def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
+        if start not in ("", "beginning", "end"):
+            _no_history(f"{start!r} cannot be the start of a group", "start")
+        names = self._group(topic, group)
+        if start == "end" and not self.groups(topic):
+            # A topic without a channel keeps what is published, and its first channel gets all of it.
+            self._everywhere(lambda node: _empty(node, names.topic.nsq))
+        missing = self._make_channel(names)
+        made = self._beside.command("HSETNX", names.state, "generation", secrets.token_hex(4))
+        self._beside.command("SADD", names.topic.groups, group)
+        return bool(made) or missing
+
+    def delete_group(self, topic: str, group: str) -> None:
+        names = self._group(topic, group)
+        self._beside.command("DEL", *names.own)
+        self._beside.command("SREM", names.topic.groups, group)
+        self._everywhere(lambda node: node.remove(names.topic.nsq, names.channel))
+
+    def groups(self, topic: str) -> list[str]:
+        found = self._beside.command("SMEMBERS", self._topic(topic).groups)
+        names = self._topic(topic)
+        return sorted(
+            group
+            for group in (each.decode() for each in found)
+            if self._beside.command("EXISTS", names.group(group).state)
+        )
+
+    def depth(self, topic: str) -> Depth:
+        names = self._topic(topic)
+        topics = most = 0
+        for _, channels in self._channels(names):
+            numbers = dict(channels or {})
+            topics += numbers.pop("", {}).get("depth", 0)
+            most += max((_total(each) for each in numbers.values()), default=0)
+        kept = max(
+            (self._beside.command("ZCARD", names.group(each).lease[2]) for each in self.groups(topic)), default=0
+        )
+        return Depth(topics + most + kept, None, None, None)
+
+    def lag(self, topic: str, group: str) -> Lag:
+        names = self._group(topic, group)
+        with_nsqd = self._with_nsqd(names)
+        found = self._inspect(names, "" if with_nsqd is None else with_nsqd)
+        paused, leased, lapsed, kept_leased, kept_lapsed, retrying, released, dead, smallest, pace_ms = found
+        waiting = None if with_nsqd is None else max(0, with_nsqd - leased - lapsed) + released
+        if with_nsqd is not None and with_nsqd - leased - lapsed > 0:
+            # Only the age of what nobody has yet is guessed by the pace; asking again for just that many.
+            pace_ms = self._inspect(names, with_nsqd - leased - lapsed)[9]
+        else:
+            pace_ms = -1
+        oldest = [published_ms(smallest.decode())] if smallest else []
+        oldest += [pace_ms] if pace_ms >= 0 else []
+        return Lag(
+            waiting=waiting,
+            in_flight=leased + kept_leased,
+            retrying=lapsed + kept_lapsed + retrying,
+            dead=dead,
+            oldest_ms=min(oldest, default=None),
+            paused=bool(paused),
+        )
+
+    def checkpoint(self, topic: str, group: str) -> str:
+        names = self._group(topic, group)
+        if not self._beside.command("EXISTS", names.state):
+            raise group_lost(group)
+        for node, channels in self._channels(names.topic):
+            if channels is None or group not in channels:
+                raise group_lost(group, f"has no channel on nsqd at {node.name}")
+        return ""
+
+    def counts(self, topic: str, group: str = "") -> dict[str, int]:
+        key = self._group(topic, group).state if group else self._topic(topic).stats
+        found = self._beside.command("HGETALL", key)
+        pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
+        return {name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS}
+
+    def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
+        _no_history(f"{topic} cannot be read without consuming it", "topic")
+
+    def read(self, topic: str, position: str) -> Stored | None:
+        _no_history(f"{topic} cannot be read without consuming it", "topic")
+
+    def seek(self, topic: str, group: str, position: str) -> None:
+        if position != "end":
+            _no_history(f"{group} cannot go to {position!r}", "position")
+        names = self._group(topic, group)
+        if not self._beside.command("EXISTS", names.state):
+            raise group_lost(group)
+        self._everywhere(lambda node: _empty(node, names.topic.nsq, names.channel))
+        self._beside.command("DEL", *names.working)
+
+    def pause(self, topic: str, group: str) -> None:
+        self._set_paused(self._group(topic, group), group, True)
+
+    def resume(self, topic: str, group: str) -> None:
+        self._set_paused(self._group(topic, group), group, False)
+
+    def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
+        letters = []
+        for entry_id, fields in self._beside.command(
+            "XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit
+        ):
+            letters.append(
+                DeadEntry(entry_id.decode(), fields[b"position"].decode(), fields[b"event"], fields[b"record"])
+            )
+        return letters
+
+    def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
+        if not entries:
+            return 0
+        return int(self._beside.command("XDEL", self._group(topic, group).dead, *entries))
+
+    def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
+        # nsqd forgets what every group has settled, and nothing else.
+        return TrimReport(0)
+
+    def _topic(self, topic: str) -> TopicNames:
+        return TopicNames(self._prefix, topic)
+
+    def _group(self, topic: str, group: str) -> GroupNames:
+        return self._topic(topic).group(group)
+
+    def _set_paused(self, names: GroupNames, group: str, paused: bool) -> None:
+        if not self._beside.command("EXISTS", names.state):
+            raise group_lost(group)
+        if paused:
+            self._beside.command("HSET", names.state, "paused", 1)
+        else:
+            self._beside.command("HDEL", names.state, "paused")
+
+    def _inspect(self, names: GroupNames, waiting: int | str) -> Any:
+        return self._beside.run("inspect", names.inspect, (waiting,), group=names.channel)
+
+    def _with_nsqd(self, names: GroupNames) -> int | None:
+        """How many messages the nsqds hold for a group; ``None`` while one of them does not answer."""
+        total = 0
+        try:
+            for _, channels in self._channels(names.topic):
+                found = channels or {}
+                total += found.get("", {}).get("depth", 0) + _total(found.get(names.channel, {}))
+        except Unavailable as error:
+            _log.warning("the backlog of %s cannot be told: %s", names.channel, error)
+            return None
+        return total
+
+    def _channels(self, names: TopicNames) -> Channels:
+        """Raises :class:`Unavailable` unless all nsqds answer."""
+        return [(node, node.channels(names.nsq)) for node in self._nodes.all()]
+
+    def _make_channel(self, names: GroupNames) -> bool:
+        """Make the channel everywhere; whether it was missing where the group was meant to be."""
+        known = self._beside.command("EXISTS", names.state)
+        missing = False
+
+        def make(node: Node) -> None:
+            nonlocal missing
+            channels = node.channels(names.topic.nsq)
+            if channels is None or names.channel not in channels:
+                missing = missing or bool(known)
+                node.make(names.topic.nsq, [names.channel])
+
+        self._everywhere(make)
+        return missing
+
+    def _everywhere(self, act: Any) -> None:
+        """Do it at every nsqd that answers, which must be at least one; the others are prepared when they come back."""
+        trouble: list[Unavailable] = []
+        nodes = self._nodes.all()
+        for node in nodes:
+            try:
+                act(node)
+            except Unavailable as error:
+                trouble.append(error)
+                _log.warning("nsqd at %s: %s", node.name, error)
+        if len(trouble) == len(nodes):
+            raise trouble[0] if trouble else Unavailable("There is no nsqd.", remedy="Start one.")
+
+
+def _total(channel: Mapping[str, int]) -> int:
+    return channel.get("depth", 0) + channel.get("in_flight_count", 0) + channel.get("deferred_count", 0)
+
+
+def _empty(node: Node, nsq_topic: str, channel: str = "") -> None:
+    if channel:
+        node.http.post("/channel/empty", topic=nsq_topic, channel=channel)
+        return
+    node.make(nsq_topic, ())
+    node.http.post("/topic/empty", topic=nsq_topic)
+
+
+def _no_history(what: str, field: str) -> NoReturn:
+    raise BadInput(
+        f"{what}: NSQ keeps no history.",
+        remedy="Look the messages up in the ledger, or carry the topic on Redis Streams.",
+        field=field,
+    )

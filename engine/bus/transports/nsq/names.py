@@ -1,0 +1,101 @@
+"""What topics and groups are called in nsqd and beside it, made here and nowhere else; and what an id tells."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+from engine.core.errors import BadInput
+
+#: nsqd takes no longer name of a topic or channel. It checks a name only after it was sent, by cutting the connection.
+LONGEST = 64
+#: Idempotency keys up to this length are readable in the store; longer ones are hashed.
+READABLE_KEY = 120
+
+_NAME = re.compile(r"[.a-zA-Z0-9_-]+")
+#: nsqd's ids count these units of 2^20 ns since its own epoch, above 22 bits of node and sequence.
+_EPOCH = 1_288_834_974_288
+_UNIT_NS = 1 << 20
+#: See ``lua/lease.lua``.
+_BAND_MS = 10_000_000_000_000
+
+
+def checked(name: str, field: str, longest: int = LONGEST) -> str:
+    """``name`` if nsqd takes it; raises :class:`BadInput` naming ``field``."""
+    if not _NAME.fullmatch(name) or len(name) > longest:
+        raise BadInput(
+            f"{name!r} cannot be the name of a {field} on NSQ.",
+            remedy=f"Use 1 to {longest} of a-z, A-Z, 0-9, dot, dash and underscore.",
+            field=field,
+        )
+    return name
+
+
+def longest_topic(prefix: str) -> int:
+    """How many characters of a topic's name are left beside the installation's prefix."""
+    return LONGEST - len(prefix) - 1
+
+
+def published_ms(message_id: str) -> int:
+    """When nsqd took the message with this id, in epoch ms (to about a millisecond)."""
+    return ((int(message_id, 16) >> 22) + _EPOCH) * _UNIT_NS // 1_000_000
+
+
+def released_score(message_id: str) -> str:
+    """The score of a released message: in the order of publishing, before all that is leased or retrying."""
+    return f"{published_ms(message_id) - _BAND_MS + (int(message_id, 16) & 0xFFF) / 5_000:.3f}"
+
+
+class TopicNames:
+    """One topic: its name in nsqd, and its keys in the store beside."""
+
+    def __init__(self, prefix: str, topic: str) -> None:
+        checked(topic, "topic", longest_topic(prefix))
+        #: The topic's name in nsqd.
+        self.nsq = checked(f"{prefix}.{topic}", "topic")
+        # The hash tag keeps a topic on one node of a cluster, so that every script is atomic.
+        self._root = f"{prefix}:{{{topic}}}:nsq"
+        self.stats = f"{self._root}:stats"
+        self.pace = f"{self._root}:pace"
+        self.groups = f"{self._root}:groups"
+
+    def idempotency(self, key: str) -> str:
+        """Where an idempotency key is remembered."""
+        if len(key) <= READABLE_KEY:
+            return f"{self._root}:idem:{key}"
+        return f"{self._root}:idem#{blake2b(key.encode(), digest_size=20).hexdigest()}"
+
+    @property
+    def idempotency_pattern(self) -> str:
+        """Matches every idempotency key of the topic, for SCAN."""
+        return re.sub(r"([\\*?\[\]^])", r"\\\1", f"{self._root}:idem") + "[:#]*"
+
+    def group(self, group: str) -> GroupNames:
+        return GroupNames(self, f"{self._root}:group:{checked(group, 'group')}", group)
+
+
+class GroupNames:
+    """One group: its channel in nsqd, and its keys; ``lua/lease.lua`` says what they hold."""
+
+    def __init__(self, topic: TopicNames, root: str, channel: str) -> None:
+        self.topic = topic
+        self.channel = channel
+        self.state = f"{root}:state"
+        held, kept, bodies, tries, stale, dead = (
+            f"{root}:{part}" for part in ("held", "kept", "bodies", "tries", "stale", "dead")
+        )
+        self.held = held
+        self.dead = dead
+        self.lease = (self.state, held, kept, bodies, tries, stale)
+        self.settle = (*self.lease, dead)
+        self.extend = (held, kept)
+        self.park = (self.state, held, kept, bodies, stale)
+        self.mark = (self.state, stale)
+        self.inspect = (self.state, held, kept, dead, topic.stats, topic.pace)
+        #: What a group's leaving removes, and what its moving to the end does.
+        self.own = (self.state, *self.working, dead)
+
+    @property
+    def working(self) -> tuple[str, ...]:
+        """Everything about messages that are not settled."""
+        return self.lease[1:]

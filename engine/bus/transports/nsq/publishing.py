@@ -1,0 +1,243 @@
+"""Publishing: chunks to one nsqd each, confirmed by its OK; keys are reserved before and confirmed after."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import struct
+import time
+from collections.abc import Iterator, Sequence
+
+from engine.bus.transport import Outcome, Outgoing, Status
+from engine.bus.transports.nsq.beside import Beside
+from engine.bus.transports.nsq.http import AnswerLost, NotSent, Refused
+from engine.bus.transports.nsq.names import TopicNames
+from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.core.errors import Unavailable
+
+#: The most messages and bytes of one call; nsqd takes at most 5 MiB.
+CHUNK_MESSAGES = 500
+CHUNK_BYTES = 4 * 1024 * 1024
+#: A reservation that its publisher never confirmed is free again after so many ms: it died, or lost the store.
+RESERVED_MS = 20_000
+#: Seconds between two questions about a key that another publisher has reserved.
+ASK_AGAIN_S = 0.01
+#: How many seconds of publishing the pace of a topic goes back.
+PACE_MOST = 20_000
+
+_LENGTH = struct.Struct(">i")
+_log = logging.getLogger(__name__)
+
+
+class Publishing:
+    """Thread-safe."""
+
+    def __init__(self, beside: Beside, nodes: Nodes, max_bytes: int) -> None:
+        self._beside = beside
+        self._nodes = nodes
+        self._max_bytes = max_bytes
+        self._turn = itertools.count()
+
+    def publish(self, names: TopicNames, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """See :meth:`engine.bus.transport.Transport.publish`."""
+        outcomes: list[Outcome] = []
+        for chunk in _chunks(batch):
+            answered = self._publish_chunk(names, chunk)
+            outcomes += answered
+            broken = next((each for each in answered if each.status in _BROKEN), None)
+            if broken is not None and len(chunk) > 0 and not self._size_problem(broken, chunk):
+                # Sending the rest now would break the order of the batch.
+                why = f"Not sent, because messages before it failed: {broken.error}"
+                outcomes += [Outcome(Status.FAILED, each.message_id, error=why) for each in batch[len(outcomes) :]]
+                break
+        return outcomes
+
+    def _publish_chunk(self, names: TopicNames, chunk: Sequence[Outgoing]) -> list[Outcome]:
+        answers: list[Outcome | None] = [self._unfit(each) for each in chunk]
+        first: dict[str, int] = {}
+        repeats: list[int] = []
+        sending: list[int] = []
+        keyed: list[int] = []
+        for index, each in enumerate(chunk):
+            if answers[index] is not None:
+                continue
+            if not each.idempotency_key:
+                sending.append(index)
+            elif each.idempotency_key in first:
+                repeats.append(index)
+            else:
+                first[each.idempotency_key] = index
+                keyed.append(index)
+        token = secrets.token_hex(8) if keyed else ""
+        sending = sorted([*sending, *self._reserve(names, chunk, keyed, token, answers)])
+        self._send(names, chunk, sending, answers)
+        for index in repeats:
+            original = first[chunk[index].idempotency_key]
+            answers[index] = _repeated(chunk[index], chunk[original], answers[original])
+        self._book(names, chunk, sending, answers, token)
+        return [answer for answer in answers if answer is not None]
+
+    def _unfit(self, each: Outgoing) -> Outcome | None:
+        """What nsqd would answer by closing the connection, under every message that is on its way there."""
+        size = len(each.body)
+        if 0 < size <= self._max_bytes:
+            return None
+        why = f"The envelope has {size} bytes, and {self._max_bytes} is the limit." if size else _EMPTY
+        return Outcome(Status.FAILED, each.message_id, error=why)
+
+    def _size_problem(self, outcome: Outcome, chunk: Sequence[Outgoing]) -> bool:
+        return any(outcome.message_id == each.message_id and self._unfit(each) is not None for each in chunk)
+
+    def _reserve(
+        self,
+        names: TopicNames,
+        chunk: Sequence[Outgoing],
+        keyed: Sequence[int],
+        token: str,
+        answers: list[Outcome | None],
+    ) -> list[int]:
+        """Take the keys; returns whose message is to be sent. Waits for publishers that hold some of them."""
+        mine: list[int] = []
+        open_ones = list(keyed)
+        deadline = time.monotonic() + RESERVED_MS / 1000 + 1
+        while open_ones:
+            args: list[str | int] = [token, RESERVED_MS]
+            for index in open_ones:
+                args += (chunk[index].idempotency_digest, chunk[index].message_id)
+            keys = [names.idempotency(chunk[index].idempotency_key) for index in open_ones]
+            try:
+                replies = self._beside.run("reserve", keys, args)
+            except Unavailable as error:
+                for index in open_ones:
+                    answers[index] = Outcome(Status.FAILED, chunk[index].message_id, error=str(error))
+                break
+            waiting = []
+            for index, reply in zip(open_ones, replies, strict=True):
+                if reply == 0:
+                    mine.append(index)
+                elif reply == 1:
+                    waiting.append(index)
+                else:
+                    what, message_id = (part.decode() for part in reply)
+                    answers[index] = Outcome(Status(what), message_id, error="" if what == "duplicate" else _CONFLICT)
+            open_ones = waiting
+            if open_ones and time.monotonic() > deadline:
+                for index in open_ones:
+                    answers[index] = Outcome(Status.UNKNOWN, chunk[index].message_id, error=_RESERVED)
+                break
+            if open_ones:
+                time.sleep(ASK_AGAIN_S)
+        return mine
+
+    def _send(
+        self, names: TopicNames, chunk: Sequence[Outgoing], sending: Sequence[int], answers: list[Outcome | None]
+    ) -> None:
+        if not sending:
+            return
+        parts = [_LENGTH.pack(len(sending))]
+        for index in sending:
+            body = chunk[index].body
+            parts += (_LENGTH.pack(len(body)), body)
+        status, error = self._confirmed(names, b"".join(parts), len(sending))
+        for index in sending:
+            answers[index] = Outcome(status, chunk[index].message_id, error=error)
+
+    def _confirmed(self, names: TopicNames, body: bytes, number: int) -> tuple[Status, str]:
+        """Send to the first nsqd that can be reached; the others are asked only while nothing was sent."""
+        nodes = self._nodes.all()
+        start = next(self._turn)
+        trouble: list[str] = []
+        for offset in range(len(nodes)):
+            node = nodes[(start + offset) % len(nodes)]
+            try:
+                self.prepare(node, names)
+                node.http.post("/mpub", body, topic=names.nsq, binary="true")
+            except NotSent as error:
+                trouble.append(str(error))
+            except AnswerLost as error:
+                return Status.UNKNOWN, str(error)
+            except Refused as error:
+                # 4xx: before anything was put. Else perhaps some of them were.
+                certain = error.status < 500 or number == 1
+                return (Status.FAILED if certain else Status.UNKNOWN), str(error)
+            except Unavailable as error:
+                trouble.append(str(error))
+            else:
+                return Status.OK, ""
+        return Status.FAILED, " ".join(trouble) or "There is no nsqd."
+
+    def prepare(self, node: Node, names: TopicNames) -> None:
+        """Make the channels of all groups before anything is published: a later one gets nothing of it."""
+        losses = node.http.losses
+        if node.prepared.get(names.nsq) == losses:
+            return
+        try:
+            groups = sorted(each.decode() for each in self._beside.command("SMEMBERS", names.groups))
+            node.make(names.nsq, groups)
+        except AnswerLost as error:
+            # Making something twice is harmless, and nothing has been published.
+            raise NotSent(str(error)) from error
+        node.prepared[names.nsq] = losses
+
+    def _book(
+        self,
+        names: TopicNames,
+        chunk: Sequence[Outgoing],
+        sending: Sequence[int],
+        answers: Sequence[Outcome | None],
+        token: str,
+    ) -> None:
+        published = duplicates = 0
+        keys: list[str] = []
+        entries: list[str | int] = []
+        for answer in answers:
+            if answer is not None:
+                published += answer.status is Status.OK
+                duplicates += answer.status is Status.DUPLICATE
+        for index in sending:
+            each, answer = chunk[index], answers[index]
+            # Of an unknown outcome the reservation is left to run out by itself.
+            if each.idempotency_key and answer is not None and answer.status is not Status.UNKNOWN:
+                keep = answer.status is Status.OK
+                keys.append(names.idempotency(each.idempotency_key))
+                entries += ("keep" if keep else "free", each.idempotency_digest, each.message_id)
+                entries.append(max(1, each.idempotency_window_ms))
+        if not published and not duplicates and not keys:
+            return
+        args = (token, published, duplicates, PACE_MOST, *entries)
+        try:
+            self._beside.run("confirm", (names.stats, names.pace, *keys), args)
+        except Unavailable as error:
+            # They are stored all the same: that is what the caller must hear.
+            _log.warning("%d messages published to %s could not be counted: %s", published, names.nsq, error)
+
+
+_BROKEN = (Status.FAILED, Status.UNKNOWN)
+_EMPTY = "NSQ takes no empty message."
+_CONFLICT = "the idempotency key was used before with another body"
+_RESERVED = "another publisher holds the idempotency key and has not said what became of it"
+
+
+def _repeated(each: Outgoing, original: Outgoing, answer: Outcome | None) -> Outcome:
+    """The answer to a key that came twice in one batch, from the answer to its first."""
+    assert answer is not None
+    if answer.status in _BROKEN:
+        return Outcome(answer.status, each.message_id, error=answer.error)
+    if original.idempotency_digest != each.idempotency_digest:
+        return Outcome(Status.CONFLICT, answer.message_id, error=_CONFLICT)
+    if answer.status is Status.CONFLICT:
+        return answer
+    return Outcome(Status.DUPLICATE, answer.message_id)
+
+
+def _chunks(batch: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+    start = size = 0
+    for index, each in enumerate(batch):
+        length = len(each.body)
+        if index > start and (index - start >= CHUNK_MESSAGES or size + length > CHUNK_BYTES):
+            yield batch[start:index]
+            start, size = index, 0
+        size += length
+    if start < len(batch):
+        yield batch[start:]

@@ -1,0 +1,317 @@
+"""One consumer's end of a group: what is due beside nsqd and what nsqd sends, leased in one call; and settling it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import msgspec
+
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
+from engine.bus.transports.nsq.beside import Beside, group_lost
+from engine.bus.transports.nsq.connection import Arrived, NsqdConnection
+from engine.bus.transports.nsq.hands import Hand, Hands
+from engine.bus.transports.nsq.inflow import Inflow
+from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.names import GroupNames, released_score
+from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.core.errors import Unavailable
+
+#: The most messages one call leases: the store does nothing else meanwhile.
+LIMIT = 500
+#: Who asks for so many at once has fast handlers: as many again may come meanwhile.
+READ_AHEAD_FROM = 32
+#: nsqd does not say that it has nothing; after so many seconds without a message it is taken to have none.
+NOTHING_S = 0.1
+#: Without a wait, more is waited for only so long after the last message that came.
+MORE_S = 0.02
+#: Seconds between two looks at what lies beside nsqd while waiting.
+POLL_S = 0.2
+#: How long a first connection may take before a wait of no length gives up.
+CONNECT_S = 3.0
+#: Notes about nsqd's worthless copies are kept for a day: an nsqd may be away for long.
+STALE_MS = 86_400_000
+
+_attempt_encoder = msgspec.json.Encoder()
+_history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
+_log = logging.getLogger(__name__)
+
+
+class NsqReceiver:
+    """See :class:`engine.bus.transport.Receiver`."""
+
+    def __init__(
+        self,
+        beside: Beside,
+        loop: LoopThread,
+        nodes: Nodes,
+        names: GroupNames,
+        hands: Hands,
+        *,
+        consumer: str,
+        lease_ms: int,
+    ) -> None:
+        self._beside = beside
+        self._loop = loop
+        self._names = names
+        self._hands = hands
+        self._consumer = consumer
+        self._lease_ms = lease_ms
+        self._tokens = (f"{secrets.token_hex(5)}.{number:x}" for number in count())
+        self._closed = False
+        self._missing = ""
+        self._inflow = Inflow(
+            loop,
+            nodes,
+            names,
+            consumer=consumer,
+            lease_ms=lease_ms,
+            on_gone=self._after_loss,
+            on_missing=self._note_missing,
+        )
+
+    def receive(self, limit: int, wait_s: float) -> list[Delivery]:
+        limit = min(limit, LIMIT)
+        begun = time.monotonic()
+        deadline, settled_down = begun + wait_s, begun + max(wait_s, NOTHING_S)
+        found: list[Delivery] = []
+        while not self._closed:
+            self._inflow.look_after()
+            if self._missing:
+                missing, self._missing = self._missing, ""
+                raise group_lost(self._names.channel, f"has no channel on nsqd at {missing} any more")
+            due_s = self._lease(limit - len(found), found)
+            now = time.monotonic()
+            if found and (wait_s > 0 or len(found) >= limit):
+                break
+            if found:
+                # Whoever does not wait asks for what there is: what is on its way belongs to it.
+                settled_down = now + MORE_S
+            elif self._inflow.trouble and not self._inflow.connected and now - begun >= NOTHING_S:
+                raise Unavailable(
+                    f"No nsqd can be reached: {self._inflow.trouble}.",
+                    remedy="Make sure that it runs and that NSQD_URL names it.",
+                )
+            elif not self._inflow.connected and now - begun < CONNECT_S:
+                settled_down = now + NOTHING_S
+            left_s = max(deadline, settled_down) - now
+            if left_s <= 0:
+                break
+            self._inflow.news.wait(min(left_s, POLL_S, due_s))
+        self._inflow.want(limit if limit >= READ_AHEAD_FROM and not self._closed else 0)
+        return found
+
+    def settle(self, batch: Sequence[Settlement]) -> list[bool]:
+        results = [True] * len(batch)
+        if not batch:
+            return results
+        hands = self._hands.get([each.receipt for each in batch])
+        acks: list[str] = []
+        late: list[str] = []
+        others: list[str | int | bytes] = []
+        ack_order: list[int] = []
+        other_order: list[int] = []
+        now = time.monotonic()
+        for index, (each, hand) in enumerate(zip(batch, hands, strict=True)):
+            message_id, _, token = each.receipt.partition("|")
+            if each.verdict is Verdict.ACK:
+                acks.append(message_id)
+                ack_order.append(index)
+                if _may_come_again(hand, now):
+                    late.append(message_id)
+            else:
+                attempt = _attempt_encoder.encode(each.attempt) if each.attempt else b""
+                body = hand.body if hand else b""
+                others += (each.verdict.value, message_id, token, max(0, each.after_ms), attempt, each.dead)
+                others += (released_score(message_id), body)
+                other_order.append(index)
+        order = ack_order + other_order
+        for ordinal in self._beside.run("settle", self._names.settle, (len(acks), len(late), *acks, *late, *others)):
+            results[order[ordinal - 1]] = False
+        self._tell_nsqd(batch, results)
+        return results
+
+    def extend(self, receipts: Sequence[str]) -> list[bool]:
+        results = [True] * len(receipts)
+        if not receipts:
+            return results
+        args: list[str | int] = [self._lease_ms]
+        for receipt in receipts:
+            message_id, _, token = receipt.partition("|")
+            args += (message_id, token)
+        for ordinal in self._beside.run("extend", self._names.extend, args):
+            results[ordinal - 1] = False
+        touched: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
+        until = time.monotonic() + self._lease_ms / 1000
+        for hand, kept in zip(self._hands.get(receipts), results, strict=True):
+            if hand is not None and kept and hand.connection is not None:
+                hand.until = until
+                touched[hand.connection].append(hand.id)
+        self._each(touched, lambda connection, ids: connection.touch(ids))
+        return results
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        stranded = self._inflow.close()
+        if stranded:
+            # nsqd is gone, and this may be the last that is known of them.
+            args = [part for each in stranded for part in (each.id, released_score(each.id), each.body)]
+            try:
+                self._beside.run("park", self._names.park, args)
+            except Unavailable as error:
+                _log.error("%d messages of an nsqd that is gone could not be kept: %s", len(stranded), error)
+
+    def _lease(self, limit: int, found: list[Delivery]) -> float:
+        """Lease what there is and add it to ``found``; the seconds until something beside nsqd is due."""
+        self._inflow.want(limit)
+        taken = self._inflow.take(limit)
+        token = next(self._tokens)
+        args: list[str | int] = [token, self._consumer, limit, self._lease_ms, *[each.id for each in taken]]
+        try:
+            reply = self._beside.run("lease", self._names.lease, args, group=self._names.channel)
+        except (GroupLost, Unavailable):
+            self._inflow.put_back(taken)
+            raise
+        if reply[0] == b"paused":
+            self._inflow.want(0)
+            self._inflow.give_back([*taken, *self._inflow.take(len(self._inflow))])
+            return POLL_S
+        _, due_ms, kept, fresh = reply
+        now = time.monotonic()
+        handed: list[tuple[str, Hand]] = []
+        for id_bytes, body, failed, history in kept:
+            message_id = id_bytes.decode()
+            receipt = f"{message_id}|{token}"
+            handed.append((receipt, Hand(message_id, body, None, now + self._lease_ms / 1000)))
+            found.append(Delivery(receipt, message_id, body, failed + 1, _history(history)))
+        if fresh:
+            handed += self._hand_out(list(zip(taken, fresh, strict=True)), token, now, found)
+        self._hands.add(handed, self._lease_ms / 1000)
+        return float(due_ms + 1) / 1000 if due_ms >= 0 else POLL_S
+
+    def _hand_out(
+        self,
+        answered: Sequence[tuple[Arrived, int | list[int | bytes]]],
+        token: str,
+        now: float,
+        found: list[Delivery],
+    ) -> list[tuple[str, Hand]]:
+        """Sort what nsqd sent by what the store says of each."""
+        handed: list[tuple[str, Hand]] = []
+        done: list[Arrived] = []
+        parked: list[Arrived] = []
+        later: list[Arrived] = []
+        aged: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
+        lease_s = self._lease_ms / 1000
+        for each, answer in answered:
+            if answer == 1:
+                done.append(each)
+                continue
+            if answer == 2:
+                parked.append(each)
+                continue
+            if answer == 3:
+                later.append(each)
+                continue
+            receipt = f"{each.id}|{token}"
+            if now - each.at > lease_s / 4:
+                # nsqd has counted since it sent it, we count from now.
+                aged[each.connection].append(each.id)
+            handed.append((receipt, Hand(each.id, each.body, each.connection, now + lease_s)))
+            if isinstance(answer, list):
+                failed, history = answer
+                found.append(Delivery(receipt, each.id, each.body, int(failed) + 1, _history(history)))
+            else:
+                found.append(Delivery(receipt, each.id, each.body, 1))
+        if later:
+            self._inflow.put_back(later)
+        if parked:
+            args = [part for each in parked for part in (each.id, released_score(each.id), each.body)]
+            self._beside.run("park", self._names.park, args)
+        self._finish([*done, *parked])
+        self._each(aged, lambda connection, ids: connection.touch(ids))
+        return handed
+
+    def _tell_nsqd(self, batch: Sequence[Settlement], results: Sequence[bool]) -> None:
+        """Let nsqd forget what is settled or lies beside it now; what another holds is no longer ours to touch."""
+        finished: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
+        lost: defaultdict[NsqdConnection, int] = defaultdict(int)
+        for each, accepted in zip(batch, results, strict=True):
+            hand = self._hands.drop(each.receipt)
+            if hand is None or hand.connection is None:
+                continue
+            if accepted or each.verdict is Verdict.ACK:
+                finished[hand.connection].append(hand.id)
+            else:
+                lost[hand.connection] += 1
+
+        def tell() -> None:
+            for connection, ids in finished.items():
+                connection.finish(ids)
+            for connection, number in lost.items():
+                connection.in_flight -= number
+            self._inflow.tune()
+
+        if finished or lost:
+            self._loop.post(tell)
+        self._note_not_finished(finished)
+
+    def _note_not_finished(self, connections: defaultdict[NsqdConnection, list[str]]) -> None:
+        """nsqd gave up waiting for some before we had them finished: it sends them again, and nobody needs them."""
+        ids: list[str] = []
+        for connection in connections:
+            while connection.not_finished:
+                ids.append(connection.not_finished.popleft())
+        if ids:
+            self._mark(ids)
+
+    def _after_loss(self, connection: NsqdConnection) -> None:
+        ids = [*connection.finished_lately(), *connection.not_finished]
+        if ids and not self._closed:
+            self._mark(ids)
+
+    def _mark(self, ids: Sequence[str]) -> None:
+        try:
+            for start in range(0, len(ids), 1_000):
+                self._beside.run("mark", self._names.mark, (STALE_MS, *ids[start : start + 1_000]))
+        except Unavailable as error:
+            _log.warning("%d settled messages may be delivered again: %s", len(ids), error)
+
+    def _note_missing(self, node: Node) -> None:
+        self._missing = node.name
+
+    def _finish(self, messages: Sequence[Arrived]) -> None:
+        by_connection: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
+        for each in messages:
+            by_connection[each.connection].append(each.id)
+        self._each(by_connection, lambda connection, ids: connection.finish(ids))
+
+    def _each(
+        self, ids: defaultdict[NsqdConnection, list[str]], act: Callable[[NsqdConnection, list[str]], None]
+    ) -> None:
+        """Do ``act`` on the loop for every connection."""
+
+        def run() -> None:
+            for connection, some in ids.items():
+                act(connection, some)
+
+        if ids:
+            self._loop.post(run)
+
+
+def _history(raw: int | bytes) -> tuple[Attempt, ...]:
+    return _history_decoder.decode(b"[" + bytes(raw) + b"]") if raw else ()
+
+
+def _may_come_again(hand: Hand | None, now: float) -> bool:
+    """Whether finishing it may not reach the copy that nsqd has."""
+    if hand is None:
+        return True
+    return hand.connection is not None and (not hand.connection.open or now > hand.until)
