@@ -155,7 +155,7 @@ def positions() -> Positions:
 
 
 def lease(name: str) -> Ownership:
-    """A new lease on ``name`` for this process; duties and ordered subscriptions run under them."""
+    """A new lease on ``name`` for this process; duties run under them."""
     from engine.core.leases import Lease
 
     return Lease(store(), settings.HBUS_PREFIX, name, owner=node_name(), ttl_s=LEASE_S)
@@ -179,7 +179,6 @@ def consumer_for(subscription: Subscription) -> Consumer:
         facts=facts(),
         inbox=inbox() if policy.transactional else None,
         positions=positions(),
-        ownership=lease(f"subscription:{policy.topic}/{policy.group}") if policy.ordering == "key" else None,
         handler_name=handler.name,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.bus.consuming.feed import Feed, PlainFeed
@@ -12,27 +13,29 @@ from engine.bus.consuming.heartbeat import Heartbeat
 from engine.bus.consuming.held import Hands, Held
 from engine.bus.consuming.judge import Judge
 from engine.bus.consuming.lanes import KeyLanes
-from engine.bus.consuming.owner import Owner
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.reader import Reader
 from engine.bus.consuming.recovery import Recovery
+from engine.bus.consuming.seating import Seating
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.consuming.threads import LoopThread
 from engine.bus.consuming.worker import Handler, Worker
 from engine.bus.inbox import Inbox, Positions
+from engine.bus.partitions import Partitioned, PartitionedReceiver
 from engine.bus.policy import SubscriptionPolicy
-from engine.bus.transport import Transport, Verdict
+from engine.bus.transport import Receiver, Transport, Verdict
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError
 from engine.core.facts import Emitter
-from engine.core.leases import Ownership
 
 __all__ = ["Consumer", "ConsumerStatus", "Handler", "Left"]
 
 #: The share of a drain's time in which handlers may end; the rest is for settling.
 HANDLERS_SHARE = 0.9
-#: How long the owner's thread may take to end its last call to the store, in (real) seconds.
-OWNER_END_S = 2.0
+#: How long the seating thread may take to end its last call to the store, in (real) seconds.
+SEATING_END_S = 2.0
+#: How long presence and ownership of partitions last without a turn: how soon others take over from one that died.
+SEAT_S = 10.0
 #: The shortest time over which a rate is measured, in seconds.
 RATE_LEAST_S = 1.0
 
@@ -60,8 +63,8 @@ class ConsumerStatus:
     rate: float
     #: Seconds since the reading loop last moved: the sign of life. It moves at least every few seconds.
     loop_age_s: float
-    #: Of the ownership of an ordered group; 0 for others.
-    epoch: int
+    #: Of an ordered group, what this consumer owns: partition to epoch.
+    partitions: dict[int, int]
     last_error: str
     #: How long the oldest running handler has been at it.
     oldest_running_s: float
@@ -91,7 +94,7 @@ class Consumer:
 
     ``name`` is stable over restarts and unique among live consumers of the group. ``handler(message, context)``
     settles by returning and fails the attempt by raising. ``inbox`` is needed for (and used by) transactional
-    subscriptions, ``ownership`` for ``ordering="key"``. ``positions`` tells where to begin again after the store has
+    subscriptions. ``positions`` tells where to begin again after the store has
     lost the group.
     """
 
@@ -106,11 +109,11 @@ class Consumer:
         clock: Clock | None = None,
         inbox: Inbox | None = None,
         positions: Positions | None = None,
-        ownership: Ownership | None = None,
+        seat_s: float = SEAT_S,
         chance: random.Random | None = None,
         handler_name: str = "",
     ) -> None:
-        _check(transport, policy, inbox, ownership)
+        _check(policy, inbox)
         self._clock = clock = clock or SystemClock()
         chance = chance or random.Random()  # noqa: S311 - jitter
         self._policy = policy
@@ -121,12 +124,23 @@ class Consumer:
         self._released = 0
         self._health = StoreHealth(topic=policy.topic, group=policy.group, node=name, facts=facts, clock=clock)
         self._hands = Hands()
-        self._lanes = KeyLanes(clock) if policy.ordering == "key" else None
+        self._lanes: KeyLanes | None = None
+        self._receiver: Receiver
+        ordered: PartitionedReceiver | None = None
+        if policy.ordering == "key":
+            self._receiver = ordered = _ordered_receiver(transport, policy, name, seat_s)
+            self._lanes = KeyLanes(
+                clock,
+                set_aside=self._set_aside,
+                is_parked=ordered.is_parked,
+                pass_on=policy.on_failed_head == "pass",
+            )
+        else:
+            self._receiver = transport.receiver(
+                policy.topic, policy.group, consumer=name, lease_ms=round(policy.lease_s * 1000)
+            )
         self._feed: Feed = self._lanes or PlainFeed()
         self._prefetch = Prefetch(policy.concurrency)
-        self._receiver = transport.receiver(
-            policy.topic, policy.group, consumer=name, lease_ms=round(policy.lease_s * 1000)
-        )
         recovery = Recovery(
             admin=transport.admin,
             topic=policy.topic,
@@ -147,6 +161,7 @@ class Consumer:
             clock=clock,
             health=self._health,
             backoff=Backoff(chance),
+            answered=self._lanes.answered if self._lanes else None,
         )
         self._heartbeat = Heartbeat(
             receiver=self._receiver,
@@ -158,16 +173,6 @@ class Consumer:
             stop=self._beats_over,
             also=recovery.note,
         )
-        self._owner = None
-        if self._lanes is not None and ownership is not None:
-            self._owner = Owner(
-                ownership,
-                name=f"{name} of {policy.topic}/{policy.group}",
-                clock=clock,
-                health=self._health,
-                stop=self._beats_over,
-                on_lost=self._on_ownership_lost,
-            )
         self._reader = Reader(
             receiver=self._receiver,
             feed=self._feed,
@@ -177,7 +182,6 @@ class Consumer:
             concurrency=policy.concurrency,
             unsettled=lambda: self._settler.waiting,
             release=self._release,
-            owner=self._owner,
             lease_s=policy.lease_s,
             recovery=recovery,
             health=self._health,
@@ -185,6 +189,22 @@ class Consumer:
             clock=clock,
             stop=self._stop,
         )
+        self._seating: Seating | None = None
+        if ordered is not None:
+            self._seating = Seating(
+                ordered,
+                name=f"{name} of {policy.topic}/{policy.group}",
+                wanted=lambda: not self._draining and not self._reader.paused,
+                in_hand=lambda: {held.delivery.partition for held in self._hands.everything()},
+                turns=lambda: self._reader.turns,
+                on_leaving=lambda partitions: self._release(self._feed.withdraw(partitions)),
+                on_lost=self._on_partitions_lost,
+                recovery=recovery,
+                clock=clock,
+                health=self._health,
+                backoff=Backoff(chance),
+                stop=self._beats_over,
+            )
         judge = Judge(
             policy,
             consumer=name,
@@ -203,6 +223,7 @@ class Consumer:
                 prefetch=self._prefetch,
                 clock=clock,
                 freed=self._reader.freed,
+                lanes=self._lanes,
             )
             for _ in range(policy.concurrency)
         ]
@@ -251,9 +272,9 @@ class Consumer:
         self._beats_over.set()
         for held in self._hands.everything():
             held.lose()
-        if self._owner is not None:
-            self._threads["owner"].ended.wait(OWNER_END_S)
-            self._owner.release(clean=not running and not unsettled)
+        if self._seating is not None:
+            self._threads["seating"].ended.wait(SEATING_END_S)
+            self._seating.leave()
         self._receiver.close()
         self._stopped = True
         return Left(running, unsettled, self._released - released_before)
@@ -282,7 +303,7 @@ class Consumer:
             failed=self._settler.failed,
             rate=self._measured_rate(now),
             loop_age_s=now - self._reader.moved,
-            epoch=self._owner.epoch if self._owner else 0,
+            partitions=dict(self._seating.owned) if self._seating else {},
             last_error=self._health.last_error,
             oldest_running_s=max((now - begun for begun in busy), default=0.0),
             dead_threads=tuple(thread.name for thread in self._threads.values() if thread.died),
@@ -295,8 +316,8 @@ class Consumer:
             **{f"worker-{index}": worker.run for index, worker in enumerate(self._workers)},
             "reader": self._reader.run,
         }
-        if self._owner is not None:
-            loops["owner"] = self._owner.run
+        if self._seating is not None:
+            loops["seating"] = self._seating.run
         if self._lanes is not None:
             loops["lanes"] = self._lanes.run_timer
         return {
@@ -319,7 +340,7 @@ class Consumer:
             return "paused"
         if self._health.lost:
             return "store lost"
-        if self._owner is not None and not self._owner.held:
+        if self._seating is not None and not self._seating.owned:
             return "waiting for ownership"
         return "running" if self._reader.began else "starting"
 
@@ -334,7 +355,7 @@ class Consumer:
         now_ms = self._clock.now_ms()
         for held in deliveries:
             if held.lost:
-                self._hands.drop(held)
+                self._drop(held)
                 continue
             self._released += 1
             # One that failed here and waited for its next attempt must not lose its count altogether.
@@ -349,11 +370,25 @@ class Consumer:
                 )
             )
 
-    def _on_ownership_lost(self) -> None:
-        self._release(self._feed.withdraw())
-        for worker in self._workers:
-            held = worker.running
-            if held is not None:
+    def _drop(self, held: Held) -> None:
+        self._hands.drop(held)
+        if self._lanes is not None:
+            self._lanes.answered(held)
+
+    def _set_aside(self, deliveries: Sequence[Held]) -> None:
+        """Send back what must not be handled now; the store parks it with its key, or puts it back in order."""
+        now_ms = self._clock.now_ms()
+        for held in deliveries:
+            self._settler.add(
+                Finished(held, "parked", now_ms, verdict=Verdict.PARK, detail="behind another of its key")
+            )
+
+    def _on_partitions_lost(self, partitions: set[int]) -> None:
+        """Another may own them by now: nothing of them is begun, and who handles one learns of it."""
+        for held in self._feed.withdraw(partitions):
+            self._drop(held)
+        for held in self._hands.everything():
+            if held.delivery.partition in partitions:
                 held.lose()
 
     def _measured_rate(self, now: float) -> float:
@@ -366,22 +401,29 @@ class Consumer:
             return self._rate
 
 
-def _check(transport: Transport, policy: SubscriptionPolicy, inbox: Inbox | None, ownership: Ownership | None) -> None:
+def _ordered_receiver(
+    transport: Transport, policy: SubscriptionPolicy, name: str, seat_s: float
+) -> PartitionedReceiver:
+    if not transport.capabilities.partitions or not isinstance(transport, Partitioned):
+        raise ConfigurationError(
+            f"The transport {transport.name} does not keep order, which {policy.topic}/{policy.group} asks for.",
+            remedy="Choose ordering none, or another transport for the topic.",
+            field="ordering",
+        )
+    return transport.partitioned_receiver(
+        policy.topic,
+        policy.group,
+        consumer=name,
+        lease_ms=round(policy.lease_s * 1000),
+        partitions=policy.partitions,
+        seat_ms=round(seat_s * 1000),
+    )
+
+
+def _check(policy: SubscriptionPolicy, inbox: Inbox | None) -> None:
     if policy.transactional and inbox is None:
         raise ConfigurationError(
             f"{policy.topic}/{policy.group} is transactional and has no inbox.",
             remedy="Give the consumer an inbox in the database its handler writes to.",
             field="transactional",
-        )
-    if policy.ordering == "key" and ownership is None:
-        raise ConfigurationError(
-            f"{policy.topic}/{policy.group} is ordered by key and has no ownership.",
-            remedy="Give the consumer a lease of the group: a Lease, or a LocalLease where one process runs alone.",
-            field="ordering",
-        )
-    if policy.ordering == "key" and not transport.capabilities.ordered:
-        raise ConfigurationError(
-            f"The transport {transport.name} does not keep order, which {policy.topic}/{policy.group} asks for.",
-            remedy="Choose ordering none, or another transport for the topic.",
-            field="ordering",
         )

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from engine.bus.transport import Receiver, Stored
+from engine.bus.transport import Lag, Receiver, Stored
 
 #: The most partitions of a topic.
 MOST_PARTITIONS = 256
@@ -28,6 +28,22 @@ def partition_of(key: str, message_id: str, partitions: int) -> int:
     must choose alike.
     """
     return crc32((key or message_id).encode()) % partitions if partitions > 1 else 0
+
+
+def together(lags: Sequence[Lag]) -> Lag:
+    """The lag of all partitions of a group."""
+    if len(lags) == 1:
+        return lags[0]
+    waiting = [each.waiting for each in lags if each.waiting is not None]
+    return Lag(
+        waiting=sum(waiting) if len(waiting) == len(lags) else None,
+        in_flight=sum(each.in_flight for each in lags),
+        retrying=sum(each.retrying for each in lags),
+        dead=sum(each.dead for each in lags),
+        oldest_ms=min((each.oldest_ms for each in lags if each.oldest_ms is not None), default=None),
+        paused=any(each.paused for each in lags),
+        parked=sum(each.parked for each in lags),
+    )
 
 
 class Turn(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -28,8 +28,8 @@ class Feed(Protocol):
         """Keep ``held`` for another attempt here; ``False`` when the store shall hand it out again."""
         ...
 
-    def withdraw(self) -> list[Held]:
-        """Take back everything that no worker has begun."""
+    def withdraw(self, partitions: Collection[int] | None = None) -> list[Held]:
+        """Take back what no worker has begun, of these partitions or of all."""
         ...
 
     def close(self, workers: int) -> None:
@@ -63,7 +63,7 @@ class PlainFeed:
     def retry(self, held: Held, after_s: float) -> bool:
         return False
 
-    def withdraw(self) -> list[Held]:
+    def withdraw(self, partitions: Collection[int] | None = None) -> list[Held]:
         taken: list[Held] = []
         while True:
             try:

@@ -22,6 +22,8 @@ class Held(msgspec.Struct, eq=False, gc=False):
     #: Set once the store said that the lease had passed to another.
     lost: bool = False
     key: str = ""
+    #: On its way back to the store, where the order is made again: whatever comes of its key meanwhile goes back too.
+    returning: bool = False
     message: Message | None = None
     context: Context | None = None
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from engine.bus.consuming.feed import Feed
 from engine.bus.consuming.health import Backoff, StoreHealth
 from engine.bus.consuming.held import Hands, Held
-from engine.bus.consuming.lanes import in_order
-from engine.bus.consuming.owner import Owner
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.errors import GroupLost
@@ -27,8 +25,6 @@ IDLE_S = 0.2
 BLOCKED_MOST = 2_000
 #: How many decisions may wait for the store before reading stops.
 UNSETTLED_MOST = 5_000
-#: More than any consumer holds: what a new owner reads before it hands anything out, to restore the order.
-GATHER = 4_000
 
 
 class Reader:
@@ -45,7 +41,6 @@ class Reader:
         concurrency: int,
         unsettled: Callable[[], int],
         release: Callable[[list[Held]], None],
-        owner: Owner | None,
         lease_s: float,
         recovery: Recovery,
         health: StoreHealth,
@@ -61,7 +56,6 @@ class Reader:
         self._concurrency = concurrency
         self._unsettled = unsettled
         self._release = release
-        self._owner = owner
         self._lease_s = lease_s
         self._recovery = recovery
         self._health = health
@@ -74,9 +68,8 @@ class Reader:
         self._freed = threading.Event()
         self._hungry = False
         self._low_water = 0
-        self._epoch_gathered = 0
-        self._gather_from = 0.0
-        self._gather_epoch = 0
+        #: How often the loop has come round.
+        self.turns = 0
         #: Monotonic seconds of the last turn of the loop.
         self.moved = clock.monotonic()
         #: Whether the store has answered a read since the start.
@@ -113,6 +106,8 @@ class Reader:
             except Unavailable as error:
                 self._health.away(error)
                 self._clock.wait(self._stop, self._backoff.next_s())
+            finally:
+                self.turns += 1
 
     def _after_trouble(self, error: GroupLost) -> None:
         try:
@@ -126,8 +121,6 @@ class Reader:
             self._rest_while_paused()
             return
         self._pause_done = False
-        if self._owner is not None and not self._ready_to_read(self._owner):
-            return
         room = self._room()
         if not room:
             return
@@ -150,7 +143,7 @@ class Reader:
         fresh = self._hands.take(deliveries, sent)
         if not fresh:
             return
-        if self._stop.is_set() or self.paused or (self._owner is not None and not self._owner.held):
+        if self._stop.is_set() or self.paused:
             self._release(fresh)
         else:
             self._feed.offer(fresh)
@@ -158,7 +151,6 @@ class Reader:
     def _rest_while_paused(self) -> None:
         if not self._pause_done:
             self._pause_done = True
-            self._epoch_gathered = 0
             self._release(self._feed.withdraw())
         self._resumed.wait(IDLE_S)
 
@@ -185,40 +177,6 @@ class Reader:
         if room < _quarter(limit) or self._feed.blocked() >= BLOCKED_MOST or self._unsettled() >= UNSETTLED_MOST:
             return 0
         return min(room, BATCH)
-
-    def _ready_to_read(self, owner: Owner) -> bool:
-        """Whether we own the group and have sorted what the owner before us left behind."""
-        if not owner.held:
-            self._epoch_gathered = self._gather_epoch = 0
-            owner.wait(IDLE_S)
-            return False
-        if self._epoch_gathered == owner.epoch:
-            return True
-        now = self._clock.monotonic()
-        if self._gather_epoch != owner.epoch:
-            self._gather_epoch = owner.epoch
-            # An owner that vanished may have extended its leases until its end: they must run out first, or what it
-            # held would come after what followed it.
-            self._gather_from = now if owner.clean else now + self._lease_s
-        if now < self._gather_from:
-            self._clock.wait(self._stop, min(IDLE_S, self._gather_from - now))
-            return False
-        self._gather()
-        self._epoch_gathered = owner.epoch
-        return True
-
-    def _gather(self) -> None:
-        """Read what was handed out before, all of it before any of it is handled, and put it in order."""
-        sent = self._clock.monotonic()
-        found: list[Delivery] = []
-        while len(found) < GATHER and not self._stop.is_set():
-            batch = self._receiver.receive(BATCH, 0.0)
-            found += batch
-            if len(batch) < BATCH:
-                break
-        self.began = True
-        self._health.answered()
-        self._accept(in_order(found), sent)
 
 
 def _quarter(limit: int) -> int:

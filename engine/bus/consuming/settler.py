@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -59,6 +59,7 @@ class Settler:
         clock: Clock,
         health: StoreHealth,
         backoff: Backoff,
+        answered: Callable[[Held], None] | None = None,
     ) -> None:
         self._receiver = receiver
         self._hands = hands
@@ -69,6 +70,7 @@ class Settler:
         self._clock = clock
         self._health = health
         self._backoff = backoff
+        self._answered = answered
         self._queue: deque[Finished] = deque()
         self._wake = threading.Event()
         self._asleep = False
@@ -143,10 +145,15 @@ class Settler:
             self._health.answered()
             self._backoff.reset()
         facts = []
-        take, drop = self._queue.popleft, self._hands.drop
+        take, drop, answered = self._queue.popleft, self._hands.drop, self._answered
         for finished, ok in zip(batch, taken, strict=True):
             take()
             drop(finished.held)
+            if answered is not None:
+                answered(finished.held)
+            if finished.verdict is Verdict.PARK and not ok:
+                # Its key is not parked any more: it was put back, and comes again in its turn.
+                continue
             # After a lost answer "not yours" may mean "settled by your first try", so it is no sign of a lost lease.
             if ok or repeated:
                 self._count(finished)
@@ -158,7 +165,7 @@ class Settler:
         self._facts.emit(facts)
 
     def _count(self, finished: Finished) -> None:
-        if finished.kind in ("retried", "dead"):
+        if finished.attempt is not None and finished.kind in ("retried", "dead", "parked"):
             self.failed += 1
         if finished.verdict in (Verdict.ACK, Verdict.DEAD):
             self.handled += 1
@@ -218,4 +225,4 @@ def _settlement(finished: Finished) -> Settlement:
     receipt = finished.held.delivery.receipt
     if finished.verdict is Verdict.ACK:
         return Settlement(receipt)
-    return Settlement(receipt, finished.verdict, finished.after_ms, finished.attempt, finished.dead)
+    return Settlement(receipt, finished.verdict, finished.after_ms, finished.attempt, finished.dead, finished.held.key)

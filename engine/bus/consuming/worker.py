@@ -9,6 +9,7 @@ from engine.bus import context as contexts
 from engine.bus.consuming.feed import Feed
 from engine.bus.consuming.held import Hands, Held
 from engine.bus.consuming.judge import Judge
+from engine.bus.consuming.lanes import KeyLanes
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
@@ -45,6 +46,7 @@ class Worker:
         prefetch: Prefetch,
         clock: Clock,
         freed: Callable[[], None],
+        lanes: KeyLanes | None = None,
     ) -> None:
         self._policy = policy
         self._handler = handler
@@ -56,6 +58,7 @@ class Worker:
         self._prefetch = prefetch
         self._clock = clock
         self._freed = freed
+        self._lanes = lanes
         self.running: Held | None = None
         #: Monotonic seconds at which the handler was last called.
         self.begun = 0.0
@@ -85,7 +88,7 @@ class Worker:
             self._hands.drop(held)
             held.lose()
             self._settler.say(held, "lease_lost", at_ms=clock.now_ms(), detail="the lease ran out before its turn")
-            return False
+            return self._let_go(held)
         begun_ms = clock.now_ms()
         try:
             message = held.message
@@ -151,7 +154,7 @@ class Worker:
             self._settler.say(
                 held, "lease_lost", at_ms=self._clock.now_ms(), detail=f"the attempt had failed: {error}"[:500]
             )
-            return False
+            return self._let_go(held)
         judgement = self._judge.judge(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
         after_ms = round(judgement.after_s * 1000)
         finished = Finished(
@@ -175,6 +178,8 @@ class Worker:
             held.message.id if held.message else held.delivery.position,
             judgement.error,
         )
+        if judgement.verdict is Verdict.DEAD and self._parks(held):
+            return self._park(held, finished)
         if judgement.verdict is Verdict.RETRY:
             held.context = None
             number, history = held.attempt, held.history
@@ -185,3 +190,22 @@ class Worker:
             held.attempt, held.history = number, history
         self._settler.add(finished)
         return False
+
+    def _parks(self, held: Held) -> bool:
+        return self._policy.on_failed_head == "park" and self._lanes is not None and bool(held.key)
+
+    def _park(self, held: Held, finished: Finished) -> bool:
+        """Set the whole key aside instead of burying its head."""
+        assert self._lanes is not None
+        followers = self._lanes.park(held)
+        finished.verdict, finished.kind = Verdict.PARK, "parked"
+        # The head first: what follows it is set aside only with a key that is parked.
+        self._settler.add(finished)
+        self._lanes.put_aside(followers)
+        return True
+
+    def _let_go(self, held: Held) -> bool:
+        if self._lanes is None or not held.key:
+            return False
+        self._lanes.let_go(held)
+        return True

@@ -13,10 +13,21 @@ from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.consumer import Consumer, Handler
 from engine.bus.options import NO_OPTIONS, PublishOptions
+from engine.bus.partitions import Owned, Parked, Partitioned, PartitionedReceiver, Turn, Unparked
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.bus.producer import Producer, Receipt
 from engine.bus.registry import open_transport
-from engine.bus.transport import Admin, Capabilities, Delivery, Outcome, Outgoing, Receiver, Settlement, Transport
+from engine.bus.transport import (
+    Admin,
+    Capabilities,
+    Delivery,
+    Outcome,
+    Outgoing,
+    Receiver,
+    Settlement,
+    Stored,
+    Transport,
+)
 from engine.core.clock import Clock, ManualClock
 from engine.core.errors import Unavailable
 from engine.core.facts import Fact
@@ -76,8 +87,35 @@ class FaultyTransport:
         self.called("publish")
         return self.inner.publish(topic, batch)
 
-    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
-        return _FaultyReceiver(self, self.inner.receiver(topic, group, consumer=consumer, lease_ms=lease_ms))
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
+        made = self.inner.receiver(topic, group, consumer=consumer, lease_ms=lease_ms, partition=partition)
+        return _FaultyReceiver(self, made)
+
+    def partitioned_receiver(self, topic: str, group: str, **more: Any) -> PartitionedReceiver:
+        return _FaultyPartitionedReceiver(self, self.ordered.partitioned_receiver(topic, group, **more))
+
+    @property
+    def ordered(self) -> Partitioned:
+        assert isinstance(self.inner, Partitioned)
+        return self.inner
+
+    def set_partitions(self, topic: str, partitions: int) -> None:
+        self.ordered.set_partitions(topic, partitions)
+
+    def partitions(self, topic: str) -> int:
+        return self.ordered.partitions(topic)
+
+    def owners(self, topic: str, group: str) -> list[Owned]:
+        return self.ordered.owners(topic, group)
+
+    def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
+        return self.ordered.parked(topic, group, limit)
+
+    def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
+        return self.ordered.set_aside(topic, group, key, limit)
+
+    def unpark(self, topic: str, group: str, key: str, head: str) -> Unparked | None:
+        return self.ordered.unpark(topic, group, key, head)
 
     def ping(self) -> float:
         return self.inner.ping()
@@ -125,6 +163,25 @@ class _FaultyReceiver:
         self._inner.close()
 
 
+class _FaultyPartitionedReceiver(_FaultyReceiver):
+    def __init__(self, owner: FaultyTransport, inner: PartitionedReceiver) -> None:
+        super().__init__(owner, inner)
+        self._seats = inner
+
+    def turn(self, *, sit: bool) -> Turn:
+        self._owner.called("turn")
+        return self._seats.turn(sit=sit)
+
+    def keep_off(self, partition: int) -> None:
+        self._seats.keep_off(partition)
+
+    def give_up(self, partitions: Sequence[int]) -> None:
+        self._seats.give_up(partitions)
+
+    def is_parked(self, key: str) -> bool:
+        return self._seats.is_parked(key)
+
+
 def until(true: Callable[[], bool], *, between: Callable[[], object] = lambda: None) -> None:
     """Look again and again, calling ``between`` two looks; the real time between them decides nothing."""
     ticks = threading.Event()
@@ -161,9 +218,20 @@ class Bus:
         lease_s: float = 30.0,
         transactional: bool = False,
         ordering: str = "none",
+        on_failed_head: str = "block",
         **more: Any,
     ) -> Consumer:
-        policy = SubscriptionPolicy(TOPIC, GROUP, retry, concurrency, lease_s, transactional, ordering)
+        policy = SubscriptionPolicy(
+            TOPIC,
+            GROUP,
+            retry,
+            concurrency,
+            lease_s,
+            transactional,
+            ordering,
+            self.policy.partitions if ordering == "key" else 1,
+            on_failed_head,
+        )
         return Consumer(
             transport or self.transport,
             policy,
@@ -185,6 +253,8 @@ def make_bus(config: BusConfig, clock: Clock, **policy: Any) -> Bus:
     transport.admin.create_topic(TOPIC)
     transport.admin.create_group(TOPIC, GROUP)
     topic = TopicPolicy(TOPIC, **{"owner": "inventory", **policy})
+    if topic.partitions > 1:
+        transport.set_partitions(TOPIC, topic.partitions)
     facts = WatchedFacts()
     producer = Producer(lambda _: transport, StaticCatalog(topic), source="/test", facts=facts, clock=clock, node="n1")
     return Bus(clock, transport, facts, producer, topic)

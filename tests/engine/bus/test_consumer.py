@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -305,10 +306,12 @@ def test_an_expiry_nobody_can_read_is_dead_at_once(bus: Bus, expiry: str) -> Non
     assert "expirytime" in fact.error
 
 
-def test_what_cannot_work_is_refused_when_configured(bus: Bus) -> None:
+def test_what_cannot_work_is_refused_when_configured(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="no inbox"):
         bus.consumer(Recorder(), transactional=True)
-    with pytest.raises(ConfigurationError, match="no ownership"):
+    orderless = replace(bus.transport.capabilities, partitions=False)
+    monkeypatch.setattr(FaultyTransport, "capabilities", orderless)
+    with pytest.raises(ConfigurationError, match="does not keep order"):
         bus.consumer(Recorder(), ordering="key")
 
 

@@ -1,19 +1,17 @@
-"""ordering="key": one message of a key at a time, in order, by one consumer of the group."""
+"""ordering="key": one message of a key at a time, in order, by the owner of its partition."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
 
-import redis
-
 from engine.bus.context import Context
 from engine.bus.message import Message
+from engine.bus.partitions import PartitionedReceiver
 from engine.bus.policy import RetryPolicy
 from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
-from engine.core.leases import Lease, LocalLease
-from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, FaultyTransport, Recorder, running, until
+from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, Recorder, running, until
 
 LEASE_S = 9.0
 
@@ -54,7 +52,7 @@ def test_each_key_keeps_its_order_over_many_threads(any_bus: Bus) -> None:
     items = [BatchItem({"n": n}, PublishOptions(key=f"k{n % 7}")) for n in range(700)]
     any_bus.producer.publish_batch(TOPIC, items)
     journal = Journal()
-    with running(any_bus.consumer(journal, ordering="key", concurrency=4, ownership=LocalLease())):
+    with running(any_bus.consumer(journal, ordering="key", concurrency=4)):
         any_bus.facts.wait_for("settled", 700)
     assert journal.by_key == {f"k{k}": list(range(k, 700, 7)) for k in range(7)}
     assert journal.together == []
@@ -66,7 +64,7 @@ def test_a_failed_head_blocks_its_key_and_nobody_else(bus: Bus, clock: ManualClo
     bus.publish({"n": 9})
     journal = Journal()
     journal.fail = {0}
-    consumer = bus.consumer(journal, ordering="key", ownership=LocalLease(), lease_s=LEASE_S)
+    consumer = bus.consumer(journal, ordering="key", lease_s=LEASE_S)
     with running(consumer):
         (fact,) = bus.facts.wait_for("retried")
         bus.facts.wait_for("settled", 3)
@@ -93,7 +91,7 @@ def test_a_head_that_dies_lets_its_key_go_on(bus: Bus, clock: ManualClock) -> No
         bus.publish({"n": n}, key="a")
     journal = Journal()
     journal.fail = {0}
-    with running(bus.consumer(journal, ordering="key", ownership=LocalLease(), retry=RetryPolicy(3, (1.0,)))):
+    with running(bus.consumer(journal, ordering="key", retry=RetryPolicy(3, (1.0,)))):
         until(lambda: len(bus.facts.of("settled")) == 2, between=lambda: clock.advance(1))
     assert journal.by_key["a"] == [1, 2]
     from engine.bus import dead
@@ -107,7 +105,7 @@ def test_an_unreadable_message_blocks_no_key(bus: Bus) -> None:
     bus.transport.publish(TOPIC, [Outgoing("x", b"rubbish")])
     bus.publish({"n": 1}, key="a")
     journal = Journal()
-    with running(bus.consumer(journal, ordering="key", ownership=LocalLease())):
+    with running(bus.consumer(journal, ordering="key")):
         bus.facts.wait_for("dead")
         bus.facts.wait_for("settled")
 
@@ -117,7 +115,7 @@ def test_a_drain_keeps_the_order_for_the_next_owner(bus: Bus, clock: ManualClock
         bus.publish({"n": n}, key="a")
     journal = Journal()
     journal.hold[5] = threading.Event()
-    first = bus.consumer(journal, ordering="key", ownership=LocalLease())
+    first = bus.consumer(journal, ordering="key")
     with running(first):
         bus.facts.wait_for("settled", 5)
         until(lambda: first.status().queued == 14)
@@ -126,7 +124,7 @@ def test_a_drain_keeps_the_order_for_the_next_owner(bus: Bus, clock: ManualClock
         bus.facts.wait_for("released", 14)
         journal.hold[5].set()
         stopper.join()
-    with running(bus.consumer(journal, name="c2", ordering="key", ownership=LocalLease())):
+    with running(bus.consumer(journal, name="c2", ordering="key")):
         bus.facts.wait_for("settled", 20)
     assert journal.by_key["a"] == list(range(20))
 
@@ -136,7 +134,7 @@ def test_a_pause_keeps_the_order(bus: Bus) -> None:
         bus.publish({"n": n}, key="a")
     journal = Journal()
     journal.hold[5] = threading.Event()
-    consumer = bus.consumer(journal, ordering="key", ownership=LocalLease())
+    consumer = bus.consumer(journal, ordering="key")
     with running(consumer):
         bus.facts.wait_for("settled", 5)
         until(lambda: consumer.status().queued == 14)
@@ -154,85 +152,68 @@ def test_an_attempt_that_failed_here_is_not_forgotten_by_a_drain(bus: Bus, clock
     bus.publish({"n": 0}, key="a")
     journal = Journal()
     journal.fail = {0}
-    first = bus.consumer(journal, ordering="key", ownership=LocalLease())
+    first = bus.consumer(journal, ordering="key")
     with running(first):
         bus.facts.wait_for("retried")
         until(lambda: first.status().queued == 1)
         first.stop(30.0)
     journal.fail.clear()
-    with running(bus.consumer(journal, name="c2", ordering="key", ownership=LocalLease())):
+    with running(bus.consumer(journal, name="c2", ordering="key")):
         (fact,) = bus.facts.wait_for("settled")
     assert fact.attempt == 2
 
 
-class Owners:
-    """Leases of one group on the real store, under the test's clock."""
-
-    def __init__(self, redis_url: str, prefix: str, clock: ManualClock) -> None:
-        self.client = redis.Redis.from_url(redis_url)
-        self._prefix = prefix
-        self._clock = clock
-
-    def lease(self, owner: str) -> Lease:
-        return Lease(self.client, self._prefix, "group", owner=owner, ttl_s=LEASE_S, clock=self._clock)
-
-    def expire(self) -> None:
-        """What the store does when nobody has renewed: its clock is not the test's."""
-        self.client.delete(f"{self._prefix}:{{lease:group}}:holder")
-
-
-def test_one_consumer_reads_and_the_other_takes_over_when_it_stops(
-    bus: Bus, clock: ManualClock, redis_url: str, prefix: str
-) -> None:
-    owners = Owners(redis_url, prefix, clock)
+def test_one_consumer_reads_and_the_other_takes_over_when_it_stops(bus: Bus, clock: ManualClock) -> None:
     journal, idle = Journal(), Journal()
-    first = bus.consumer(journal, ordering="key", ownership=owners.lease("one"))
-    second = bus.consumer(idle, name="c2", ordering="key", ownership=owners.lease("two"))
+    first = bus.consumer(journal, ordering="key", seat_s=LEASE_S)
+    second = bus.consumer(idle, name="c2", ordering="key", seat_s=LEASE_S)
     with running(first):
-        until(lambda: first.status().state == "running")
+        until(lambda: first.status().partitions == {0: 1})
         with running(second):
             bus.publish({"n": 0}, key="a")
             bus.facts.wait_for("settled")
-            assert second.status().state == "waiting for ownership"
-            assert (first.status().epoch, second.status().epoch) == (1, 0)
+            until(lambda: second.status().state == "waiting for ownership")
+            assert second.status().partitions == {}
             assert first.stop(10.0).clean
             bus.publish({"n": 1}, key="a")
-            # Released, so no lease has to run out: only the next look has to come.
+            # Given up, so no lease has to run out: only the next turn has to come.
+            before = clock.monotonic()
             until(lambda: len(bus.facts.of("settled")) == 2, between=lambda: clock.advance(0.01))
-            assert second.status().epoch == 2
+            assert clock.monotonic() - before < LEASE_S
+            assert second.status().partitions == {0: 2}
     assert (journal.by_key["a"], idle.by_key["a"]) == ([0], [1])
-    owners.client.close()
+
+
+def vanish(bus: Bus, number: int) -> PartitionedReceiver:
+    """An owner that was given ``number`` messages and says no word any more."""
+    gone = bus.transport.ordered.partitioned_receiver(
+        TOPIC, GROUP, consumer="c0", lease_ms=round(LEASE_S * 1000), partitions=1, seat_ms=round(LEASE_S * 500)
+    )
+    assert gone.turn(sit=True).owned == {0: 1}
+    assert len(gone.receive(number, 1.0)) == number
+    return gone
 
 
 def test_after_an_owner_vanished_the_next_waits_for_its_leases_and_keeps_the_order(
-    bus: Bus, clock: ManualClock, redis_url: str, prefix: str
+    bus: Bus, clock: ManualClock
 ) -> None:
-    owners = Owners(redis_url, prefix, clock)
-    # An owner that leased three and died without a word; its lease on the group was renewed just before its end.
-    vanished = owners.lease("one")
-    assert vanished.acquire() == 1
-    receiver = bus.transport.inner.receiver(TOPIC, GROUP, consumer="c1", lease_ms=round(LEASE_S * 1000))
     for n in range(3):
         bus.publish({"n": n}, key="a")
-    assert len(receiver.receive(3, 1.0)) == 3
+    vanish(bus, 3).close()
     for n in range(3, 6):
         bus.publish({"n": n}, key="a")
     journal = Journal()
-    second = bus.consumer(journal, name="c2", ordering="key", ownership=owners.lease("two"), lease_s=LEASE_S)
+    second = bus.consumer(journal, name="c2", ordering="key", lease_s=LEASE_S, seat_s=LEASE_S / 2)
     with running(second):
-        owners.expire()
-        until(lambda: second.status().epoch == 2, between=lambda: clock.advance(0.05))
         began = clock.monotonic()
+        until(lambda: second.status().partitions == {0: 2}, between=lambda: clock.advance(0.05))
+        assert journal.calls == []
         until(lambda: len(bus.facts.of("settled")) == 6, between=lambda: clock.advance(0.5))
         assert clock.monotonic() - began >= LEASE_S
     assert journal.by_key["a"] == list(range(6))
-    owners.client.close()
 
 
-def test_a_lost_ownership_stops_reading_hands_back_and_tells_the_handlers(
-    bus: Bus, clock: ManualClock, redis_url: str, prefix: str
-) -> None:
-    owners = Owners(redis_url, prefix, clock)
+def test_a_lost_partition_is_read_no_more_and_its_handlers_are_told(bus: Bus, clock: ManualClock) -> None:
     contexts: list[Context] = []
     go_on = threading.Event()
 
@@ -240,56 +221,36 @@ def test_a_lost_ownership_stops_reading_hands_back_and_tells_the_handlers(
         contexts.append(context)
         assert go_on.wait(PATIENCE_S)
 
-    consumer = bus.consumer(hold, ordering="key", ownership=owners.lease("one"), lease_s=LEASE_S)
+    consumer = bus.consumer(hold, ordering="key", lease_s=LEASE_S, seat_s=LEASE_S)
     for n in range(4):
         bus.publish({"n": n}, key="a")
     with running(consumer):
         until(lambda: len(contexts) == 1 and consumer.status().queued >= 1)
-        queued = consumer.status().queued
-        owners.expire()
-        assert owners.lease("thief").acquire() == 2
+        bus.transport.failing.add("turn")
+        thief = bus.transport.ordered.partitioned_receiver(
+            TOPIC, GROUP, consumer="thief", lease_ms=1_000, partitions=1, seat_ms=60_000
+        )
+        until(lambda: thief.turn(sit=True).owned == {0: 2}, between=lambda: clock.advance(0.5))
+        bus.transport.failing.clear()
         until(lambda: contexts[0].lease_lost, between=lambda: clock.advance(0.5))
-        bus.facts.wait_for("released", queued)
+        until(lambda: consumer.status().queued == 0)
         assert consumer.status().state == "waiting for ownership"
         go_on.set()
+        # What it did under the old epoch is refused: the thief will do it.
+        bus.facts.wait_for("lease_lost")
+    assert bus.facts.of("settled") == []
     assert len(contexts) == 1
-    owners.client.close()
 
 
-def test_a_store_that_is_away_for_longer_than_the_ownership_lasts_ends_it(bus: Bus, clock: ManualClock) -> None:
-    from engine.core.errors import Unavailable
-
-    class Away(LocalLease):
-        ttl_s = LEASE_S
-        away = False
-
-        def renew(self) -> bool:
-            if self.away:
-                raise Unavailable("the store is away")
-            return super().renew()
-
-    lease = Away()
-    consumer = bus.consumer(Recorder(), ordering="key", ownership=lease)
+def test_a_store_that_is_away_is_waited_for(bus: Bus, clock: ManualClock) -> None:
+    consumer = bus.consumer(Recorder(), ordering="key", seat_s=LEASE_S)
     with running(consumer):
         until(lambda: consumer.status().state == "running")
-        lease.away = True
+        bus.transport.failing |= {"turn", "receive"}
         until(lambda: consumer.status().state == "store lost", between=lambda: clock.advance(1))
-        lease._held = False
-        until(lambda: consumer.status().last_error != "", between=lambda: clock.advance(1))
-        lease.away = False
-        until(lambda: consumer.status().epoch == 2, between=lambda: clock.advance(1))
-
-
-def test_the_same_store_through_two_ends_serves_one_owner_at_a_time(bus: Bus, clock: ManualClock) -> None:
-    """A read that was under way when the ownership was lost hands back what it got."""
-    lease = LocalLease()
-    journal = Journal()
-    other = FaultyTransport(bus.transport.inner)
-    consumer = bus.consumer(journal, ordering="key", ownership=lease, transport=other)
-    with running(consumer):
-        until(lambda: consumer.status().state == "running")
-        other.wait_for("receive", 2)
-        lease.release()
+        bus.transport.failing.clear()
+        until(lambda: consumer.status().state == "running", between=lambda: clock.advance(1))
         bus.publish({"n": 0}, key="a")
-        bus.facts.wait_for("released")
-    assert journal.calls == []
+        bus.facts.wait_for("settled")
+        # Nobody claimed it meanwhile, so it never changed hands.
+        assert consumer.status().partitions == {0: 1}

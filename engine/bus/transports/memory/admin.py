@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
 from engine.bus.transports.memory.group import Group
 from engine.bus.transports.memory.log import PRIORITIES, Entry, TopicLog, number_of
@@ -30,7 +32,7 @@ class MemoryAdmin:
             found = self._store.topic(topic)
             if group in found.groups:
                 return False
-            found.groups[group] = Group(found.log, start)
+            found.make_group(group, start)
             self._store.changed.notify_all()
             return True
 
@@ -38,6 +40,7 @@ class MemoryAdmin:
         with self._store.changed:
             if found := self._store.topics.get(topic):
                 found.groups.pop(group, None)
+                found.seats.pop(group, None)
             self._store.changed.notify_all()
 
     def groups(self, topic: str) -> list[str]:
@@ -54,11 +57,12 @@ class MemoryAdmin:
 
     def lag(self, topic: str, group: str) -> Lag:
         with self._store.changed:
-            return self._store.group(topic, group).lag(self._store.clock.now_ms())
+            now_ms = self._store.clock.now_ms()
+            return together([part.lag(now_ms) for part in self._store.group(topic, group)])
 
     def checkpoint(self, topic: str, group: str) -> str:
         with self._store.changed:
-            return self._store.group(topic, group).checkpoint()
+            return ";".join(part.checkpoint() for part in self._store.group(topic, group))
 
     def counts(self, topic: str, group: str = "") -> dict[str, int]:
         with self._store.changed:
@@ -67,17 +71,17 @@ class MemoryAdmin:
                 return {}
             if not group:
                 return {"published": found.log.last_number, "deduplicated": found.log.deduplicated}
-            return dict(found.groups[group].counts) if group in found.groups else {}
+            return dict(sum((part.counts for part in found.groups.get(group, [])), Counter()))
 
     def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
         with self._store.changed:
             log = self._log(topic)
             if newest_first:
-                bounds = log.backwards_bound(after)
-                found = [entry for entry in log.all() if entry.number < bounds[_rank(entry)]][::-1]
+                bounds = [log.backwards_bound(after, partition) for partition in range(log.partitions)]
+                found = [entry for entry in log.all() if entry.number < bounds[entry.partition][_rank(entry)]][::-1]
             else:
-                cursors = log.cursors(after)
-                found = [entry for entry in log.all() if entry.number > cursors[_rank(entry)]]
+                cursors = [log.cursors(after, partition) for partition in range(log.partitions)]
+                found = [entry for entry in log.all() if entry.number > cursors[entry.partition][_rank(entry)]]
         page = [entry.stored() for entry in found[:limit]]
         return Page(page, page[-1].position if page and len(found) > limit else "")
 
@@ -88,27 +92,30 @@ class MemoryAdmin:
 
     def seek(self, topic: str, group: str, position: str) -> None:
         with self._store.changed:
-            self._store.group(topic, group).move(position)
+            for part in self._store.group(topic, group):
+                part.move(position)
             self._store.changed.notify_all()
 
     def pause(self, topic: str, group: str) -> None:
         with self._store.changed:
-            self._store.group(topic, group).paused = True
+            for part in self._store.group(topic, group):
+                part.paused = True
 
     def resume(self, topic: str, group: str) -> None:
         with self._store.changed:
-            self._store.group(topic, group).paused = False
+            for part in self._store.group(topic, group):
+                part.paused = False
             self._store.changed.notify_all()
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
         with self._store.changed:
-            found = self._find(topic, group)
-            return list(found.dead.values())[:limit] if found else []
+            letters = [letter for part in self._find(topic, group) for letter in part.dead.values()]
+            return sorted(letters, key=lambda letter: number_of(letter.entry))[:limit]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         with self._store.changed:
-            found = self._find(topic, group)
-            return sum(1 for entry in entries if found and found.dead.pop(entry, None) is not None)
+            parts = self._find(topic, group)
+            return sum(1 for part in parts for entry in entries if part.dead.pop(entry, None) is not None)
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
         with self._store.changed:
@@ -122,10 +129,12 @@ class MemoryAdmin:
                 unwanted = [entry for entry in entries if entry.at_ms < edge]
             if keep_at_most is not None and len(entries) - keep_at_most > len(unwanted):
                 unwanted = entries[: len(entries) - keep_at_most]
-            floors = {name: _floors(group) for name, group in found.groups.items()}
+            floors = {name: [_floors(part) for part in parts] for name, parts in found.groups.items()}
             removable, held = set(), set()
             for entry in unwanted:
-                holders = {name for name, floor in floors.items() if entry.number >= floor[_rank(entry)]}
+                holders = {
+                    name for name, floor in floors.items() if entry.number >= floor[entry.partition][_rank(entry)]
+                }
                 if holders:
                     held |= holders
                 else:
@@ -137,9 +146,9 @@ class MemoryAdmin:
         found = self._store.topics.get(topic)
         return found.log if found else TopicLog()
 
-    def _find(self, topic: str, group: str) -> Group | None:
+    def _find(self, topic: str, group: str) -> list[Group]:
         found = self._store.topics.get(topic)
-        return found.groups.get(group) if found else None
+        return found.groups.get(group, []) if found else []
 
 
 def _rank(entry: Entry) -> int:

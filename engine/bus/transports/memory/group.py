@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -10,13 +11,18 @@ from itertools import count
 import msgspec
 
 from engine.bus.transport import Attempt, DeadEntry, Delivery, Lag, Settlement, Verdict
-from engine.bus.transports.memory.log import PRIORITIES, Cursors, Entry, TopicLog, number_of, position_of
+from engine.bus.transports.memory.log import PRIORITIES, Cursors, Entry, TopicLog, number_of, position_of, suffix_of
 
 #: Names every handing-out in this process, so that an old receipt never fits a new lease.
 _tokens = count(1)
 
 
+#: When what is parked is due: never.
+NEVER_MS = 2**62
+
+
 class State(Enum):
+    PARKED = auto()
     LEASED = auto()
     RETRYING = auto()
     RELEASED = auto()
@@ -39,8 +45,17 @@ class Held(msgspec.Struct):
 class Group:
     """Not thread-safe: the transport's lock guards it."""
 
-    def __init__(self, log: TopicLog, start: str) -> None:
+    def __init__(self, log: TopicLog, start: str, partition: int = 0) -> None:
+        self.partition = partition
         self.paused = False
+        #: Of the partition's owner; 0 before the first.
+        self.epoch = 0
+        #: When the leases of the owner before end.
+        self.read_from_ms = 0
+        #: Key -> the record of its head's failure.
+        self.parked: dict[str, bytes] = {}
+        #: Key -> the numbers of its messages that were set aside.
+        self.aside: dict[str, set[int]] = {}
         self.counts: Counter[str] = Counter()
         self.dead: dict[str, DeadEntry] = {}
         self._log = log
@@ -49,21 +64,24 @@ class Group:
 
     def move(self, position: str) -> None:
         """Make exactly what lies after ``position`` unsettled."""
-        cursors = self._log.cursors(position)
+        cursors = self._log.cursors(position, self.partition)
+        self.parked.clear()
+        self.aside.clear()
         self._cursors = list(cursors)
         self._held: dict[int, Held] = {}
         #: (due, number, token); a row whose token is no longer the message's is stale.
         self._queue: list[tuple[int, int, int]] = []
 
-    def lease(self, limit: int, *, now_ms: int, lease_ms: int, consumer: str) -> list[Delivery]:
+    def lease(self, limit: int, *, now_ms: int, lease_ms: int, consumer: str, in_order: bool = False) -> list[Delivery]:
+        """Hand out what is due, then what is new; ``in_order`` puts the former in the order of publishing."""
         deliveries: list[Delivery] = []
-        while len(deliveries) < limit and (number := self._pop_due(now_ms)) is not None:
+        for number in self._due_in_order(limit, now_ms) if in_order else self._due(limit, now_ms):
             held = self._held[number]
             if held.state is State.LEASED:
                 self._lapse(held)
             deliveries.append(self._hand_out(held, now_ms, lease_ms, consumer))
         for rank in range(3):
-            for entry in self._log.after(rank, self._cursors[rank], limit - len(deliveries)):
+            for entry in self._log.after(rank, self._cursors[rank], limit - len(deliveries), self.partition):
                 self._cursors[rank] = entry.number
                 held = self._held[entry.number] = Held(entry)
                 deliveries.append(self._hand_out(held, now_ms, lease_ms, consumer))
@@ -88,6 +106,8 @@ class Group:
                 held.history = (*held.history, settlement.attempt)
             self._requeue(held, State.RETRYING, now_ms + max(0, settlement.after_ms))
             self.counts["retried"] += 1
+        elif settlement.verdict is Verdict.PARK:
+            return self._park(held, settlement)
         else:
             self._requeue(held, State.RELEASED, 0)
             self.counts["released"] += 1
@@ -104,12 +124,40 @@ class Group:
 
     def next_due_ms(self) -> int | None:
         """When the next message may be handed out again; ``None`` when none waits for that."""
-        return min((held.due_ms for held in self._held.values()), default=None)
+        due = (held.due_ms for held in self._held.values() if held.state is not State.PARKED)
+        return min(due, default=None)
+
+    def take_over(self, epoch: int, now_ms: int) -> None:
+        """A new owner: it waits for what the one before was given and has not settled."""
+        self.epoch = epoch
+        leased = (held.due_ms for held in self._held.values() if held.state is State.LEASED)
+        self.read_from_ms = max((due_ms for due_ms in leased if due_ms > now_ms), default=0)
+
+    def unpark(self, key: str, head: str) -> tuple[int, Entry | None]:
+        """End the parking of a key: how many come again, and its head."""
+        record = self.parked.pop(key)
+        numbers = sorted(number for number in self.aside.pop(key, set()) if number in self._held)
+        first = self._held[numbers[0]] if numbers else None
+        if first is not None and head == "dead":
+            self._bury(first, record)
+        elif first is not None and head == "skip":
+            del self._held[numbers[0]]
+            self.counts["skipped"] += 1
+        elif first is not None:
+            first.failed, first.history = 0, ()
+        again = [self._held[number] for number in numbers if number in self._held]
+        for held in again:
+            self._requeue(held, State.RELEASED, 0)
+        return len(again), first.entry if first else None
+
+    def entries_aside(self, key: str) -> list[Entry]:
+        """What was set aside with a key, in order."""
+        return [self._held[number].entry for number in sorted(self.aside.get(key, ())) if number in self._held]
 
     def oldest_unsettled(self, rank: int) -> Entry | None:
         """The oldest entry of one priority that is not settled."""
         held = (each.entry for each in self._held.values() if each.entry.priority is PRIORITIES[rank])
-        new = self._log.after(rank, self._cursors[rank], 1)
+        new = self._log.after(rank, self._cursors[rank], 1, self.partition)
         return min((*held, *new), key=lambda entry: entry.number, default=None)
 
     def checkpoint(self) -> str:
@@ -127,13 +175,48 @@ class Group:
         )
         oldest = [entry.at_ms for rank in range(3) if (entry := self.oldest_unsettled(rank)) is not None]
         return Lag(
-            waiting=states[State.RELEASED] + sum(self._log.count_after(rank, self._cursors[rank]) for rank in range(3)),
+            waiting=states[State.RELEASED]
+            + sum(self._log.count_after(rank, self._cursors[rank], self.partition) for rank in range(3)),
             in_flight=states[State.LEASED],
             retrying=states[State.RETRYING],
             dead=len(self.dead),
             oldest_ms=min(oldest, default=None),
             paused=self.paused,
+            parked=states[State.PARKED],
         )
+
+    def _park(self, held: Held, settlement: Settlement) -> bool:
+        """Set aside with its key, or put back where the key is not parked."""
+        key, number = settlement.key, held.entry.number
+        if settlement.dead:
+            held.failed += 1
+            if settlement.attempt is not None:
+                held.history = (*held.history, settlement.attempt)
+            self.parked.setdefault(key, settlement.dead)
+        elif key not in self.parked:
+            self._requeue(held, State.RELEASED, 0)
+            self.counts["released"] += 1
+            return False
+        self.aside.setdefault(key, set()).add(number)
+        held.state, held.due_ms = State.PARKED, NEVER_MS
+        self.counts["parked"] += 1
+        return True
+
+    def _due(self, limit: int, now_ms: int) -> Iterator[int]:
+        for _ in range(limit):
+            number = self._pop_due(now_ms)
+            if number is None:
+                return
+            yield number
+
+    def _due_in_order(self, limit: int, now_ms: int) -> list[int]:
+        numbers = []
+        while (number := self._pop_due(now_ms)) is not None:
+            numbers.append(number)
+        numbers.sort()
+        for number in numbers[limit:]:
+            heappush(self._queue, _row(self._held[number]))
+        return numbers[:limit]
 
     def _pop_due(self, now_ms: int) -> int | None:
         queue = self._queue
@@ -155,6 +238,7 @@ class Group:
             attempt=held.failed + 1,
             history=held.history,
             priority=held.entry.priority,
+            partition=self.partition,
         )
 
     def _lapse(self, held: Held) -> None:
@@ -177,7 +261,7 @@ class Group:
 
     def _bury(self, held: Held, record: bytes) -> None:
         del self._held[held.entry.number]
-        letter = position_of(next(self._letters))
+        letter = position_of(next(self._letters)) + suffix_of(self.partition)
         self.dead[letter] = DeadEntry(letter, held.entry.position, held.entry.body, record)
         self.counts["dead"] += 1
 

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from heapq import merge
+from itertools import chain
 from operator import attrgetter
 
 import msgspec
@@ -17,7 +18,7 @@ PRIORITIES = (Priority.HIGH, Priority.NORMAL, Priority.LOW)
 #: How many idempotency keys are kept at least before those whose window is over are swept out.
 SWEEP_LEAST = 1_024
 
-_NUMBER = re.compile(r"\d{1,18}")
+_NUMBER = re.compile(r"(\d{1,18})(?:p[1-9]\d{0,3})?")
 _INSTANT = re.compile(r"@(\d{1,16})")
 _number = attrgetter("number")
 _at_ms = attrgetter("at_ms")
@@ -33,10 +34,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
     body: bytes
     priority: Priority
+    partition: int = 0
 
     @property
     def position(self) -> str:
-        return position_of(self.number)
+        return position_of(self.number) + suffix_of(self.partition)
 
     def stored(self) -> Stored:
         return Stored(self.position, self.at_ms, self.body, self.priority)
@@ -54,15 +56,21 @@ def position_of(number: int) -> str:
     return f"{number:018d}"
 
 
+def suffix_of(partition: int) -> str:
+    """What names the partition at the end of a position; partition 0 is not named."""
+    return f"p{partition}" if partition else ""
+
+
 def number_of(position: str) -> int:
     """Raises :class:`BadInput` when ``position`` is none."""
-    if not _NUMBER.fullmatch(position):
+    found = _NUMBER.fullmatch(position)
+    if not found:
         raise BadInput(
             f"{position!r} is not a position.",
             remedy="Use a position from a page of the topic, a checkpoint, or @ and epoch milliseconds.",
             field="position",
         )
-    return int(position)
+    return int(found[1])
 
 
 class TopicLog:
@@ -71,7 +79,8 @@ class TopicLog:
     def __init__(self) -> None:
         self.last_number = 0
         self.deduplicated = 0
-        self._logs: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])
+        #: By partition, then by priority.
+        self._logs: list[tuple[list[Entry], list[Entry], list[Entry]]] = [([], [], [])]
         self._remembered: dict[str, _Remembered] = {}
         self._sweep_at = SWEEP_LEAST
 
@@ -86,8 +95,9 @@ class TopicLog:
             self.deduplicated += 1
             return Outcome(Status.DUPLICATE, seen.message_id, seen.position)
         self.last_number += 1
-        entry = Entry(self.last_number, now_ms, message.body, message.priority)
-        self._logs[PRIORITIES.index(message.priority)].append(entry)
+        self.split(message.partition + 1)
+        entry = Entry(self.last_number, now_ms, message.body, message.priority, message.partition)
+        self._logs[message.partition][PRIORITIES.index(message.priority)].append(entry)
         if key:
             expires_ms = now_ms + message.idempotency_window_ms
             found = _Remembered(expires_ms, message.idempotency_digest, message.message_id, entry.position)
@@ -95,53 +105,66 @@ class TopicLog:
             self._sweep(now_ms)
         return Outcome(Status.OK, message.message_id, entry.position)
 
+    @property
+    def partitions(self) -> int:
+        return len(self._logs)
+
+    def split(self, partitions: int) -> None:
+        """Have at least so many partitions."""
+        while len(self._logs) < partitions:
+            self._logs.append(([], [], []))
+
     def find(self, number: int) -> Entry | None:
-        for log in self._logs:
+        for log in chain(*self._logs):
             at = bisect_left(log, number, key=_number)
             if at < len(log) and log[at].number == number:
                 return log[at]
         return None
 
-    def after(self, rank: int, number: int, limit: int) -> list[Entry]:
+    def after(self, rank: int, number: int, limit: int, partition: int = 0) -> list[Entry]:
         """The oldest entries of one priority behind ``number``."""
-        log = self._logs[rank]
+        log = self._logs[partition][rank]
         start = bisect_right(log, number, key=_number)
         return log[start : start + limit]
 
-    def count_after(self, rank: int, number: int) -> int:
-        log = self._logs[rank]
+    def count_after(self, rank: int, number: int, partition: int = 0) -> int:
+        log = self._logs[partition][rank]
         return len(log) - bisect_right(log, number, key=_number)
 
     def all(self) -> Iterator[Entry]:
         """Every entry, oldest first."""
-        return merge(*self._logs, key=_number)
+        return merge(*chain(*self._logs), key=_number)
 
-    def cursors(self, position: str) -> Cursors:
+    def cursors(self, position: str, partition: int = 0) -> Cursors:
         """Per priority, the last number that does not lie after ``position`` (or a checkpoint, instant, named end)."""
         if position in ("", "beginning"):
             return (0, 0, 0)
         if position == "end":
             return (self.last_number, self.last_number, self.last_number)
         if instant := _INSTANT.fullmatch(position):
-            high, normal, low = (self._before_instant(log, int(instant[1])) for log in self._logs)
+            high, normal, low = (self._before_instant(log, int(instant[1])) for log in self._logs[partition])
             return (high, normal, low)
-        parts = position.split(",")
+        places = position.split(";")
+        if partition >= len(places) > 1:
+            # A partition that was added since has been seen by nobody.
+            return (0, 0, 0)
+        parts = places[partition if len(places) > 1 else 0].split(",")
         high, normal, low = (number_of(part) for part in (parts if len(parts) == 3 else [position] * 3))
         return (high, normal, low)
 
-    def backwards_bound(self, position: str) -> Cursors:
+    def backwards_bound(self, position: str, partition: int = 0) -> Cursors:
         """Per priority, the first number that does not lie before ``position``; an instant includes itself."""
         if not position:
             return (self.last_number + 1, self.last_number + 1, self.last_number + 1)
         if instant := _INSTANT.fullmatch(position):
             edge = int(instant[1]) + 1
-            high, normal, low = (self._before_instant(log, edge) + 1 for log in self._logs)
+            high, normal, low = (self._before_instant(log, edge) + 1 for log in self._logs[partition])
             return (high, normal, low)
         number = number_of(position)
         return (number, number, number)
 
     def drop(self, numbers: set[int]) -> None:
-        for log in self._logs:
+        for log in chain(*self._logs):
             log[:] = [entry for entry in log if entry.number not in numbers]
 
     @staticmethod

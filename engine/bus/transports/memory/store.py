@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 
 from engine.bus.errors import GroupLost
 from engine.bus.transports.memory.group import Group
 from engine.bus.transports.memory.log import TopicLog
-from engine.core.clock import Clock
+from engine.core.clock import Clock, SystemClock
+
+#: How often a waiting receiver looks at an injected clock, in seconds of real time.
+INJECTED_POLL_S = 0.005
+
+
+class Seats:
+    """Who is present in a group, and who owns its partitions."""
+
+    def __init__(self) -> None:
+        #: Consumer -> until when it counts as present.
+        self.members: dict[str, int] = {}
+        #: Partition -> epoch, since, until (0: given up), consumer.
+        self.owners: dict[int, tuple[int, int, int, str]] = {}
 
 
 class MemoryTopic:
-    """A log and the groups that read it."""
+    """A log and the groups that read it, each in as many parts as the log has partitions."""
 
     def __init__(self) -> None:
         self.log = TopicLog()
-        self.groups: dict[str, Group] = {}
+        self.partitions = 1
+        self.groups: dict[str, list[Group]] = {}
+        self.seats: defaultdict[str, Seats] = defaultdict(Seats)
+
+    def make_group(self, name: str, start: str) -> None:
+        self.log.split(self.partitions)
+        self.groups[name] = [Group(self.log, start, partition) for partition in range(self.partitions)]
 
 
 class MemoryStore:
@@ -30,11 +50,18 @@ class MemoryStore:
         """The topic, made if need be."""
         return self.topics.setdefault(name, MemoryTopic())
 
-    def group(self, topic: str, group: str) -> Group:
-        """Raises :class:`GroupLost` when it is not there."""
+    def group(self, topic: str, group: str) -> list[Group]:
+        """Its parts, by partition; raises :class:`GroupLost` when it is not there."""
         found = self.topics.get(topic)
         if found is None or group not in found.groups:
             raise GroupLost(
                 f"There is no group {group!r} on topic {topic!r}.", remedy="Make it at the last position recorded."
             )
         return found.groups[group]
+
+
+def patience(clock: Clock, due_ms: int | None, now_ms: int, left_s: float) -> float:
+    """Seconds to wait before looking again."""
+    if not isinstance(clock, SystemClock):
+        return min(left_s, INJECTED_POLL_S)
+    return left_s if due_ms is None else min(left_s, max(0.001, (due_ms - now_ms) / 1000))

@@ -20,17 +20,23 @@ from engine.bus.transport import (
 )
 from engine.bus.transports.memory.admin import MemoryAdmin
 from engine.bus.transports.memory.group import Group
-from engine.bus.transports.memory.store import MemoryStore
+from engine.bus.transports.memory.partitioned import MemoryPartitions
+from engine.bus.transports.memory.store import MemoryStore, patience
 from engine.core.clock import Clock, SystemClock
 
 CAPABILITIES = Capabilities(
-    durable=False, browse=True, seek=True, priority=True, idempotent_publish=True, ordered=True, pause=True
+    durable=False,
+    browse=True,
+    seek=True,
+    priority=True,
+    idempotent_publish=True,
+    ordered=True,
+    pause=True,
+    partitions=True,
 )
-#: How often a waiting receiver looks at an injected clock, in seconds of real time.
-INJECTED_POLL_S = 0.005
 
 
-class MemoryTransport:
+class MemoryTransport(MemoryPartitions):
     """Keeps everything in this process and forgets it with the process. Thread-safe."""
 
     name = "memory"
@@ -59,8 +65,8 @@ class MemoryTransport:
             store.changed.notify_all()
         return outcomes
 
-    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int) -> Receiver:
-        return MemoryReceiver(self._store, topic, group, consumer=consumer, lease_ms=lease_ms)
+    def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
+        return MemoryReceiver(self._store, topic, group, consumer=consumer, lease_ms=lease_ms, partition=partition)
 
     def ping(self) -> float:
         return 0.0
@@ -72,12 +78,15 @@ class MemoryTransport:
 class MemoryReceiver:
     """See :class:`engine.bus.transport.Receiver`."""
 
-    def __init__(self, store: MemoryStore, topic: str, group: str, *, consumer: str, lease_ms: int) -> None:
+    def __init__(
+        self, store: MemoryStore, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0
+    ) -> None:
         self._store = store
         self._topic = topic
         self._group = group
         self._consumer = consumer
         self._lease_ms = lease_ms
+        self._partition = partition
         self._closed = False
 
     def receive(self, limit: int, wait_s: float) -> list[Delivery]:
@@ -85,7 +94,7 @@ class MemoryReceiver:
         deadline = time.monotonic() + wait_s
         with store.changed:
             while not self._closed:
-                group = store.group(self._topic, self._group)
+                group = self._part()
                 now_ms = store.clock.now_ms()
                 if not group.paused:
                     found = group.lease(limit, now_ms=now_ms, lease_ms=self._lease_ms, consumer=self._consumer)
@@ -94,7 +103,7 @@ class MemoryReceiver:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     break
-                store.changed.wait(self._patience(group, now_ms, left_s))
+                store.changed.wait(patience(store.clock, group.next_due_ms(), now_ms, left_s))
         return []
 
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:
@@ -122,16 +131,12 @@ class MemoryReceiver:
 
     def _known_group(self) -> Group | None:
         try:
-            return self._store.group(self._topic, self._group)
+            return self._part()
         except GroupLost:
             return None
 
-    def _patience(self, group: Group, now_ms: int, left_s: float) -> float:
-        """Seconds to wait before looking again."""
-        if not isinstance(self._store.clock, SystemClock):
-            return min(left_s, INJECTED_POLL_S)
-        due_ms = group.next_due_ms()
-        return left_s if due_ms is None else min(left_s, max(0.001, (due_ms - now_ms) / 1000))
+    def _part(self) -> Group:
+        return self._store.group(self._topic, self._group)[self._partition]
 
 
 def _too_large(message: Outgoing) -> Outcome:

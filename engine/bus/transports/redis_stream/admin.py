@@ -6,6 +6,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
 from engine.bus.transports.redis_stream import reading, retention
 from engine.bus.transports.redis_stream.inspection import (
@@ -15,7 +16,6 @@ from engine.bus.transports.redis_stream.inspection import (
     inspect,
     lag,
     says_group_lost,
-    together,
 )
 from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
 from engine.bus.transports.redis_stream.link import Link, Refused

@@ -105,22 +105,6 @@ def lag(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> Lag:
     )
 
 
-def together(lags: Sequence[Lag]) -> Lag:
-    """The lag of all partitions of a group."""
-    if len(lags) == 1:
-        return lags[0]
-    waiting = [each.waiting for each in lags if each.waiting is not None]
-    return Lag(
-        waiting=sum(waiting) if len(waiting) == len(lags) else None,
-        in_flight=sum(each.in_flight for each in lags),
-        retrying=sum(each.retrying for each in lags),
-        dead=sum(each.dead for each in lags),
-        oldest_ms=min((each.oldest_ms for each in lags if each.oldest_ms is not None), default=None),
-        paused=any(each.paused for each in lags),
-        parked=sum(each.parked for each in lags),
-    )
-
-
 def checkpoint(states: Sequence[GroupState]) -> str:
     """The position after which everything lies that a group has not settled, in any partition."""
     return ";".join(state.settled_up_to() for state in states) + f",{states[0].incarnation}"
