@@ -18,7 +18,7 @@ from engine.bus.policy import RetryPolicy
 from engine.bus.transport import DeadEntry, Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError
-from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, Recorder, running, until
+from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, FaultyTransport, Recorder, running, until
 
 
 def dead_letters(bus: Bus) -> list[DeadEntry]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 
+import pytest
+
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.partitions import PartitionedReceiver
@@ -14,6 +16,12 @@ from engine.core.clock import ManualClock
 from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, Recorder, running, until
 
 LEASE_S = 9.0
+
+
+@pytest.fixture
+def bus(any_bus: Bus) -> Bus:
+    """Every promise here is kept by both transports."""
+    return any_bus
 
 
 class Journal(Recorder):
