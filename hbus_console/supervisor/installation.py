@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
 from hbus_console.state import state_dir
-from hbus_console.supervisor import store
+from hbus_console.supervisor import nsqd, store
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,12 @@ class Installation:
     store_port: int
     #: When the embedded store's writes reach the disk; see :func:`store.write_config`.
     store_fsync: str = "always"
+    #: TCP and HTTP port of the embedded nsqd; zeros where there is none.
+    nsqd_ports: tuple[int, int] = (0, 0)
 
     @classmethod
-    def from_settings(cls, *, starting_store: bool = False) -> Installation:
-        """As the environment says; whoever is about to start the embedded store has its port chosen here."""
+    def from_settings(cls, *, starting_store: bool = False, starting_nsqd: bool = False) -> Installation:
+        """As the environment says; whoever is about to start an embedded store or nsqd has its ports chosen here."""
         from django.conf import settings
 
         external = Env().text("REDIS_URL")
@@ -46,6 +48,7 @@ class Installation:
             external_store=external,
             store_port=0 if external else port,
             store_fsync=_fsync(),
+            nsqd_ports=nsqd.choose_ports(state) if starting_nsqd else nsqd.remembered_ports(state) or (0, 0),
         )
 
     @property

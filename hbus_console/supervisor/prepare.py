@@ -1,4 +1,4 @@
-"""What one installation needs once: tables, collected assets, a first administrator. Quick and harmless to repeat."""
+"""What one installation needs once: tables, alert rules, assets, a first administrator. Quick and harmless to repeat."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from engine.core.errors import ConfigurationError
 from hbus_console.accounts.services import ensure_first_admin
+from hbus_console.alerts.services import ensure_defaults
 
 #: Serialises preparations on PostgreSQL when several hosts start at once.
 _ADVISORY_LOCK = 0x6862_7573_0001
@@ -34,6 +35,8 @@ def prepare(say: Say, *, first_admin: bool = True) -> str | None:
         for alias in aliases_to_migrate():
             say(f"Preparing the database {alias} …")
             call_command("migrate", database=alias, verbosity=0, interactive=False)
+        if made := ensure_defaults():
+            say(f"Made the {made} alert rules that every installation begins with …")
         collect_assets(say)
         return ensure_first_admin() if first_admin else None
 

@@ -26,6 +26,20 @@ def store_answers(at: Installation, slot: int, pid: int) -> str:
     return ""
 
 
+def nsqd_answers(at: Installation, slot: int, pid: int) -> str:
+    """The embedded nsqd has read what it kept on disk and says that it is well."""
+    connection = http.client.HTTPConnection("127.0.0.1", at.nsqd_ports[1], timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", "/ping")
+        response = connection.getresponse()
+        words = response.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException) as error:
+        return f"does not answer: {error}"
+    finally:
+        connection.close()
+    return "" if response.status == 200 else words[:200]
+
+
 def web_answers(at: Installation, slot: int, pid: int) -> str:
     """``/readyz`` answers 200."""
     address = at.console_url.removeprefix("http://")

@@ -15,7 +15,7 @@ from engine.core.env import Env
 from engine.core.errors import BadInput
 from hbus_console.supervisor import checks, leash, state
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import Role, store_command
+from hbus_console.supervisor.roles import EMBEDDED, Role
 
 #: Between the end of the grace and the end of a process whose supervisor has gone.
 _CLOSING_S = 2
@@ -31,8 +31,8 @@ def run(role: Role, slot: int) -> None:
     os.environ["HBUS_ROLE"] = role.name
     os.environ["HBUS_SLOT"] = str(slot)
     supervisor = Env().integer("HBUS_SUPERVISOR_PID", 0, least=0, most=2**31)
-    if role.name == "store":
-        _run_store()
+    if role.name in EMBEDDED:
+        _run_embedded(role.name)
         return
     if supervisor:
         leash.watch_parent(supervisor, settings.HBUS_GRACE_S + _CLOSING_S)
@@ -46,14 +46,15 @@ def run(role: Role, slot: int) -> None:
     _MAIN[role.name](slot)
 
 
-def _run_store() -> None:
+def _run_embedded(name: str) -> None:
     if state.is_running(Path(settings.STATE)):
         raise BadInput(
-            f"The store of {settings.STATE} already runs under its supervisor.",
+            f"The {name} of {settings.STATE} already runs under its supervisor.",
             remedy="Stop that one, or name another STATE.",
             field="STATE",
         )
-    command = store_command(Installation.from_settings(starting_store=True))
+    at = Installation.from_settings(starting_store=name == "store", starting_nsqd=name == "nsqd")
+    command = EMBEDDED[name](at)
     os.execv(command[0], command)  # noqa: S606 - no shell on purpose
 
 

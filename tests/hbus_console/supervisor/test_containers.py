@@ -12,16 +12,16 @@ import yaml
 from engine.core.errors import ConfigurationError
 from hbus_console.state import ROOT
 from hbus_console.supervisor.checks import judge_store
-from hbus_console.supervisor.roles import ROLES
+from hbus_console.supervisor.roles import EMBEDDED, ROLES
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"] == "hbus"}
 
 
-def test_every_role_but_the_embedded_store_has_a_service() -> None:
+def test_every_role_but_the_embedded_ones_has_a_service() -> None:
     commands = {tuple(service["command"]) for service in OURS.values()}
-    assert commands == {("prepare", "--no-admin"), *(("role", name) for name in ROLES if name != "store")}
+    assert commands == {("prepare", "--no-admin"), *(("role", name) for name in ROLES if name not in EMBEDDED)}
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -7,7 +7,8 @@ import pytest
 
 from engine.core.errors import BadInput
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import ROLES, chosen, store_command
+from hbus_console.supervisor.roles import ROLES, chosen, nsqd_command, store_command
+from tests.nsq import needs_nsqd
 
 HERE = Installation(
     state=Path("/nowhere"),
@@ -36,6 +37,29 @@ def test_with_an_external_store_none_is_started() -> None:
     assert _names([], embedded=False) == [("web", 0), ("consumer", 0), ("keeper", 0)]
     with pytest.raises(BadInput, match="REDIS_URL names another"):
         chosen(["store", "web"], embedded=False)
+
+
+def test_an_nsqd_runs_where_topics_need_it_or_it_is_named_and_not_otherwise() -> None:
+    assert "nsqd" not in dict(_names([]))
+    assert _names(["nsqd", "web"]) == [("store", 0), ("nsqd", 0), ("web", 0)]
+    needed = chosen(["web"], embedded=True, embedded_nsqd=True)
+    assert [role.name for role, _ in needed] == ["store", "nsqd", "web"]
+    for role in ("web", "consumer", "keeper"):
+        assert "nsqd" in ROLES[role].needs
+
+
+def test_with_an_nsqd_of_ones_own_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NSQD_URL", "http://10.0.0.1:4151")
+    with pytest.raises(BadInput, match="names another"):
+        chosen(["nsqd"], embedded=True)
+
+
+def test_the_embedded_nsqd_keeps_everything_on_disk_and_to_itself(tmp_path: Path) -> None:
+    needs_nsqd()
+    command = nsqd_command(dataclasses.replace(HERE, state=tmp_path, nsqd_ports=(7001, 7002)))
+    assert Path(command[0]).is_file()
+    assert {"-mem-queue-size=0", "-tcp-address=127.0.0.1:7001", "-http-address=127.0.0.1:7002"} <= set(command)
+    assert (tmp_path / "nsqd").stat().st_mode & 0o077 == 0
 
 
 def test_a_number_asks_for_several() -> None:

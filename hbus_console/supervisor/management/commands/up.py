@@ -13,7 +13,7 @@ from django.db import connections
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
-from hbus_console.supervisor import checks, prepare, roles, state
+from hbus_console.supervisor import checks, nsqd, prepare, roles, state
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.supervisor import Supervisor, metrics_folder
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         words = [word for word in options["roles"].split(",") if word] or Env().words("ROLES")
         embedded = not Env().text("REDIS_URL")
-        wanted = roles.chosen(words, embedded=embedded)
+        named = {role.name for role, _ in roles.chosen(words, embedded=embedded)}
         lock = state.hold(settings.STATE)
         if lock is None:
             raise ConfigurationError(
@@ -43,19 +43,43 @@ class Command(BaseCommand):
                 for warning in checks.check_store(settings.REDIS_URL):
                     console.say(f"Warning: {warning}")
             checks.check_databases()
-            if any(role.name == "web" for role, _ in wanted):
+            if "web" in named:
                 checks.check_port(settings.BIND, settings.PORT)
+            if "nsqd" in named or _default_needs_nsqd():
+                nsqd.build(console.say)
+            # Whatever may refuse comes before this: it makes a password that is told once.
             password = prepare.prepare(console.say)
+            wanted = roles.chosen(words, embedded=embedded, embedded_nsqd=_default_needs_nsqd() or _topic_needs_nsqd())
+            with_nsqd = any(role.name == "nsqd" for role, _ in wanted)
+            if with_nsqd:
+                nsqd.build(console.say)
             connections.close_all()
             if password is not None:
                 _tell_password(console, password)
             shutil.rmtree(metrics_folder(settings.STATE), ignore_errors=True)
             metrics_folder(settings.STATE).mkdir(mode=0o700)
-            supervisor = Supervisor(Installation.from_settings(starting_store=embedded), wanted, console)
+            at = Installation.from_settings(starting_store=embedded, starting_nsqd=with_nsqd)
+            supervisor = Supervisor(at, wanted, console)
             code = asyncio.run(supervisor.run())
         if code:
             self.stderr.write(supervisor.failure)
             sys.exit(code)
+
+
+def _default_needs_nsqd() -> bool:
+    """Whether topics go by NSQ unless they say otherwise, and nobody has named an nsqd of their own."""
+    return settings.HBUS_TRANSPORT == "nsq" and not _has_nsqd()
+
+
+def _topic_needs_nsqd() -> bool:
+    """Whether any topic says that it goes by NSQ, likewise."""
+    from hbus_console.topics.models import Topic
+
+    return not _has_nsqd() and Topic.objects.filter(transport="nsq").exists()
+
+
+def _has_nsqd() -> bool:
+    return bool(Env().words("NSQD_URL") or Env().words("NSQLOOKUPD_URL"))
 
 
 def _tell_password(console: Console, password: str) -> None:
