@@ -29,6 +29,7 @@ from engine.bus.conformance.delivery import DeliveryConformance  # noqa: E402
 from engine.bus.conformance.groups import GroupConformance  # noqa: E402
 from engine.bus.conformance.idempotency import IdempotencyConformance  # noqa: E402
 from engine.bus.conformance.leases import LeaseConformance  # noqa: E402
+from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
 from engine.bus.conformance.payloads import PayloadConformance  # noqa: E402
 from engine.bus.conformance.priorities import PriorityConformance  # noqa: E402
 from engine.bus.conformance.publishing import PublishConformance  # noqa: E402
@@ -54,6 +55,7 @@ class TransportConformance(
     AdminConformance,
     BrowsingConformance,
     RetentionConformance,
+    PartitionConformance,
 ):
     """Every promise of :mod:`engine.bus.transport`."""
 
@@ -67,6 +69,7 @@ __all__ = [
     "GroupConformance",
     "IdempotencyConformance",
     "LeaseConformance",
+    "PartitionConformance",
     "PayloadConformance",
     "PriorityConformance",
     "PublishConformance",
