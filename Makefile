@@ -2,11 +2,12 @@
 #
 #   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
+#   make test-postgresql            the console's tests on PostgreSQL
 #   make lint  bench  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test lint bench assets nsqd setup clean
+.PHONY: run demo test test-postgresql lint bench assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -47,6 +48,11 @@ nsqd: $(RUN_STAMP)
 test: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(PYTEST)
+
+# The console's own tests once more, on a PostgreSQL of the test run's own (Debian: apt install postgresql).
+test-postgresql: $(DEV_STAMP) $(ASSETS_STAMP)
+	HBUS_TEST_DATABASE=postgresql $(PY) -m pytest -n 2 --dist loadgroup tests/hbus_console \
+		--ignore tests/hbus_console/supervisor --ignore tests/hbus_console/bench $(PYTEST)
 
 lint: $(DEV_STAMP)
 	.venv/bin/ruff check .

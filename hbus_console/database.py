@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import close_old_connections, connections
+from django.db import connections
 
 #: Seconds a connection of a long-lived thread is used before it is opened anew.
 KEEP_S = 300
@@ -30,8 +30,15 @@ def fresh_connections() -> Iterator[None]:
     Django does this around requests and Celery around tasks only; a thread of its own must do it for itself, or a
     restarted database is an error for ever.
     """
-    close_old_connections()
+    _drop_unusable()
     try:
         yield
     finally:
-        close_old_connections()
+        _drop_unusable()
+
+
+def _drop_unusable() -> None:
+    for connection in connections.all(initialized_only=True):
+        # Who opened a transaction around the unit decides about its connection.
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()

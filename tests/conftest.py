@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ pytest_plugins = ["tests.skips", "tests.nsq"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", metavar="DIR", default="", help="keep the photographs of the browser tests in DIR")
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
+    """A server of the test run's own goes with its databases: nothing need be dropped, nor waited for."""
+    return os.environ.get("HBUS_TEST_DATABASE") == "postgresql" or bool(request.config.getvalue("reuse_db"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,14 +12,19 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from hbus_console.audit import guards
 
 
+def drop(connection: BaseDatabaseWrapper, name: str) -> None:
+    """Remove one guard."""
+    where = f" ON {guards.TABLE}" if connection.vendor == "postgresql" else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER {name}{where}")
+
+
 @contextmanager
 def lifted(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """Drop the triggers that stand, and put them back after the block."""
     standing = guards.installed(connection)
-    with connection.cursor() as cursor:
-        for name in standing:
-            where = f" ON {guards.TABLE}" if connection.vendor == "postgresql" else ""
-            cursor.execute(f"DROP TRIGGER {name}{where}")
+    for name in standing:
+        drop(connection, name)
     yield
     if standing:
         guards.install(connection)

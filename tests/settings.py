@@ -14,6 +14,20 @@ os.environ["STATE"] = str(STATE_DIR)
 
 from hbus_console.supervisor.standalone import StandaloneStore  # noqa: E402
 
+if os.environ.get("HBUS_TEST_DATABASE") == "postgresql":
+    from tests.postgres import RealPostgres, find_binaries
+
+    # Not below STATE_DIR: that is this account's alone, and the server may have to run as another.
+    _folder = Path(tempfile.mkdtemp(prefix="hbus-test-postgres-"))
+    _folder.chmod(0o755)
+    _binaries = find_binaries()
+    if _binaries is None:
+        raise SystemExit("HBUS_TEST_DATABASE=postgresql, and PostgreSQL's server is not installed.")
+    _server = RealPostgres(_folder / "server", _binaries).start()
+    os.environ["DATABASE_URL"] = _server.url
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    atexit.register(_server.stop)
+
 STORE = StandaloneStore(STATE_DIR / "store").start()
 os.environ["REDIS_URL"] = STORE.url
 

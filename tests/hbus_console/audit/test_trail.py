@@ -160,11 +160,19 @@ def test_a_page_is_one_query_that_uses_the_primary_key(write: Write) -> None:
         page(AuditEntry.objects.all(), "b3")
     (query,) = [row["sql"] for row in queries]
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN QUERY PLAN {query}")
-        plan = str(cursor.fetchall())
-    assert "SEARCH" in plan
-    assert "seq<?" in plan
-    assert "TEMP B-TREE" not in plan
+        if connection.vendor == "sqlite":
+            cursor.execute(f"EXPLAIN QUERY PLAN {query}")
+            plan = str(cursor.fetchall())
+            assert "SEARCH" in plan
+            assert "seq<?" in plan
+            assert "TEMP B-TREE" not in plan
+        else:
+            # Of a table this small the planner would read the whole, whatever indexes it has.
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+            cursor.execute(f"EXPLAIN {query}")
+            plan = str(cursor.fetchall())
+            assert "Index Scan Backward using audit_auditentry_pkey" in plan
+            assert "Sort" not in plan
 
 
 def test_suggestions_name_who_acted_and_what_was_done(log: dict[str, int]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 
 from hbus_console import wiring
@@ -13,6 +14,7 @@ from hbus_console.accounts.models import User
 from hbus_console.cluster.nodes import NodeBeat, key
 from hbus_console.ledger.models import Notice
 
+ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 
@@ -43,7 +45,7 @@ def test_it_shows_nodes_consumers_duties_store_and_databases(page: Client, stamp
         "fact-collector",
         "it hurts",
         "refuses writes, evicts nothing",
-        "SQLite",
+        ENGINE,
         "h:keeper:0",
     ):
         assert text in html, text

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 import redis
+from django.db import connection
 
 from hbus_console.cluster import probes
 from hbus_console.cluster.probes import StoreState
 from hbus_console.supervisor.standalone import StandaloneStore
+
+ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_the_address_never_shows_the_password() -> None:
 @pytest.mark.django_db(databases=["default", "ledger"])
 def test_databases_tell_engine_and_size() -> None:
     states = probes.database_states()
-    assert {state.engine for state in states} == {"SQLite"}
+    assert {state.engine for state in states} == {ENGINE}
     assert all(state.version and not state.error for state in states)
 
 
