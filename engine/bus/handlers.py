@@ -55,6 +55,7 @@ def subscription(
     backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S,
     lease_s: float = 30.0,
     ordering: str = "none",
+    on_failed_head: str = "block",
 ) -> Callable[[Function], Function]:
     """Make a function the handler of a subscription.
 
@@ -72,6 +73,7 @@ def subscription(
         lease_s=lease_s,
         transactional=transactional,
         ordering=ordering,
+        on_failed_head=on_failed_head,
     )
 
     def register(function: Function) -> Function:

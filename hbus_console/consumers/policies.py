@@ -36,6 +36,8 @@ def policy_of(row: Subscription) -> SubscriptionPolicy:
         lease_s=row.lease_s,
         transactional=row.transactional,
         ordering=row.topic.ordering,
+        partitions=row.topic.partitions,
+        on_failed_head=row.on_failed_head,
     )
 
 

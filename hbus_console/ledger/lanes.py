@@ -27,6 +27,7 @@ _TONES = {
     "expired": "warn",
     "deduplicated": "ok",
     "lease_lost": "warn",
+    "parked": "warn",
 }
 
 
@@ -107,6 +108,7 @@ def _bar(event: LedgerEvent, begin_ms: int) -> Bar:
         "dead": "dead",
         "expired": "expired",
         "lease_lost": "lease lost",
+        "parked": "parked",
     }.get(event.kind, "")
     attempt = f"attempt {event.attempt} " if event.attempt else ""
     return Bar(

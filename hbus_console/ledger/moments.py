@@ -147,6 +147,9 @@ def _event(life: Life, event: LedgerEvent) -> Moment:
 #: Kinds that are told in the same words every time: tone, sentence, note.
 _PLAIN = {
     "expired": ("warn", "Expired before it was handled by", ""),
+    "parked": ("warn", "Set aside with its key in", ""),
+    "unparked": ("act", "Its key was unparked in", ""),
+    "skipped": ("act", "Skipped, settled without having been handled, in", ""),
     "released": ("info", "Handed back unhandled by", ""),
     "lease_lost": ("warn", "The lease ran out in", "another consumer has it now"),
 }

@@ -12,7 +12,8 @@ from django.db.models import Max
 from engine.bus.catalog import SchemaCheck, TopicPolicy
 from engine.bus.errors import UnknownTopic
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import BadInput, ConfigurationError, Unavailable
+from hbus_console import wiring
 from hbus_console.topics.models import SchemaVersion, Topic
 from hbus_console.topics.schemas import CompiledSchema, schema_uri
 
@@ -123,13 +124,23 @@ class DjangoCatalog:
             owner=row.team.name if row.team else "",
             classification=row.classification,
             ordering=row.ordering,
-            priorities=row.priorities,
+            partitions=row.partitions,
+            priorities=row.priorities and _able(row, "priority"),
             max_bytes=row.max_bytes,
             idempotency_window_s=row.idempotency_window_s,
             schema=self._compiled.get((row.pk, version)) if version else None,
             ttl_s=row.ttl_s or None,
             transport=row.transport,
         )
+
+
+def _able(row: Topic, promise: str) -> bool:
+    """Whether the transport keeps a promise. The installation's default may be another than when the row was made."""
+    try:
+        return bool(getattr(wiring.transport(row.transport).capabilities, promise))
+    except ConfigurationError:
+        # It cannot be opened at all: the publish itself says so.
+        return True
 
 
 class _Unusable:

@@ -15,7 +15,7 @@ from engine.core.errors import BadInput
 
 Form = Mapping[str, str]
 
-_TOPIC_NUMBERS = ("retention_hours", "retention_messages", "max_bytes", "idempotency_window_s", "ttl_s")
+_TOPIC_NUMBERS = ("partitions", "retention_hours", "retention_messages", "max_bytes", "idempotency_window_s", "ttl_s")
 #: Fields of the two forms on a topic's settings tab.
 WORKINGS = ("description", "ordering", "priorities", *_TOPIC_NUMBERS)
 GOVERNANCE = ("owner", "classification", "masked_fields", "nothing_to_mask", "compatibility", "transport")
@@ -31,6 +31,9 @@ def topic_values(form: Form, fields: tuple[str, ...]) -> dict[str, Any]:
     """The named settings of a topic."""
     read: dict[str, Any] = {}
     for field in fields:
+        if field == "partitions" and not text(form, field):
+            # Left to what it is, or to what its order asks for.
+            continue
         if field in _TOPIC_NUMBERS:
             read[field] = _whole(form, field)
         elif field in ("priorities", "nothing_to_mask"):
@@ -50,6 +53,7 @@ def subscription_values(form: Form, *, webhook: bool) -> dict[str, Any]:
         "owner": text(form, "owner"),
         "description": _lines(form, "description"),
         "backoff_s": _tiers(text(form, "backoff_s")),
+        "on_failed_head": text(form, "on_failed_head") or "block",
         **{field: _whole(form, field) for field in _POLICY_NUMBERS},
     }
     if webhook:

@@ -48,6 +48,8 @@ class Topic(models.Model):
     nothing_to_mask = models.BooleanField(default=False)
     compatibility = models.CharField(max_length=16, choices=Compatibility, default=Compatibility.BACKWARD)
     ordering = models.CharField(max_length=8, choices=Ordering, default=Ordering.NONE)
+    #: Into how many parts keys are spread; only with order by key. Never fewer, and more only while it is empty.
+    partitions = models.PositiveIntegerField(default=1)
     #: Whether messages may jump the queue; excludes ordering by key.
     priorities = models.BooleanField(default=True)
     retention_hours = models.PositiveIntegerField(default=168)
@@ -108,6 +110,11 @@ class Subscription(models.Model):
         CODE = "code"
         WEBHOOK = "webhook"
 
+    class FailedHead(models.TextChoices):
+        BLOCK = "block"
+        PARK = "park"
+        PASS = "pass"  # noqa: S105 - a policy
+
     topic = models.ForeignKey(Topic, on_delete=models.CASCADE, related_name="subscriptions")
     group = models.CharField(max_length=100)
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="subscriptions")
@@ -124,12 +131,14 @@ class Subscription(models.Model):
     backoff_s = models.JSONField(default=list, blank=True)
     lease_s = models.PositiveIntegerField(default=30)
     transactional = models.BooleanField(default=False)
+    #: On a topic ordered by key: what a message that fails does to those of its key behind it.
+    on_failed_head = models.CharField(max_length=8, choices=FailedHead, default=FailedHead.BLOCK)
     #: Policies a person has set: the declaration in code no longer moves them.
     held_fields = models.JSONField(default=list, blank=True)
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)
     #: The last position known to be safe to restart from when the store has lost the group.
-    checkpoint = models.CharField(max_length=200, blank=True)
+    checkpoint = models.TextField(blank=True)
     checkpoint_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -9,10 +9,10 @@ _TONES: dict[str, str] = {
     ),
     "warn": (
         "paused pausing draining drained retrying retried waiting delayed degraded starting restarting stopping "
-        "stopped lagging released expired expiring silent held stale not-verified"
+        "stopped lagging released expired expiring silent held stale not-verified parked blocked"
     ),
     "bad": ("dead failed down lost store-lost ownerless broken refused revoked exited crashed gone error nowhere"),
-    "act": "redriven discarded revealed granted changed",
+    "act": "redriven discarded skipped unparked revealed granted changed",
     "info": "new leased in-flight duplicate deduplicated",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split()}

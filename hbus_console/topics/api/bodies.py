@@ -63,6 +63,7 @@ class NewTopic(Body):
     nothing_to_mask: bool = False
     compatibility: str = "backward"
     ordering: str = "none"
+    partitions: int | None = None
     priorities: bool | None = None
     retention_hours: int = 168
     retention_messages: int = 0
@@ -88,6 +89,7 @@ class TopicChange(Body):
     nothing_to_mask: bool | UnsetType = UNSET
     compatibility: str | UnsetType = UNSET
     ordering: str | UnsetType = UNSET
+    partitions: int | UnsetType = UNSET
     priorities: bool | UnsetType = UNSET
     retention_hours: int | UnsetType = UNSET
     retention_messages: int | UnsetType = UNSET
@@ -126,6 +128,7 @@ class NewSubscription(Body):
     backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
     lease_s: int = 30
     transactional: bool = False
+    on_failed_head: str = "block"
     start: str = "beginning"
     reason: str = ""
 
@@ -146,5 +149,6 @@ class SubscriptionChange(Body):
     backoff_s: list[float] | UnsetType = UNSET
     lease_s: int | UnsetType = UNSET
     transactional: bool | UnsetType = UNSET
+    on_failed_head: str | UnsetType = UNSET
     reason: str = ""
     revision: int | None = None

@@ -35,6 +35,7 @@ class TopicOut(msgspec.Struct):
     compatibility: str
     schema_version: int | None
     ordering: str
+    partitions: int
     priorities: bool
     retention_hours: int
     retention_messages: int
@@ -87,6 +88,8 @@ class LagOut(msgspec.Struct):
     dead: int
     oldest_ms: int | None
     paused: bool
+    #: Set aside with their keys, until somebody decides.
+    parked: int = 0
 
 
 class SubscriptionOut(msgspec.Struct):
@@ -106,6 +109,7 @@ class SubscriptionOut(msgspec.Struct):
     backoff_s: list[float]
     lease_s: int
     transactional: bool
+    on_failed_head: str
     held_fields: list[str]
     paused: bool
     pause_reason: str
@@ -175,7 +179,9 @@ def subscription(row: Subscription, lag: Lag | None = None) -> dict[str, Any]:
         topic=row.topic.name,
         owner=row.team.name if row.team else None,
         contact=row.team.contact if row.team else None,
-        lag=LagOut(lag.waiting, lag.in_flight, lag.retrying, lag.dead, lag.oldest_ms, lag.paused) if lag else None,
+        lag=LagOut(lag.waiting, lag.in_flight, lag.retrying, lag.dead, lag.oldest_ms, lag.paused, lag.parked)
+        if lag
+        else None,
         **_fields(row, SubscriptionOut, "topic", "owner", "contact", "lag"),
     )
     return _plain(out)

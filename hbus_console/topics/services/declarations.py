@@ -102,4 +102,5 @@ def _policy(declared: Registration) -> dict[str, object]:
         "backoff_s": list(policy.retry.backoff_s),
         "lease_s": max(1, round(policy.lease_s)),
         "transactional": policy.transactional,
+        "on_failed_head": policy.on_failed_head,
     }

@@ -8,6 +8,7 @@ import structlog
 from django.db import transaction
 
 from engine.bus.errors import GroupLost
+from engine.bus.partitions import Partitioned
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
 from hbus_console.topics import catalog
@@ -33,15 +34,21 @@ def after_commit(what: str, act: Callable[[], object]) -> None:
 
 
 def make_topic(topic: Topic) -> None:
-    wiring.admin(topic.transport).create_topic(topic.name)
+    """Make the topic with its partitions."""
+    carrier = wiring.transport(topic.transport)
+    carrier.admin.create_topic(topic.name)
+    if topic.partitions > 1 and isinstance(carrier, Partitioned) and carrier.partitions(topic.name) < topic.partitions:
+        carrier.set_partitions(topic.name, topic.partitions)
 
 
 def make_group(subscription: Subscription) -> bool:
     """Make the group where the subscription would continue; ``True`` when it was not there."""
     topic = subscription.topic
+    make_topic(topic)
     admin = wiring.admin(topic.transport)
-    admin.create_topic(topic.name)
-    return admin.create_group(topic.name, subscription.group, subscription.checkpoint or "beginning")
+    # A position means something only to the kind of store that gave it.
+    known = subscription.checkpoint if wiring.transport(topic.transport).capabilities.seek else ""
+    return admin.create_group(topic.name, subscription.group, known or "beginning")
 
 
 def set_pause(subscription: Subscription) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from engine.bus.policy import DEFAULT_BACKOFF_S, RetryPolicy
+from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, RetryPolicy
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
@@ -20,7 +20,7 @@ from hbus_console.topics.services import checks, lookup, store
 from hbus_console.topics.webhooks import check_url
 
 #: What a declaration in code also says; once a person has set one, theirs holds.
-POLICY = ("concurrency", "max_attempts", "backoff_s", "lease_s", "transactional")
+POLICY = ("concurrency", "max_attempts", "backoff_s", "lease_s", "transactional", "on_failed_head")
 CHANGES = ("owner", "description", *POLICY, "webhook_url", "webhook_timeout_s")
 #: A handler's webhook may take this many seconds at most.
 MAX_TIMEOUT_S = 300
@@ -43,6 +43,8 @@ class SubscriptionDraft:
     backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
     lease_s: int = 30
     transactional: bool = False
+    #: On a topic ordered by key: ``block``, ``park`` or ``pass``, see :data:`engine.bus.policy.FAILED_HEAD`.
+    on_failed_head: str = "block"
     #: ``beginning``: everything the topic still holds; ``end``: only what is published from now on.
     start: str = "beginning"
 
@@ -248,6 +250,7 @@ def _apply(row: Subscription, values: Mapping[str, Any]) -> None:
     row.concurrency = whole(values["concurrency"], "concurrency", least=1, most=64, unit="threads")
     row.lease_s = whole(values["lease_s"], "lease_s", least=1, most=3_600, unit="seconds")
     row.transactional = checks.flag(values["transactional"], "transactional")
+    row.on_failed_head = checks.choice(values["on_failed_head"], "on_failed_head", FAILED_HEAD)
     retry = RetryPolicy(
         max_attempts=whole(values["max_attempts"], "max_attempts", least=1, most=100), backoff_s=_tiers(values)
     )

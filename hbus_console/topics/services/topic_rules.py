@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
 from engine.bus.registry import known_transports
 from engine.bus.transport import Capabilities
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, ConfigurationError
 from hbus_console import wiring
 from hbus_console.topics.masking import check_fields
 from hbus_console.topics.models import Topic
@@ -33,6 +34,8 @@ class TopicDraft:
     nothing_to_mask: bool = False
     compatibility: str = "backward"
     ordering: str = "none"
+    #: ``None``: 8 where messages are ordered by key, else 1.
+    partitions: int | None = None
     #: ``None``: whatever ordering and transport allow.
     priorities: bool | None = None
     retention_hours: int = 168
@@ -56,7 +59,21 @@ def capabilities(transport: str) -> Capabilities:
             remedy=f"Choose one of {', '.join(known_transports())}, or leave it empty for the default.",
             field="transport",
         )
-    return wiring.transport(transport).capabilities
+    try:
+        return wiring.transport(transport).capabilities
+    except ConfigurationError as error:
+        raise BadInput(error.what, remedy=error.remedy, field="transport") from error
+
+
+def fit_name(name: str, transport: str) -> None:
+    """Refuse a name that the transport cannot carry."""
+    longest = capabilities(transport).longest_topic
+    if len(name) > longest:
+        raise BadInput(
+            f"{name} has {len(name)} characters, and the {transport or 'default'} transport takes {longest}.",
+            remedy="Choose a shorter name, a shorter HBUS_PREFIX, or another transport.",
+            field="name",
+        )
 
 
 def checked(values: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +103,10 @@ def checked(values: dict[str, Any]) -> dict[str, Any]:
         most=MAX_WINDOW_S if able.idempotent_publish else 0,
         unit="seconds",
     )
+    parts = values["partitions"]
+    if parts is None:
+        parts = DEFAULT_PARTITIONS if clean["ordering"] == "key" else 1
+    clean["partitions"] = whole(parts, "partitions", least=1, most=MOST_PARTITIONS)
     wanted = values["priorities"]
     fits = able.priority and clean["ordering"] == "none"
     clean["priorities"] = fits if wanted is None else checks.flag(wanted, "priorities")
@@ -114,7 +135,13 @@ def _fit(clean: dict[str, Any], able: Capabilities) -> None:
             remedy="Switch priorities off, or ordering to none.",
             field="priorities",
         )
-    if clean["ordering"] == "key" and not able.ordered:
+    if clean["ordering"] == "none" and clean["partitions"] > 1:
+        raise BadInput(
+            "Only a topic ordered by key has partitions.",
+            remedy="Set partitions to 1, or order by key. A topic that has them stays ordered.",
+            field="partitions",
+        )
+    if clean["ordering"] == "key" and not (able.ordered and able.partitions):
         raise BadInput(
             f"The {carrier} transport does not keep the order of messages.",
             remedy="Set ordering to none, or choose a transport that keeps it.",

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
+from engine.bus.errors import GroupLost
+from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
@@ -15,12 +17,13 @@ from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import checks, lookup, schemas, store
-from hbus_console.topics.services.topic_rules import TopicDraft, capabilities, checked
+from hbus_console.topics.services.topic_rules import TopicDraft, checked, fit_name
 
 #: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
 CHANGES: dict[str, Action] = {
     "description": Action.TOPIC_EDIT,
     "ordering": Action.TOPIC_EDIT,
+    "partitions": Action.TOPIC_EDIT,
     "priorities": Action.TOPIC_EDIT,
     "retention_hours": Action.TOPIC_EDIT,
     "retention_messages": Action.TOPIC_EDIT,
@@ -63,6 +66,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
             remedy="Try again in a minute.",
             field="name",
         )
+    fit_name(name, checks.text(draft.transport, "transport", most=32))
     made = Topic(name=name, team=lookup.owner(draft.owner), **checked(asdict(draft)))
     made.save()
     record(actor, "topic.create", "topic", name, reason=reason, after=snapshot(made))
@@ -87,8 +91,10 @@ def change_topic(
         require(actor, action, name)
     if changes.get("transport", row.transport) != row.transport:
         # The store is asked before the transaction, which would make every other writer wait.
-        capabilities(checks.text(changes["transport"], "transport", most=32))
+        fit_name(name, checks.text(changes["transport"], "transport", most=32))
         _refuse_unsettled(row)
+    if changes.get("partitions", row.partitions) != row.partitions:
+        _refuse_splitting(row, checks.whole(changes["partitions"], "partitions", least=1, most=MOST_PARTITIONS))
     with transaction.atomic():
         return _change(actor, lookup.topic(name, lock=True), changes, reason, revision)
 
@@ -198,11 +204,34 @@ def _bring_in_line(row: Topic) -> None:
         store.set_pause(subscription)
 
 
+def _refuse_splitting(row: Topic, wanted: int) -> None:
+    """A key must never lie in two partitions: whoever reads both at once could handle it out of order."""
+    if wanted < row.partitions:
+        raise Conflict(
+            f"{row.name} has {row.partitions} partitions and cannot have fewer: what lies in one stays there.",
+            remedy="Make a new topic, and move its producers and subscriptions over.",
+            field="partitions",
+        )
+    held = wiring.admin(row.transport).depth(row.name).messages
+    if held:
+        raise Conflict(
+            f"{row.name} holds {held:,} messages: with another number of partitions, keys would lie in two of them "
+            "and could be handled out of order.",
+            remedy="Make a new topic with as many partitions as you want and move over, or stop its producers, let "
+            "retention empty it, change it, and start them some seconds later.",
+            field="partitions",
+        )
+
+
 def _refuse_unsettled(row: Topic) -> None:
     """Messages stay where they were stored, so a topic changes its transport only when all of them are settled."""
     admin = wiring.admin(row.transport)
     for group in row.subscriptions.values_list("group", flat=True):
-        lag = admin.lag(row.name, group)
+        try:
+            lag = admin.lag(row.name, group)
+        except GroupLost:
+            # The default was switched since: nothing has ever been there.
+            continue
         if lag.unsettled is None or lag.unsettled or lag.dead:
             raise Conflict(
                 f"{group} has not settled everything that {row.transport or 'the present transport'} holds.",

@@ -20,6 +20,13 @@ from hbus_console.topics.services import topic
 
 clock = SystemClock()
 
+#: What a failed message does to those of its key behind it, in words.
+FAILED_HEADS = {
+    "block": "they wait while it is tried again, and go on once it is dead",
+    "park": "they wait; when its attempts are used up the key is set aside until somebody decides",
+    "pass": "they go on at once, and it is tried again out of order",
+}
+
 
 def found_topic(name: str) -> Topic:
     """The topic of a page's address; a page answers 404 for one that is not there."""

@@ -18,7 +18,7 @@ from hbus_console.audit.trail import visible
 from hbus_console.audit.views import tell
 from hbus_console.topics import services, subscription_page
 from hbus_console.topics.models import Subscription
-from hbus_console.topics.views.common import act, clock
+from hbus_console.topics.views.common import FAILED_HEADS, act, clock
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.timerange import time_range
 
@@ -34,6 +34,7 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "nav": "subscriptions",
         "subscription": row,
         "topic": row.topic,
+        "failed_head": f"{row.on_failed_head}: {FAILED_HEADS[row.on_failed_head]}",
         "may_operate": allows(who, Action.SUBSCRIPTION_OPERATE, name),
         "may_edit": allows(who, Action.SUBSCRIPTION_EDIT, name),
         "may_audit": allows(who, Action.AUDIT_READ, name),

@@ -18,7 +18,7 @@ from hbus_console.topics import forms, services
 from hbus_console.topics.models import Subscription
 from hbus_console.topics.services import SubscriptionDraft
 from hbus_console.topics.services.subscriptions import POLICY, snapshot
-from hbus_console.topics.views.common import form_page, found_topic, team_names
+from hbus_console.topics.views.common import FAILED_HEADS, form_page, found_topic, team_names
 from hbus_console.topics.views.subscription import frame
 from hbus_console.topics.views.topic import frame as topic_frame
 
@@ -39,6 +39,7 @@ def new(request: HttpRequest, topic: str) -> HttpResponse:
         **topic_frame(request, row, ""),
         "nav": "subscriptions",
         "teams": team_names(),
+        "failed_heads": FAILED_HEADS,
         "values": _shown({name: getattr(fresh, name) for name in fresh.__dataclass_fields__}),
     }
     if request.method == "GET":
@@ -69,6 +70,7 @@ def settings(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     page: dict[str, Any] = {
         **frame(request, row),
         "teams": team_names(),
+        "failed_heads": FAILED_HEADS,
         "webhook": webhook,
         "values": _shown(snapshot(row)),
         "held": [name for name in POLICY if name in row.held_fields],

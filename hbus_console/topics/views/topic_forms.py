@@ -58,10 +58,11 @@ def _shown(values: dict[str, Any]) -> dict[str, Any]:
 def new(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     fresh = Topic(name=request.GET.get("name", ""), ordering=Topic.Ordering.NONE)
+    fresh_values = {**snapshot(fresh), "name": fresh.name, "partitions": None}
     page = {
         "nav": "topics",
         **_choices(),
-        "values": _shown({**snapshot(fresh), "name": fresh.name}),
+        "values": _shown(fresh_values),
         "scopes": visible_scopes(who, Action.TOPIC_EDIT),
         "schema_hint": '{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}',
     }

@@ -66,7 +66,7 @@ class RedisStreamAdmin:
                 return
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
-        mode = "create" if start in ("", "beginning", "end") or start.startswith("@") else "heal"
+        mode = "heal" if self._may_be_of_another_life(topic, start) else "create"
         # Most calls find the group: its backlog is only counted when that will be used.
         known = group in self.groups(topic)
         # After a flush only the checkpoint may remember how many there were.
@@ -78,6 +78,16 @@ class RedisStreamAdmin:
             reads = ("", "", "") if known else self._entries_up_to(keys, ids)
             made += self._place(keys, group, mode, (*ids, *reads, incarnation_of(start)))
         return bool(made)
+
+    def _may_be_of_another_life(self, topic: str, start: str) -> bool:
+        """Whether ``start`` was seen in this topic, which may have been emptied since."""
+        if start in ("", "beginning", "end") or start.startswith("@"):
+            return False
+        if "," in start:
+            return True
+        # A position is one place for all streams: some may end before it without anything having been lost.
+        newest = self.browse(topic, limit=1, newest_first=True).entries
+        return not newest or place(newest[0].position) < place(start)
 
     def delete_group(self, topic: str, group: str) -> None:
         parts = self._parts(topic)
