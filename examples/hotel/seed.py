@@ -9,14 +9,17 @@ import msgspec
 from examples.hotel.events import TOPICS
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import FIRST_ROOMS
+from hbus_console import wiring
 from hbus_console.accounts.permissions import Actor
 from hbus_console.topics.models import Subscription, Team, Topic
 from hbus_console.topics.services.subscriptions import SubscriptionDraft, create_subscription
 from hbus_console.topics.services.teams import TeamDraft, create_team
 from hbus_console.topics.services.topic_rules import TopicDraft
-from hbus_console.topics.services.topics import create_topic
+from hbus_console.topics.services.topics import change_topic, create_topic
 
 _REASON = "The hotel example"
+#: What carries a topic that asks for order where the installation's default keeps none.
+ORDERED = "redis_stream"
 RESERVATIONS, DISTRIBUTION, FINANCE = "Reservations", "Distribution", "Finance"
 TEAMS = {
     RESERVATIONS: "reservations@hotel.example",
@@ -59,8 +62,13 @@ def seed(actor: Actor) -> bool:
             create_team(actor, TeamDraft(name, contact), _REASON)
             made = True
     for name, topic in _TOPICS.items():
-        if not Topic.objects.filter(name=name).exists():
+        row = Topic.objects.filter(name=name).first()
+        if row is None:
             create_topic(actor, _draft(name, topic), _REASON)
+            made = True
+        elif not row.transport and _carrier(topic):
+            # The installation's default has been switched since it was made.
+            change_topic(actor, name, {"transport": _carrier(topic)}, _REASON)
             made = True
     for (name, group), (owner, description) in _READERS.items():
         if not Subscription.objects.filter(topic__name=name, group=group).exists():
@@ -84,8 +92,15 @@ def _draft(name: str, topic: _Topic) -> TopicDraft:
         classification="personal" if topic.masked else "internal",
         masked_fields=topic.masked,
         ordering=topic.ordering,
+        transport=_carrier(topic),
         schema=msgspec.json.schema(TOPICS[name]),
     )
+
+
+def _carrier(topic: _Topic) -> str:
+    """Where the installation's transport keeps no order, an ordered topic stays with one that does."""
+    kept = topic.ordering == "none" or wiring.transport().capabilities.ordered
+    return "" if kept else ORDERED
 
 
 def _subscription(topic: str, group: str, owner: str, description: str) -> SubscriptionDraft:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -163,8 +164,21 @@ class NsqAdmin:
         return int(self._beside.command("XDEL", self._group(topic, group).dead, *entries))
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
-        # nsqd forgets what every group has settled, and nothing else.
-        return TrimReport(0)
+        # nsqd forgets what all groups have settled, and only then: retention concerns topics that nobody reads. Of
+        # these it can forget everything or nothing.
+        names = self._topic(topic)
+        if self.groups(topic):
+            return TrimReport(0)
+        held = sum((channels or {}).get("", {}).get("depth", 0) for _, channels in self._channels(names))
+        if not held:
+            return TrimReport(0)
+        newest = self._beside.command("ZREVRANGE", names.pace, 0, 0)
+        last_ms = int(newest[0]) if newest else 0
+        too_old = older_than_ms is not None and last_ms < time.time() * 1000 - older_than_ms
+        if not too_old and (keep_at_most is None or held <= keep_at_most):
+            return TrimReport(0)
+        self._everywhere(lambda node: _empty(node, names.nsq))
+        return TrimReport(held)
 
     def _topic(self, topic: str) -> TopicNames:
         return TopicNames(self._prefix, topic)

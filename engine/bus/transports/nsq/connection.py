@@ -112,19 +112,24 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
 
     def finish(self, ids: list[str]) -> None:
         """Tell nsqd to forget these."""
-        self.in_flight -= len(ids)
+        # First what may come: each that is finished would otherwise let in another that nobody asked for.
+        self.leave(len(ids))
         if self.open:
             self._finished.append((time.monotonic(), ids))
             self._finished_count += len(ids)
             self._forget_old()
             self.send("".join([f"FIN {each}\n" for each in ids]).encode())
 
-    def requeue(self, ids: Iterable[str]) -> None:
+    def leave(self, number: int) -> None:
+        """So many are no longer with this consumer."""
+        self.in_flight -= number
+        self._on_change()
+
+    def requeue(self, ids: list[str]) -> None:
         """Give these back at once: no delay, which nsqd would keep in its memory only, and no backoff."""
-        for each in ids:
-            self.in_flight -= 1
-            if self.open:
-                self.send(protocol.requeue(each, 0))
+        self.leave(len(ids))
+        if self.open:
+            self.send(b"".join([protocol.requeue(each, 0) for each in ids]))
 
     def touch(self, ids: Iterable[str]) -> None:
         """Ask for the whole time again, from now."""

@@ -7,7 +7,7 @@ import logging
 import random
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
 from tornado.ioloop import IOLoop
@@ -205,7 +205,8 @@ class Inflow:
 
     def _changed(self) -> None:
         self.tune()
-        self.news.set()
+        if any(link.connection is not None and link.connection.over for link in list(self._links.values())):
+            self.news.set()
 
     def _watch_later(self) -> None:
         IOLoop.current().call_later(IDLE_S, self._watch)
@@ -234,6 +235,8 @@ class Inflow:
         return taken
 
     def _requeue(self, messages: Sequence[Arrived]) -> None:
+        by_connection: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
         for each in messages:
-            each.connection.requeue([each.id])
-        self.tune()
+            by_connection[each.connection].append(each.id)
+        for connection, ids in by_connection.items():
+            connection.requeue(ids)

@@ -85,13 +85,16 @@ class NsqReceiver:
             if self._missing:
                 missing, self._missing = self._missing, ""
                 raise group_lost(self._names.channel, f"has no channel on nsqd at {missing} any more")
-            due_s = self._lease(limit - len(found), found)
+            before = len(found)
+            due_s = self._lease(limit - before, found)
             now = time.monotonic()
             if found and (wait_s > 0 or len(found) >= limit):
                 break
-            if found:
+            if len(found) > before:
                 # Whoever does not wait asks for what there is: what is on its way belongs to it.
                 settled_down = now + MORE_S
+            elif found:
+                pass
             elif self._inflow.trouble and not self._inflow.connected and now - begun >= NOTHING_S:
                 raise Unavailable(
                     f"No nsqd can be reached: {self._inflow.trouble}.",
@@ -256,8 +259,7 @@ class NsqReceiver:
             for connection, ids in finished.items():
                 connection.finish(ids)
             for connection, number in lost.items():
-                connection.in_flight -= number
-            self._inflow.tune()
+                connection.leave(number)
 
         if finished or lost:
             self._loop.post(tell)
