@@ -12,6 +12,7 @@ from hbus_console.ledger import flow
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
+from hbus_console.topics.supply import Promise, promises
 from hbus_console.ui import formats
 from hbus_console.ui.overview import Figure, oldest, share
 from hbus_console.ui.timerange import TimeRange
@@ -30,6 +31,7 @@ class TopicPage:
     figures: list[Figure]
     readers: list[SubscriptionRow]
     latest: list[LedgerMessage]
+    promises: list[Promise]
 
 
 def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage:
@@ -44,6 +46,7 @@ def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage
         figures=_figures(topic, readers, rates, chosen, now_ms),
         readers=readers,
         latest=list(LedgerMessage.objects.filter(topic=topic.name).order_by("-published_ms")[:LATEST]),
+        promises=promises(topic),
     )
 
 
