@@ -26,6 +26,8 @@ PORT = env.integer("PORT", 8000, least=1, most=65_535)
 ALLOWED_HOSTS = list(env.words("HBUS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"))
 CSRF_TRUSTED_ORIGINS = list(env.words("HBUS_TRUSTED_ORIGINS"))
 HTTPS = env.flag("HBUS_HTTPS")
+#: What links in messages to people and programs begin with: where a browser finds this console.
+PUBLIC_URL = env.text("HBUS_PUBLIC_URL", f"http://localhost:{PORT}").rstrip("/")
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -49,6 +51,7 @@ INSTALLED_APPS = [
     "hbus_console.keeper",
     "hbus_console.imports",
     "hbus_console.cluster",
+    "hbus_console.alerts",
     "hbus_console.api",
     "hbus_console.ui",
     "hbus_console.supervisor",
@@ -200,6 +203,16 @@ LEDGER_MAX_MESSAGES = env.integer("HBUS_LEDGER_MAX_MESSAGES", 1_000_000, least=1
 HISTORY_FRESH_S = env.integer("HBUS_HISTORY_FRESH_S", 10, least=0, most=300)
 #: Dead letters held beyond this many are never trimmed; the overview asks for a person instead.
 DEAD_LETTER_ALARM = env.integer("HBUS_DEAD_LETTER_ALARM", 10_000, least=1, most=100_000_000)
+
+#: The mail server of alerts; without a host none is sent, and an e-mail channel is refused.
+EMAIL_HOST = env.text("EMAIL_HOST")
+EMAIL_PORT = env.integer("EMAIL_PORT", 25, least=1, most=65_535)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = env.flag("EMAIL_USE_TLS")
+EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL")
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "hbus@localhost")
 
 #: The largest request body, in bytes: a batch of publishes.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024

@@ -35,6 +35,9 @@ class Action(StrEnum):
     TOPIC_EDIT = "topic.edit"
     SCHEMA_EDIT = "schema.edit"
     SUBSCRIPTION_EDIT = "subscription.edit"
+    ALERT_OPERATE = "alert.operate"
+    ALERT_EDIT = "alert.edit"
+    ALERT_CHANNEL = "alert.channel"
     TOPIC_GOVERN = "topic.govern"
     PAYLOAD_REVEAL = "payload.reveal"
     AUDIT_READ = "audit.read"
@@ -60,10 +63,13 @@ NEEDS: dict[Action, Role] = {
     Action.DEAD_LETTER_REDRIVE: Role.OPERATOR,
     Action.DEAD_LETTER_DISCARD: Role.OPERATOR,
     Action.AUDIT_READ: Role.OPERATOR,
+    Action.ALERT_OPERATE: Role.OPERATOR,
     Action.TOPIC_EDIT: Role.EDITOR,
     Action.SCHEMA_EDIT: Role.EDITOR,
     Action.SUBSCRIPTION_EDIT: Role.EDITOR,
+    Action.ALERT_EDIT: Role.EDITOR,
     Action.TOPIC_GOVERN: Role.GOVERNOR,
+    Action.ALERT_CHANNEL: Role.GOVERNOR,
     Action.PAYLOAD_REVEAL: Role.GOVERNOR,
     Action.AUDIT_EXPORT: Role.GOVERNOR,
     Action.TOPIC_DELETE: Role.GOVERNOR,
@@ -88,6 +94,9 @@ WORDS: dict[Action, str] = {
     Action.TOPIC_EDIT: "edit topics",
     Action.SCHEMA_EDIT: "add schemas",
     Action.SUBSCRIPTION_EDIT: "edit subscriptions",
+    Action.ALERT_OPERATE: "acknowledge or silence alerts",
+    Action.ALERT_EDIT: "edit alert rules",
+    Action.ALERT_CHANNEL: "edit the channels of alerts",
     Action.TOPIC_GOVERN: "govern topics",
     Action.PAYLOAD_REVEAL: "reveal masked fields",
     Action.AUDIT_READ: "read the audit log",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 
 from hbus_console.accounts import api as accounts
+from hbus_console.alerts import api as alerts
 from hbus_console.api import publish, reference
 from hbus_console.audit import api as audit
 from hbus_console.cluster import api as cluster
@@ -21,5 +22,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(cluster.urlpatterns)),
     path("", include(ledger.urlpatterns)),
     path("", include(deadletters.urlpatterns)),
+    path("", include(alerts.urlpatterns)),
     path("", include(reference.urlpatterns)),
 ]

@@ -13,6 +13,16 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import visible
 from hbus_console.ledger.models import LedgerMessage
 
+#: The page of a target, and the keyword of its address that takes the target's name; without one, a list.
+_PAGES = {
+    "topic": ("topics:detail", "name"),
+    "message": ("ledger:message", "message_id"),
+    "user": ("accounts:user", "username"),
+    "dead_letter": ("deadletters:list", ""),
+    "alert": ("alerts:alert", "alert_id"),
+    "alert_rule": ("alerts:rules", ""),
+    "alert_channel": ("alerts:channels", ""),
+}
 #: So many of each kind are listed.
 SHOWN = 8
 
@@ -30,16 +40,11 @@ class Related:
 
 def target_url(entry: AuditEntry) -> str:
     """The page of the entry's target; empty when it has none (any more)."""
-    if entry.target_type == "topic":
-        return _reverse("topics:detail", name=entry.target)
     if entry.target_type == "subscription" and entry.topic:
         return _reverse("topics:subscription", topic=entry.topic, group=entry.target.removeprefix(f"{entry.topic}/"))
-    if entry.target_type == "message":
-        return _reverse("ledger:message", message_id=entry.target)
-    if entry.target_type == "user":
-        return _reverse("accounts:user", username=entry.target)
-    if entry.target_type == "dead_letter":
-        return _reverse("deadletters:list")
+    if entry.target_type in _PAGES:
+        view, keyword = _PAGES[entry.target_type]
+        return _reverse(view, **{keyword: entry.target} if keyword else {})
     return ""
 
 

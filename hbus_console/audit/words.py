@@ -32,8 +32,17 @@ _DID = {
     "outbox.retry": "offered refused messages again to",
     "subscription.declare": "took over from code the subscription",
     "subscription.follow_code": "handed back to code the subscription",
+    "subscription.unpark_retry": "unparked a key of the subscription",
+    "subscription.unpark_skip": "skipped the head of a parked key of the subscription",
+    "subscription.unpark_dead": "buried the head of a parked key of the subscription",
     "subscription.rotate_secret": "gave a new secret to the subscription",
     "example.start": "started the example",
+    "alert.acknowledge": "acknowledged the alert",
+    "alert.silence": "silenced the alert",
+    "alert.silence.end": "ended a silence on",
+    "alert_rule.test": "test-fired the alert rule",
+    "alert_channel.test": "sent a test through the alert channel",
+    "alert_channel.rotate_secret": "gave a new secret to the alert channel",
 }
 #: The last part of an action -> what was done, for every action without words of its own.
 _PAST = {

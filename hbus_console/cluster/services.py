@@ -136,7 +136,8 @@ def roles(
         *(
             _role(name, [node for node in found if node.role == name], known=not store.error)
             for name in ROLES
-            if name != "store"
+            # The stores stamp nothing.
+            if name not in ("store", "nsqd")
         ),
     ]
 

@@ -17,11 +17,32 @@ from hbus_console.ledger.router import LEDGER
 BUCKET_MS = FlowSample.BUCKET_S * 1000
 
 #: Kinds that concern no single message.
-_NOTICES = frozenset({"group_lost", "retention_held", "trimmed", "store_lost", "store_back", "facts_dropped"})
+_NOTICES = frozenset(
+    {
+        "group_lost",
+        "retention_held",
+        "trimmed",
+        "store_lost",
+        "store_back",
+        "facts_dropped",
+        "breaker_opened",
+        "breaker_closed",
+    }
+)
 #: What each kind adds to in a flow sample, and whether it is the topic's own row that counts it.
-_COLUMNS = ("published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us")
-_COLUMN_OF = {"published": 0, "deduplicated": 1, "settled": 2, "retried": 4, "dead": 5, "expired": 6}
-_SETTLED_FIRST, _DURATION = 3, 7
+_COLUMNS = (
+    "published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us", "failed",
+)  # fmt: skip
+_COLUMN_OF = {
+    "published": 0,
+    "deduplicated": 1,
+    "settled": 2,
+    "retried": 4,
+    "dead": 5,
+    "expired": 6,
+    "publish_failed": 8,
+}
+_SETTLED_FIRST, _DURATION, _FAILED = 3, 7, 8
 
 # A delayed message is met twice: accepted without a position, then published with one, in either order.
 _INSERT_MESSAGE = """
@@ -76,7 +97,8 @@ class Rows:
                 counts = flow.get(cell)
                 if counts is None:
                     counts = flow[cell] = [0] * len(_COLUMNS)
-                counts[column] += 1
+                # One fact tells of all messages that failed in one call.
+                counts[column] += fact.size if column == _FAILED else 1
                 if kind == "settled":
                     counts[_DURATION] += fact.duration_us
                     if fact.attempt <= 1:

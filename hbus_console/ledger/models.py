@@ -89,13 +89,19 @@ class FlowSample(models.Model):
     retried = models.BigIntegerField(default=0)
     dead = models.BigIntegerField(default=0)
     expired = models.BigIntegerField(default=0)
+    #: Publishes that the store did not take, or not surely; the topic's own row counts them.
+    failed = models.BigIntegerField(default=0)
     duration_us = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["topic", "subscription", "bucket_ms"], name="one_flow_sample_per_bucket")
         ]
-        indexes = [models.Index(fields=["bucket_ms"], name="flow_time")]
+        indexes = [
+            models.Index(fields=["bucket_ms"], name="flow_time"),
+            # Failed publishes are rare: alert rules look for them every few seconds.
+            models.Index(fields=["bucket_ms"], condition=models.Q(failed__gt=0), name="flow_failed"),
+        ]
 
 
 class LagSample(models.Model):

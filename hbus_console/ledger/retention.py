@@ -28,7 +28,9 @@ BATCH = 5_000
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 5.0
 
-_COUNTS = ("published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us")
+_COUNTS = (
+    "published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us", "failed",
+)  # fmt: skip
 
 
 class LedgerRetention:

@@ -1,4 +1,4 @@
-"""What one installation needs once: tables, alert rules, assets, a first administrator. Quick and harmless to repeat."""
+"""What one installation needs once: tables, rules, assets, a first administrator. Quick and harmless to repeat."""
 
 from __future__ import annotations
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlencode
 
 from django.db.models import Count, Max, Min, Q
 from django.urls import reverse
 
 from hbus_console.accounts.permissions import GLOBAL, SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.scopes import scopes_q
+from hbus_console.alerts import standing as alert_standing
+from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.models import Alert
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state
 from hbus_console.cluster import services as cluster
@@ -48,16 +52,25 @@ class Concern:
         return {"bad": 0, "warn": 1}.get(self.tone, 2)
 
 
-def concerns(who: Actor, now_ms: int, store: StoreState, nodes: Sequence[Node], lag: Iterable[LagNow]) -> list[Concern]:
+def concerns(
+    who: Actor,
+    now_ms: int,
+    store: StoreState,
+    nodes: Sequence[Node],
+    lag: Iterable[LagNow],
+    *,
+    alerts: Sequence[Alert] = (),
+) -> list[Concern]:
     """Everything that waits for somebody, in what ``who`` may see; the worst first, otherwise in this order."""
     scopes = visible_scopes(who)
     found = [
         *_installation(store, nodes),
         *_audit(who),
+        *_alerts(alerts, now_ms),
         *_dead(scopes),
         *_ownerless(scopes),
         *_notices(scopes, now_ms),
-        *_waiting(scopes, lag, now_ms),
+        *_waiting(scopes, _not_alerted(lag, alerts), now_ms),
         *_paused(scopes),
     ]
     return sorted(found, key=lambda concern: concern.urgency)
@@ -93,6 +106,39 @@ def _audit(who: Actor) -> list[Concern]:
     findings = state.verified.findings
     note = findings[0].what if findings else "the last verification did not hold"
     return [Concern("bad", "The audit log has been tampered with", note, reverse("audit:list"), "Open audit log")]
+
+
+def _alerts(alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
+    """One line a rule. Dead letters have lines of their own, which lead to them."""
+    page, found = reverse("alerts:list"), []
+    rules: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        if alert.kind != "dead_letters":
+            rules.setdefault(alert.rule_name, []).append(alert)
+    for name, group in rules.items():
+        first = group[0]
+        since = f"since {clock(min(it.fired_ms for it in group))[:5]}"
+        if len(group) == 1:
+            text, href = f"{name}: {first.target}", reverse("alerts:alert", args=[first.pk])
+            note = f"{KINDS[first.kind].said(max(first.value, 0))} · {since}"
+        else:
+            text, href = f"{name}: {num(len(group))} targets", f"{page}?{urlencode({'rule': name})}"
+            note = f"{first.target} and others · {since}"
+        found.append(Concern("bad" if first.severity == "critical" else "warn", text, note, href, "Open"))
+    if len(found) > MOST_OF_A_KIND:
+        more = Concern("warn", "Further alert rules fire", f"{num(len(found) - MOST_OF_A_KIND)} more", page, "See all")
+        found = [*found[:MOST_OF_A_KIND], more]
+    state = alert_standing.health(now_ms)
+    if state.word == "behind" and state.rules:
+        note = f"last evaluated at {clock(state.state.at_ms)[:5]}; until then nothing new can fire"
+        found.append(Concern("warn", "Alert rules are not being evaluated", note, page, "Open alerts"))
+    return found
+
+
+def _not_alerted(lag: Iterable[LagNow], alerts: Sequence[Alert]) -> list[LagNow]:
+    """What an alert says already is not said twice."""
+    said = {(alert.topic, alert.subscription) for alert in alerts if alert.kind in ("lag", "oldest")}
+    return [line for line in lag if (line.topic, line.subscription) not in said]
 
 
 def _dead(scopes: tuple[str, ...]) -> list[Concern]:

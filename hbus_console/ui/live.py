@@ -1,11 +1,11 @@
 """Live figures: one poller per process reads how things stand; every open stream gets what its actor may see.
 
 A stream carries events named ``standing``: ``{"texts": {key: text}, "stale": why}``. The keys are those of the
-``data-live`` attributes: ``published``, ``settled``, ``unsettled``, ``dead``, ``handling`` (each also with ``/note`` or
-``/unit`` where it has one), ``topic/NAME/rate|unsettled|dead`` and ``subscription/TOPIC/GROUP/rate|unsettled``;
-inside a ``data-live-row="topic/NAME"`` the end of a key (``/rate``) will do. A text is what the server would have
-rendered. app.js puts them in place and then fires ``hbus:live`` on the body, so that a fragment can be refreshed with
-``hx-trigger="hbus:live from:body throttle:5s"``.
+``data-live`` attributes: ``published``, ``settled``, ``unsettled``, ``dead``, ``alerts``, ``handling`` (each also with
+``/note`` or ``/unit`` where it has one), ``topic/NAME/rate|unsettled|dead`` and
+``subscription/TOPIC/GROUP/rate|unsettled``; inside a ``data-live-row="topic/NAME"`` the end of a key (``/rate``) will
+do. A text is what the server would have rendered. app.js puts them in place and then fires ``hbus:live`` on the body,
+so that a fragment can be refreshed with ``hx-trigger="hbus:live from:body throttle:5s"``.
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ def event(stand: Standing, now_ms: int) -> dict[str, object]:
         "unsettled/note": oldest(stand.oldest_ms, now_ms),
         "dead": formats.num(sum(stand.dead.values())),
         "dead/note": dead_note(stand.dead),
+        "alerts": formats.num(len(stand.alerts)),
         "handling": value,
         "handling/unit": unit,
     }

@@ -10,6 +10,8 @@ from django.db.models import Count
 
 from hbus_console.accounts.permissions import Actor, visible_scopes
 from hbus_console.accounts.scopes import scopes_q
+from hbus_console.alerts import standing as alerts
+from hbus_console.alerts.models import Alert
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger import flow
 from hbus_console.topics.models import Topic
@@ -78,6 +80,8 @@ class Standing:
     now: flow.FlowNow
     lag: dict[tuple[str, str], flow.LagNow]
     dead: dict[str, int]
+    #: Alerts that fire and wait for somebody, the most urgent first.
+    alerts: Sequence[Alert] = ()
 
     @property
     def unsettled(self) -> int:
@@ -107,14 +111,14 @@ class Overview:
 
 
 def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
-    """Rates, lag and waiting dead letters in ``scopes``: four queries."""
+    """Rates, lag, waiting dead letters and alerts in ``scopes``: five queries, one more while something fires."""
     dead = (
         DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
         .values_list("topic")
         .annotate(count=Count("id"))
         .order_by()
     )
-    return Standing(flow.rates(now_ms, scopes), flow.latest_lag(scopes), dict(dead))
+    return Standing(flow.rates(now_ms, scopes), flow.latest_lag(scopes), dict(dead), alerts.waiting(scopes, now_ms))
 
 
 def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:

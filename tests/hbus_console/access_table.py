@@ -43,6 +43,7 @@ WHY = {"reason": "a test"}
 _SUBSCRIPTION = {"group": "probe", "owner": "Inside team", "handler": "webhook", "webhook_url": "https://x.example/in"}
 _USER = {"username": "probe", "grants": []}
 _SCHEMA = {"body": {"type": "object"}}
+_RULE = {"name": "probe", "kind": "lag", "threshold": 1, "topics": "booking.*"}
 
 
 def _token_body(world: Any) -> dict[str, str]:
@@ -99,6 +100,10 @@ TABLE: dict[str, Line] = {
     "subscriptions/<str:topic>/<str:group>/pause/": may(POST=("operator", WHY)),
     "subscriptions/<str:topic>/<str:group>/drain/": may(POST=("operator", WHY)),
     "subscriptions/<str:topic>/<str:group>/resume/": may(POST=("operator", WHY)),
+    "subscriptions/<str:topic>/<str:group>/order/": may(GET="viewer"),
+    "subscriptions/<str:topic>/<str:group>/unpark/": may(
+        POST=("operator", {"key": "a", "head": "retry", "reason": "why"})
+    ),
     "subscriptions/<str:topic>/<str:group>/follow-code/": may(POST=("editor", WHY)),
     "subscriptions/<str:topic>/<str:group>/rotate-secret/": may(POST=("editor", WHY)),
     "subscriptions/<str:topic>/<str:group>/delete/": may(POST=("editor", WHY)),
@@ -112,6 +117,24 @@ TABLE: dict[str, Line] = {
     "dead-letters/export": may(GET="viewer", lists=True),
     "dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    # --- alerts
+    "alerts/": may(GET="viewer", lists=True),
+    "alerts/<int:alert_id>/": may(GET="viewer"),
+    "alerts/<int:alert_id>/chart/": may(GET="viewer"),
+    "alerts/<int:alert_id>/acknowledge/": may(POST="operator"),
+    "alerts/<int:alert_id>/silence/": may(POST=("operator", {"minutes": "60", **WHY})),
+    "alerts/silences/<int:silence_id>/end/": may(POST="operator"),
+    "alerts/rules/": may(GET="viewer", lists=True),
+    "alerts/rules/new/": may(GET="editor", POST="editor"),
+    "alerts/rules/preview/": may(POST=("editor", {"kind": "lag", "threshold": "1", "for_s": "0", "clear_s": "0"})),
+    "alerts/rules/<int:rule_id>/": may(GET="viewer", POST="editor"),
+    "alerts/rules/<int:rule_id>/test/": may(POST="editor"),
+    "alerts/rules/<int:rule_id>/delete/": may(POST=("editor", WHY)),
+    "alerts/channels/": may(GET="viewer", POST="governor"),
+    "alerts/channels/<int:channel_id>/": may(GET="viewer", POST="governor"),
+    "alerts/channels/<int:channel_id>/test/": may(POST="governor"),
+    "alerts/channels/<int:channel_id>/rotate-secret/": may(POST=("governor", WHY)),
+    "alerts/channels/<int:channel_id>/delete/": may(POST=("governor", WHY)),
     # --- cluster
     "cluster/": may(GET="viewer"),
     # --- API: publishing
@@ -145,6 +168,10 @@ TABLE: dict[str, Line] = {
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/pause": may(POST=("operator", WHY)),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/resume": may(POST=("operator", WHY)),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/drain": may(GET="viewer", POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/order": may(GET="viewer"),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/unpark": may(
+        POST=("operator", {"key": "a", "head": "retry", "reason": "why"})
+    ),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/follow-code": may(POST=("editor", WHY)),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/rotate-secret": may(POST=("editor", WHY)),
     # --- API: messages and dead letters
@@ -159,6 +186,28 @@ TABLE: dict[str, Line] = {
     "api/v1/dead-letters/<int:letter_id>": may(GET="viewer"),
     "api/v1/dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "api/v1/dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    # --- API: alerts
+    "api/v1/alerts": may(GET="viewer", lists=True),
+    "api/v1/alerts/evaluation": may(GET="viewer"),
+    "api/v1/alerts/<int:alert_id>": may(GET="viewer"),
+    "api/v1/alerts/<int:alert_id>/acknowledge": may(POST="operator"),
+    "api/v1/alerts/<int:alert_id>/silence": may(POST=("operator", {"minutes": 60, **WHY})),
+    "api/v1/alert-silences": may(GET="viewer", lists=True),
+    "api/v1/alert-silences/<int:silence_id>": may(DELETE="operator"),
+    "api/v1/alert-rules": may(GET="viewer", lists=True, POST=("editor", _RULE)),
+    "api/v1/alert-rules/preview": may(POST=("editor", _RULE)),
+    "api/v1/alert-rules/<int:rule_id>": may(
+        GET="viewer", PATCH=("editor", {"threshold": 7, **WHY}), DELETE=("editor", WHY)
+    ),
+    "api/v1/alert-rules/<int:rule_id>/test": may(POST="editor"),
+    "api/v1/alert-channels": may(
+        GET="viewer", POST=("governor", {"name": "probe", "kind": "webhook", "url": "https://x.example/in"})
+    ),
+    "api/v1/alert-channels/<int:channel_id>": may(
+        GET="viewer", PATCH=("governor", {"enabled": False}), DELETE=("governor", WHY)
+    ),
+    "api/v1/alert-channels/<int:channel_id>/test": may(POST="governor"),
+    "api/v1/alert-channels/<int:channel_id>/rotate-secret": may(POST=("governor", WHY)),
     # --- API: access
     "api/v1/me": may(GET=SIGNED_IN),
     "api/v1/users": may(GET="admin", POST=("admin", _USER)),

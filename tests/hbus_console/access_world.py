@@ -14,6 +14,7 @@ from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
@@ -37,6 +38,10 @@ class World:
     letter_id: int
     seq: int
     soon: str
+    rule_id: int
+    alert_id: int
+    silence_id: int
+    channel_id: int
     #: The widest scope of whoever asks; set by the test.
     scope: str = "*"
     version: int = 1
@@ -123,4 +128,31 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
     with transaction.atomic():
         entry: AuditEntry = record(SYSTEM, "topic.create", "topic", topic, after={"owner": team})
     soon = to_rfc3339(now_ms + 86_400_000)
-    return World(topic, group, team, message_id, letter.pk, entry.seq, soon)
+    alerting = _alerting(topic, group, now_ms)
+    return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *alerting)
+
+
+def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:
+    """A rule of this topic alone with a firing alert, a silence, and a mail channel that reaches nobody."""
+    channel, _ = Channel.objects.get_or_create(name="on-call", kind="email", recipients=["on-call@hotel.example"])
+    rule = Rule.objects.create(name=f"{topic} waits", kind="oldest", topics=topic, threshold=60)
+    rule.channels.add(channel)
+    alert = Alert.objects.create(
+        rule=rule,
+        rule_name=rule.name,
+        kind=rule.kind,
+        severity=rule.severity,
+        topic=topic,
+        subscription=group,
+        state=Alert.State.FIRING,
+        threshold=60,
+        value=90,
+        peak=90,
+        began_ms=now_ms,
+        fired_ms=now_ms,
+        measured_ms=now_ms,
+    )
+    silence = Silence.objects.create(
+        topic=topic, subscription="", by="somebody", reason="a test", began_ms=now_ms, until_ms=now_ms + 3_600_000
+    )
+    return rule.pk, alert.pk, silence.pk, channel.pk

@@ -29,7 +29,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "overview",
         "overview": found,
-        "concerns": attention.concerns(who, now_ms, store, nodes, found.standing.lag.values()),
+        "concerns": attention.concerns(
+            who, now_ms, store, nodes, found.standing.lag.values(), alerts=found.standing.alerts
+        ),
         "roles": services.roles(nodes, store, probes.database_states()),
         "may_publish": allows(who, Action.PUBLISH, SOMEWHERE),
         "examples": examples.offered(who) if not found.topics else [],

@@ -1,0 +1,108 @@
+"""Channels."""
+
+from __future__ import annotations
+
+import msgspec
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.accounts.api import ShownOnce
+from hbus_console.accounts.api_shapes import REFUSED, read
+from hbus_console.accounts.permissions import SOMEWHERE, Action, allows, require
+from hbus_console.alerts import services
+from hbus_console.alerts.api import shapes
+from hbus_console.alerts.models import Channel
+from hbus_console.alerts.services import ChannelDraft
+from hbus_console.api.views import ApiView
+from hbus_console.topics.api.bodies import ReasonBody
+from hbus_console.topics.api.docs import answers, takes
+from hbus_console.topics.api.shapes import described
+
+
+class Channels(ShownOnce):
+    @extend_schema(
+        operation_id="alert_channels_list",
+        summary="Channels, by name",
+        tags=["alerts"],
+        responses={(200, "application/json"): {"type": "array", "items": described(shapes.ChannelOut)}, **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        whole = allows(self.actor, Action.ALERT_CHANNEL)
+        return Response([shapes.channel(row, whole=whole) for row in Channel.objects.all()])
+
+    @extend_schema(
+        operation_id="alert_channels_create",
+        summary="Add a channel",
+        description="The answer holds a webhook's secret, given this once; therefore no Idempotency-Key is taken.",
+        tags=["alerts"],
+        request=takes(shapes.NewChannel),
+        responses=answers(shapes.ChannelMade, 201),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, shapes.NewChannel)
+        draft = ChannelDraft(**body.given("reason", "recipients"), recipients=tuple(body.recipients))
+        made = services.create_channel(self.actor, draft, body.reason)
+        return Response({**shapes.channel(made, whole=True), "secret": made.secret}, status=status.HTTP_201_CREATED)
+
+
+class OneChannel(ApiView):
+    @extend_schema(
+        operation_id="alert_channels_read", summary="One channel", tags=["alerts"], responses=answers(shapes.ChannelOut)
+    )
+    def get(self, request: Request, channel_id: int) -> Response:
+        whole = allows(self.actor, Action.ALERT_CHANNEL)
+        return Response(shapes.channel(services.channel(self.actor, channel_id), whole=whole))
+
+    @extend_schema(
+        operation_id="alert_channels_change",
+        summary="Change a channel",
+        tags=["alerts"],
+        request=takes(shapes.ChannelChange),
+        responses=answers(shapes.ChannelOut),
+    )
+    def patch(self, request: Request, channel_id: int) -> Response:
+        body = read(request, shapes.ChannelChange)
+        changes = body.given("reason", "revision")
+        changed = services.change_channel(self.actor, channel_id, changes, body.reason, revision=body.revision)
+        return Response(shapes.channel(changed, whole=True))
+
+    @extend_schema(
+        operation_id="alert_channels_delete",
+        summary="Delete a channel",
+        tags=["alerts"],
+        request=takes(ReasonBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, channel_id: int) -> Response:
+        services.delete_channel(self.actor, channel_id, read(request, ReasonBody).reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class TryChannel(ApiView):
+    @extend_schema(
+        operation_id="alert_channels_test",
+        summary="Send a marked test through the channel",
+        tags=["alerts"],
+        request=None,
+        responses=answers(shapes.TriedOut),
+    )
+    def post(self, request: Request, channel_id: int) -> Response:
+        tried = services.try_channel(self.actor, channel_id)
+        return Response(msgspec.to_builtins(shapes.TriedOut(tried.channel, tried.taken, tried.said)))
+
+
+class RotateSecret(ShownOnce):
+    @extend_schema(
+        operation_id="alert_channels_rotate_secret",
+        summary="Give a webhook a new secret",
+        description="Calls are signed with it at once. The answer is given once; no Idempotency-Key is taken.",
+        tags=["alerts"],
+        request=takes(ReasonBody),
+        responses=answers(shapes.SecretOut),
+    )
+    def post(self, request: Request, channel_id: int) -> Response:
+        reason = read(request, ReasonBody).reason
+        return Response({"secret": services.rotate_secret(self.actor, channel_id, reason)})

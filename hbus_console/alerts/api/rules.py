@@ -1,0 +1,103 @@
+"""Rules."""
+
+from __future__ import annotations
+
+import msgspec
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.accounts.api_shapes import REFUSED, read
+from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.alerts import services
+from hbus_console.alerts.api import shapes
+from hbus_console.alerts.services import lookup
+from hbus_console.api.views import ApiView
+from hbus_console.topics.api.bodies import ReasonBody
+from hbus_console.topics.api.docs import answers, takes
+from hbus_console.topics.api.shapes import described
+
+
+class Rules(ApiView):
+    @extend_schema(
+        operation_id="alert_rules_list",
+        summary="Rules, by name",
+        tags=["alerts"],
+        responses={(200, "application/json"): {"type": "array", "items": described(shapes.RuleOut)}, **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        return Response([shapes.rule(row) for row in lookup.rules(self.actor)])
+
+    @extend_schema(
+        operation_id="alert_rules_create",
+        summary="Add a rule",
+        tags=["alerts"],
+        request=takes(shapes.NewRule),
+        responses=answers(shapes.RuleOut, 201),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, shapes.NewRule)
+        made = services.create_rule(self.actor, body.draft(), body.reason)
+        return Response(shapes.rule(made), status=status.HTTP_201_CREATED)
+
+
+class PreviewRule(ApiView):
+    @extend_schema(
+        operation_id="alert_rules_preview",
+        summary="For what a rule would fire now; stores nothing",
+        tags=["alerts"],
+        request=takes(shapes.NewRule),
+        responses=answers(shapes.PreviewOut),
+    )
+    def post(self, request: Request) -> Response:
+        return Response(shapes.preview(services.preview(self.actor, read(request, shapes.NewRule).draft())))
+
+
+class OneRule(ApiView):
+    @extend_schema(
+        operation_id="alert_rules_read", summary="One rule", tags=["alerts"], responses=answers(shapes.RuleOut)
+    )
+    def get(self, request: Request, rule_id: int) -> Response:
+        return Response(shapes.rule(services.rule(self.actor, rule_id)))
+
+    @extend_schema(
+        operation_id="alert_rules_change",
+        summary="Change a rule",
+        tags=["alerts"],
+        request=takes(shapes.RuleChange),
+        responses=answers(shapes.RuleOut),
+    )
+    def patch(self, request: Request, rule_id: int) -> Response:
+        body = read(request, shapes.RuleChange)
+        changes = body.given("reason", "revision")
+        changed = services.change_rule(self.actor, rule_id, changes, body.reason, revision=body.revision)
+        return Response(shapes.rule(changed))
+
+    @extend_schema(
+        operation_id="alert_rules_delete",
+        summary="Delete a rule; its open alerts are over",
+        tags=["alerts"],
+        request=takes(ReasonBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, rule_id: int) -> Response:
+        services.delete_rule(self.actor, rule_id, read(request, ReasonBody).reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class TryRule(ApiView):
+    @extend_schema(
+        operation_id="alert_rules_test",
+        summary="Send a marked test to every channel of the rule",
+        tags=["alerts"],
+        request=None,
+        responses={
+            (200, "application/json"): {"type": "array", "items": described(shapes.TriedOut)},
+            **REFUSED,
+        },
+    )
+    def post(self, request: Request, rule_id: int) -> Response:
+        tried = services.try_rule(self.actor, rule_id)
+        return Response([msgspec.to_builtins(shapes.TriedOut(it.channel, it.taken, it.said)) for it in tried])

@@ -1,0 +1,287 @@
+"""What the endpoints take and give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from engine.core.clock import to_rfc3339
+from hbus_console.alerts.models import Alert, Channel, Rule, Silence
+from hbus_console.alerts.services import Preview
+from hbus_console.alerts.services import channels as channel_services
+from hbus_console.alerts.services import rules as rule_services
+from hbus_console.alerts.standing import Health, Row
+from hbus_console.topics.api.bodies import Body
+
+
+class AcknowledgeBody(Body):
+    """A word to the others."""
+
+    note: str = ""
+
+
+class SilenceBody(Body):
+    """For how long, and why. ``every_rule``: nobody is told of any rule on this target."""
+
+    minutes: int
+    reason: str
+    every_rule: bool = False
+
+
+class NewRule(Body):
+    """A rule; see the reference of its kinds on the page of rules."""
+
+    name: str
+    kind: str
+    threshold: float
+    topics: str = "*"
+    group: str = ""
+    owner: str = ""
+    window_s: int | None = None
+    for_s: int = 0
+    clear_below: float | None = None
+    clear_s: int = 60
+    severity: str = "warning"
+    advice: str = ""
+    enabled: bool = True
+    channels: list[str] = []
+    reason: str = ""
+
+    def draft(self) -> rule_services.RuleDraft:
+        """As the services take it."""
+        return rule_services.RuleDraft(**self.given("reason", "channels"), channels=tuple(self.channels))
+
+
+class RuleChange(Body):
+    """What to change of a rule. ``revision`` guards against a change meanwhile."""
+
+    name: str | UnsetType = UNSET
+    threshold: float | UnsetType = UNSET
+    topics: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    owner: str | UnsetType = UNSET
+    window_s: int | UnsetType = UNSET
+    for_s: int | UnsetType = UNSET
+    clear_below: float | UnsetType | None = UNSET
+    clear_s: int | UnsetType = UNSET
+    severity: str | UnsetType = UNSET
+    advice: str | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    channels: list[str] | UnsetType = UNSET
+    reason: str = ""
+    revision: int | None = None
+
+
+class NewChannel(Body):
+    """A ``webhook`` with a ``url``, or an ``email`` to ``recipients``."""
+
+    name: str
+    kind: str
+    url: str = ""
+    recipients: list[str] = []
+    enabled: bool = True
+    reason: str = ""
+
+
+class ChannelChange(Body):
+    """What to change of a channel."""
+
+    name: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    recipients: list[str] | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    reason: str = ""
+    revision: int | None = None
+
+
+class AlertOut(msgspec.Struct):
+    """An alert. ``state`` is what the rule says; ``standing`` also what people did: acknowledged, silenced."""
+
+    id: int
+    rule: str
+    rule_id: int | None
+    kind: str
+    severity: str
+    topic: str
+    subscription: str
+    state: str
+    standing: str
+    value: float
+    peak: float
+    threshold: float
+    began_at: str
+    fired_at: str | None
+    resolved_at: str | None
+    over_because: str
+    acknowledged_by: str
+    acknowledged_at: str | None
+    silenced_until: str | None
+
+
+class RuleOut(msgspec.Struct):
+    """A rule as it is configured."""
+
+    id: int
+    name: str
+    kind: str
+    threshold: float
+    topics: str
+    group: str
+    owner: str
+    window_s: int
+    for_s: int
+    clear_below: float | None
+    clear_s: int
+    severity: str
+    advice: str
+    enabled: bool
+    channels: list[str]
+    revision: int
+
+
+class ChannelOut(msgspec.Struct):
+    """A channel; its secret is never given, its address only to who may change it."""
+
+    id: int
+    name: str
+    kind: str
+    url: str | None
+    recipients: list[str] | None
+    enabled: bool
+    revision: int
+
+
+class ChannelMade(ChannelOut):
+    """A new channel, with a webhook's secret: given this once."""
+
+    secret: str
+
+
+class SecretOut(msgspec.Struct):
+    """A webhook's secret, given this once."""
+
+    secret: str
+
+
+class SilenceOut(msgspec.Struct):
+    """A silence. ``rule`` is null for one of every rule."""
+
+    id: int
+    rule: str | None
+    topic: str
+    subscription: str
+    by: str
+    reason: str
+    until: str
+
+
+class TriedOut(msgspec.Struct):
+    """What a channel answered to a test."""
+
+    channel: str
+    taken: bool
+    said: str
+
+
+class LineOut(msgspec.Struct):
+    """One target and what was measured."""
+
+    topic: str
+    subscription: str
+    value: float
+    fires: bool
+
+
+class PreviewOut(msgspec.Struct):
+    """For what a rule would fire now; ``lines`` are the highest values."""
+
+    watched: int
+    fires: int
+    unknown: int
+    paused: int
+    lines: list[LineOut]
+
+
+class EvaluationOut(msgspec.Struct):
+    """Whether the rules are evaluated: ``current``, ``behind`` or ``never``."""
+
+    state: str
+    evaluated_at: str | None
+    took_ms: int
+    rules: int
+    targets: int
+
+
+def alert(row: Row) -> dict[str, Any]:
+    """An alert with what silences it."""
+    it: Alert = row.alert
+    out = AlertOut(
+        id=it.pk,
+        rule=it.rule_name,
+        rule_id=it.rule_id,
+        kind=it.kind,
+        severity=it.severity,
+        topic=it.topic,
+        subscription=it.subscription,
+        state=it.state,
+        standing=row.state,
+        value=it.value,
+        peak=it.peak,
+        threshold=it.threshold,
+        began_at=to_rfc3339(it.began_ms),
+        fired_at=_at(it.fired_ms),
+        resolved_at=_at(it.resolved_ms),
+        over_because=it.over_because,
+        acknowledged_by=it.acknowledged_by,
+        acknowledged_at=_at(it.acknowledged_ms),
+        silenced_until=_at(row.silence.until_ms) if row.silence else None,
+    )
+    return _plain(out)
+
+
+def rule(row: Rule) -> dict[str, Any]:
+    """A rule."""
+    return {"id": row.pk, **rule_services.snapshot(row), "revision": row.revision}
+
+
+def channel(row: Channel, *, whole: bool) -> dict[str, Any]:
+    """A channel; not ``whole``: without where it leads, which may be a secret by itself."""
+    shown = {"id": row.pk, **channel_services.snapshot(row), "revision": row.revision}
+    return shown if whole else {**shown, "url": None, "recipients": None}
+
+
+def silence(row: Silence) -> dict[str, Any]:
+    """A silence."""
+    out = SilenceOut(
+        row.pk,
+        row.rule.name if row.rule else None,
+        row.topic,
+        row.subscription,
+        row.by,
+        row.reason,
+        to_rfc3339(row.until_ms),
+    )
+    return _plain(out)
+
+
+def preview(found: Preview) -> dict[str, Any]:
+    """What a rule would do now."""
+    lines = [LineOut(it.topic, it.subscription, it.value, it.fires) for it in found.lines]
+    return _plain(PreviewOut(found.watched, found.fires, found.unknown, found.paused, lines))
+
+
+def evaluation(found: Health) -> dict[str, Any]:
+    """How the evaluation stands."""
+    state = found.state
+    return _plain(EvaluationOut(found.word, _at(state.at_ms), state.took_ms, found.rules, state.targets))
+
+
+def _at(ms: int) -> str | None:
+    return to_rfc3339(ms) if ms else None
+
+
+def _plain(out: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(out)
+    return plain

@@ -1,0 +1,105 @@
+"""What can be watched: each kind with its words, its unit and its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hbus_console.ui import formats
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of rule. ``of_topics``: its targets are topics, not subscriptions."""
+
+    name: str
+    title: str
+    #: What the threshold counts, after its number: ``messages``.
+    unit: str
+    #: Stands between target and threshold: "billing on booking.created **has unsettled** ≥ 100".
+    says: str
+    help: str
+    of_topics: bool = False
+    #: Whether it is counted over a window.
+    windowed: bool = False
+    #: The least threshold that makes sense.
+    least: float = 1.0
+    usual: float = 1.0
+
+    def said(self, value: float) -> str:
+        """A value with its unit: ``2,400 messages``, ``4 m 51 s``."""
+        if self.unit == "seconds":
+            return formats.duration(value * 1_000_000)
+        if self.unit == "minutes":
+            return formats.duration(value * 60_000_000)
+        number = formats.num(round(value, 2))
+        return f"{number} {self.unit.removesuffix('s') if value == 1 else self.unit}"
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "lag",
+            "Unsettled messages",
+            "messages",
+            "has unsettled",
+            "What a subscription has not settled: waiting, in flight and retrying. Paused ones are not judged.",
+            usual=10_000,
+        ),
+        Kind(
+            "oldest",
+            "Age of the oldest unsettled message",
+            "seconds",
+            "lets wait",
+            "How long the longest-waiting message of a subscription has waited. Paused ones are not judged.",
+            usual=300,
+        ),
+        Kind(
+            "dead_letters",
+            "Dead letters waiting",
+            "dead letters",
+            "holds",
+            "Dead letters of a subscription that nobody has redriven or discarded.",
+        ),
+        Kind(
+            "dead_letter_rate",
+            "Dead letters in a time",
+            "dead letters",
+            "produced",
+            "How many messages of a subscription died within the window.",
+            windowed=True,
+            usual=20,
+        ),
+        Kind(
+            "publish_failures",
+            "Failed publishes in a time",
+            "failed publishes",
+            "saw",
+            "Messages the store did not take, or not surely, within the window. Refused input does not count.",
+            of_topics=True,
+            windowed=True,
+        ),
+        Kind(
+            "breaker_open",
+            "Breaker open",
+            "seconds",
+            "has had its breaker open for",
+            "How long the breaker of a subscription has been open: its handler is not called meanwhile.",
+            least=0.0,
+            usual=0.0,
+        ),
+        Kind(
+            "silent_topic",
+            "Silent topic",
+            "minutes",
+            "has published nothing for",
+            "Minutes since the last publish, or since hbus began to watch.",
+            of_topics=True,
+            usual=60,
+        ),
+    )
+}
+#: Colours of severities, as the pages name them.
+TONES = {"critical": "bad", "warning": "warn", "info": "info"}
+#: The most urgent first.
+URGENCY = {"critical": 0, "warning": 1, "info": 2}

@@ -1,0 +1,124 @@
+"""What is sent to a channel: the same facts as JSON for webhooks and as plain text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+
+from engine.core.clock import to_rfc3339
+from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.models import Alert, Channel, Notification, Rule
+from hbus_console.topics.models import Subscription, Topic
+
+#: Alerts spelled out in one message; of more only the number is told.
+SPELLED = 20
+TEST_NOTE = "This is a test. Nothing is wrong, and nobody needs to act."
+
+
+def leave(rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int) -> None:
+    """Write one message for each channel of ``rule``. Must run in the transaction of what it tells."""
+    body = about(rule, event, alerts, now_ms)
+    for channel in rule.channels.all():
+        if channel.enabled:
+            row = Notification.objects.create(
+                channel=channel, rule_name=rule.name, event=event, body=body, made_ms=now_ms, next_ms=now_ms
+            )
+            row.alerts.set(alerts)
+
+
+def about(rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int) -> dict[str, Any]:
+    """What is told of ``alerts``, all of one rule."""
+    owners = _owners(alerts[:SPELLED])
+    return {
+        "event": f"alert.{event}",
+        "test": event == Notification.Event.TEST,
+        "at": to_rfc3339(now_ms),
+        "environment": settings.ENVIRONMENT_NAME,
+        "rule": {"name": rule.name, "kind": rule.kind, "severity": rule.severity, "threshold": rule.threshold},
+        "advice": rule.advice,
+        "alerts": [_alert(alert, owners.get((alert.topic, alert.subscription))) for alert in alerts[:SPELLED]],
+        "count": len(alerts),
+        "url": settings.PUBLIC_URL + reverse("alerts:list"),
+    }
+
+
+def sample(rule: Rule | None, channel: Channel, now_ms: int) -> dict[str, Any]:
+    """A message that cannot be taken for a real one."""
+    if rule is not None:
+        body = about(rule, Notification.Event.TEST, [], now_ms)
+    else:
+        body = {
+            "event": "alert.test",
+            "test": True,
+            "at": to_rfc3339(now_ms),
+            "environment": settings.ENVIRONMENT_NAME,
+            "alerts": [],
+            "count": 0,
+            "url": settings.PUBLIC_URL + reverse("alerts:channel", args=[channel.pk]),
+        }
+    return {**body, "note": TEST_NOTE}
+
+
+def subject(body: dict[str, Any]) -> str:
+    """One line: ``[production] Firing: Dead letters wait, 3 targets``."""
+    name = body["rule"]["name"] if "rule" in body else "a channel"
+    event = {"alert.fired": "Firing", "alert.resolved": "Resolved", "alert.test": "Test"}[body["event"]]
+    alerts, count = body["alerts"], body["count"]
+    where = f", {alerts[0]['target']}" if count == 1 else f", {count:,} targets" if count else ""
+    return f"[{body['environment']}] {event}: {name}{where}"
+
+
+def text(body: dict[str, Any]) -> str:
+    """The message for people."""
+    lines = [body["note"], ""] if body["test"] else []
+    for alert in body["alerts"]:
+        lines.append(f"{alert['sentence']}")
+        if alert["owner"]:
+            lines.append(f"  owner: {alert['owner']} ({alert['contact']})")
+        lines.append(f"  {alert['url']}")
+    if body["count"] > len(body["alerts"]):
+        lines.append(f"… and {body['count'] - len(body['alerts']):,} more.")
+    if body.get("advice"):
+        lines += ["", body["advice"]]
+    return "\n".join([*lines, "", body["url"], ""])
+
+
+def sentence(alert: Alert) -> str:
+    """``billing on booking.created has unsettled 2,400 messages (threshold 1,000 messages)``."""
+    kind = KINDS[alert.kind]
+    if alert.state == Alert.State.RESOLVED:
+        return f"{alert.target}: over; it peaked at {kind.said(alert.peak)}."
+    return f"{alert.target} {kind.says} {kind.said(alert.value)} (threshold {kind.said(alert.threshold)})."
+
+
+def _alert(alert: Alert, owner: tuple[str, str] | None) -> dict[str, Any]:
+    return {
+        "id": alert.pk,
+        "state": alert.state,
+        "topic": alert.topic,
+        "subscription": alert.subscription,
+        "target": alert.target,
+        "sentence": sentence(alert),
+        "value": alert.value,
+        "peak": alert.peak,
+        "threshold": alert.threshold,
+        "since": to_rfc3339(alert.began_ms),
+        "owner": owner[0] if owner else "",
+        "contact": owner[1] if owner else "",
+        "url": settings.PUBLIC_URL + reverse("alerts:alert", args=[alert.pk]),
+    }
+
+
+def _owners(alerts: Sequence[Alert]) -> dict[tuple[str, str], tuple[str, str]]:
+    names = {alert.topic for alert in alerts}
+    topics = Topic.objects.filter(name__in=names, team__isnull=False)
+    readers = Subscription.objects.filter(topic__name__in=names, team__isnull=False)
+    found = {
+        (name, ""): (team, contact) for name, team, contact in topics.values_list("name", "team__name", "team__contact")
+    }
+    for topic, group, team, contact in readers.values_list("topic__name", "group", "team__name", "team__contact"):
+        found[topic, group] = (team, contact)
+    return found

@@ -1,0 +1,74 @@
+"""Before a rule is stored: for what it would fire now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.clock import Clock, SystemClock
+from hbus_console.accounts.permissions import Action, Actor, covers, require, visible_scopes
+from hbus_console.alerts import judge
+from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.measures import NOT_WHILE_PAUSED, Measures, Pulse
+from hbus_console.alerts.services.rules import RuleDraft, checked
+from hbus_console.alerts.targets import Target, read_targets
+
+#: Targets spelled out.
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Line:
+    """One target and its value, in words too."""
+
+    topic: str
+    subscription: str
+    value: float
+    said: str
+    fires: bool
+
+
+@dataclass(frozen=True)
+class Preview:
+    """``lines`` are the highest values, those that would fire first."""
+
+    watched: int
+    fires: int
+    unknown: int
+    paused: int
+    lines: Sequence[Line]
+    threshold: str
+
+    @property
+    def more(self) -> int:
+        """How many that would fire are not spelled out."""
+        return self.fires - sum(line.fires for line in self.lines)
+
+
+def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Preview:
+    """Measure now what ``draft`` would watch, as far as ``actor`` may see it. Stores nothing."""
+    rule, _ = checked(draft)
+    require(actor, Action.ALERT_EDIT, rule.topics)
+    scopes = visible_scopes(actor)
+    targets = [it for it in read_targets().of(rule) if any(covers(scope, it.topic) for scope in scopes)]
+    kind = KINDS[rule.kind]
+    judged = [it for it in targets if not (it.paused and rule.kind in NOT_WHILE_PAUSED)]
+    measures = Measures((clock or SystemClock()).now_ms(), 0, Pulse(), {it.topic for it in judged})
+    values: list[tuple[float, Target]] = []
+    for target in judged:
+        value = measures.value(rule, target, firing=True)
+        if value is not None:
+            values.append((value, target))
+    values.sort(key=lambda it: (-it[0], it[1].key))
+    lines = [
+        Line(target.topic, target.subscription, value, kind.said(max(value, 0)), judge.met(rule, value))
+        for value, target in values[:SHOWN]
+    ]
+    return Preview(
+        watched=len(targets),
+        fires=sum(judge.met(rule, value) for value, _ in values),
+        unknown=len(judged) - len(values),
+        paused=len(targets) - len(judged),
+        lines=lines,
+        threshold=kind.said(rule.threshold),
+    )

@@ -1,0 +1,32 @@
+"""Which alerts nobody is to be told of now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hbus_console.alerts.models import Alert, Silence
+
+
+class Silenced:
+    """The silences of one instant, read once."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._by_target: dict[tuple[str, str], list[Silence]] = {}
+        for silence in Silence.objects.filter(until_ms__gt=now_ms):
+            self._by_target.setdefault((silence.topic, silence.subscription), []).append(silence)
+
+    def of(self, alert: Alert) -> Silence | None:
+        """The silence that holds ``alert``; the longest when there are several."""
+        fitting = [
+            it
+            for it in self._by_target.get((alert.topic, alert.subscription), ())
+            if it.rule_id in (None, alert.rule_id)
+        ]
+        return max(fitting, key=lambda it: it.until_ms, default=None)
+
+    def holds(self, alert: Alert) -> bool:
+        return self.of(alert) is not None
+
+    def speaking(self, alerts: Iterable[Alert]) -> list[Alert]:
+        """Those that nobody silenced."""
+        return [alert for alert in alerts if not self.holds(alert)]

@@ -1,0 +1,180 @@
+"""How alerts stand: counts for the frame, the list, and whether anybody evaluates at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+
+from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.accounts.scopes import scopes_q
+from hbus_console.alerts.kinds import KINDS, TONES, URGENCY, Kind
+from hbus_console.alerts.models import Alert, Evaluation, Rule, Silence
+from hbus_console.alerts.silences import Silenced
+
+#: An evaluation older than this is behind: a round is due every ten seconds.
+BEHIND_MS = 60_000
+#: Alerts on one page.
+PAGE = 50
+STATES = ("open", "firing", "pending", "resolved")
+
+
+@dataclass(frozen=True)
+class Row:
+    """An alert as the pages show it."""
+
+    alert: Alert
+    silence: Silence | None
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.alert.kind]
+
+    @property
+    def state(self) -> str:
+        """One word: what a person has done comes before what the rule says."""
+        if self.alert.state == Alert.State.FIRING and self.silence is not None:
+            return "silenced"
+        if self.alert.state == Alert.State.FIRING and self.alert.acknowledged_ms:
+            return "acknowledged"
+        return str(self.alert.state)
+
+    @property
+    def tone(self) -> str:
+        if self.state == "firing":
+            return TONES[self.alert.severity]
+        return {"pending": "warn", "resolved": "ok", "silenced": "neutral", "acknowledged": "act"}[self.state]
+
+    @property
+    def since_ms(self) -> int:
+        """Of the state it is in."""
+        return self.alert.resolved_ms or self.alert.fired_ms or self.alert.began_ms
+
+    @property
+    def value(self) -> str:
+        return self.kind.said(max(self.alert.value, 0))
+
+    @property
+    def peak(self) -> str:
+        return self.kind.said(max(self.alert.peak, 0))
+
+    @property
+    def threshold(self) -> str:
+        return self.kind.said(self.alert.threshold)
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether the rules are held against anything: ``word`` is current, behind, or never."""
+
+    state: Evaluation
+    word: str
+    rules: int
+
+    @property
+    def tone(self) -> str:
+        return "ok" if self.word == "current" else "warn" if self.rules else "neutral"
+
+
+def health(now_ms: int) -> Health:
+    """How the evaluation itself stands."""
+    state = Evaluation.objects.filter(pk=1).first() or Evaluation(pk=1)
+    rules = Rule.objects.filter(enabled=True).count()
+    if not state.at_ms:
+        return Health(state, "never", rules)
+    return Health(state, "current" if abs(now_ms - state.at_ms) <= BEHIND_MS else "behind", rules)
+
+
+def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:
+    """What fires in ``scopes`` and nobody has acknowledged or silenced; the most urgent first."""
+    firing = Alert.objects.filter(scopes_q(scopes), state=Alert.State.FIRING, acknowledged_ms=0)
+    rows = list(firing.order_by("-fired_ms")[:1_000])
+    if not rows:
+        return []
+    return sorted(Silenced(now_ms).speaking(rows), key=lambda it: URGENCY[it.severity])
+
+
+def count(scopes: tuple[str, ...], now_ms: int) -> int:
+    """How many wait for a person: two small queries."""
+    return len(waiting(scopes, now_ms))
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the list is narrowed to."""
+
+    state: str = "open"
+    severity: str = ""
+    rule: str = ""
+    topic: str = ""
+
+    @classmethod
+    def read(cls, query: dict[str, str]) -> Filters:
+        state = query.get("state", "")
+        severity = query.get("severity", "")
+        return cls(
+            state if state in STATES else "open",
+            severity if severity in URGENCY else "",
+            query.get("rule", "").strip(),
+            query.get("topic", "").strip(),
+        )
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.severity or self.rule or self.topic)
+
+    def rows(self, who: Actor) -> QuerySet[Alert]:
+        """The alerts that fit, not ordered."""
+        found = Alert.objects.filter(scopes_q(visible_scopes(who)))
+        if self.state == "open":
+            found = found.filter(state__in=(Alert.State.FIRING, Alert.State.PENDING))
+        else:
+            found = found.filter(state=self.state)
+        if self.severity:
+            found = found.filter(severity=self.severity)
+        if self.rule:
+            found = found.filter(rule_name=self.rule)
+        if self.topic:
+            found = found.filter(topic=self.topic)
+        return found
+
+
+def listed(who: Actor, filters: Filters, cursor: str, now_ms: int) -> tuple[list[Row], str]:
+    """One page, firing before pending, the most urgent and then the newest first; and the next page's cursor."""
+    found = filters.rows(who).annotate(
+        rank=Case(
+            *(
+                When(Q(state=state, severity=severity), then=Value(number))
+                for number, (state, severity) in enumerate(
+                    (state, severity) for state in ("firing", "pending", "resolved") for severity in URGENCY
+                )
+            ),
+            output_field=IntegerField(),
+        )
+    )
+    if place := _place(cursor):
+        rank, pk = place
+        found = found.filter(Q(rank__gt=rank) | Q(rank=rank, pk__lt=pk))
+    rows = list(found.order_by("rank", "-pk")[: PAGE + 1])
+    more = len(rows) > PAGE
+    rows = rows[:PAGE]
+    last = rows[-1] if more else None
+    return shown(rows, now_ms), f"{last.rank}-{last.pk}" if last else ""
+
+
+def shown(alerts: Sequence[Alert], now_ms: int) -> list[Row]:
+    """With what silences them."""
+    silenced = Silenced(now_ms)
+    return [Row(alert, silenced.of(alert)) for alert in alerts]
+
+
+def silences(who: Actor, now_ms: int) -> list[Silence]:
+    """Those that hold now, the first to end first."""
+    rows = Silence.objects.filter(scopes_q(visible_scopes(who)), until_ms__gt=now_ms)
+    return list(rows.select_related("rule").order_by("until_ms")[:100])
+
+
+def _place(cursor: str) -> tuple[int, int] | None:
+    rank, _, pk = cursor.partition("-")
+    return (int(rank), int(pk)) if rank.isdecimal() and pk.isdecimal() and len(cursor) < 30 else None

@@ -1,0 +1,156 @@
+"""Channels: who is told, how, and whether it works."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib import messages
+from django.db.models import Count, Max, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import GLOBAL, SOMEWHERE, Action, visible_scopes
+from hbus_console.accounts.web import console_view
+from hbus_console.alerts import forms, services
+from hbus_console.alerts.models import Channel, Notification
+from hbus_console.alerts.services import ChannelDraft
+from hbus_console.alerts.services.channels import snapshot
+from hbus_console.alerts.views.alerts import frame
+from hbus_console.topics.views.common import clock, form_page
+from hbus_console.ui.curl import CurlRequest
+
+#: Messages that a channel's page shows.
+SENT = 20
+
+
+def place(row: Channel) -> str:
+    """Where it leads, without what may be a secret in a path."""
+    if row.kind == Channel.Kind.EMAIL:
+        return f"{len(row.recipients)} address{'' if len(row.recipients) == 1 else 'es'}"
+    return urlsplit(row.url).hostname or ""
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, post=Action.ALERT_CHANNEL, resource=SOMEWHERE)
+def channels(request: HttpRequest) -> HttpResponse:
+    """The list; a POST adds one, and its answer is the only page that shows a webhook's secret."""
+    who = actor(request)
+    rows = Channel.objects.annotate(
+        used=Count("rules", distinct=True),
+        waiting=Count("notifications", filter=Q(notifications__state=Notification.State.WAITING), distinct=True),
+        last_ms=Max("notifications__sent_ms"),
+    )
+    page: dict[str, Any] = {
+        **frame(who, "channels", clock.now_ms()),
+        "channels": [{"row": row, "place": place(row), "last": _last(row)} for row in rows],
+        "mail": bool(settings.EMAIL_HOST),
+        "sent": {},
+        "create_curl": CurlRequest(
+            "POST", "/api/v1/alert-channels", {"name": "on-call", "kind": "webhook", "url": "https://…"}
+        ),
+    }
+    if request.method == "GET":
+        return form_page(request, "alerts/channels.html", page)
+    page["sent"] = request.POST.dict()
+    kind = request.POST.get("kind", "")
+    try:
+        values = forms.channel_values(request.POST, kind)
+        draft = ChannelDraft(kind=kind, **{**values, "enabled": True})
+        made = services.create_channel(who, draft, request.POST.get("reason", ""))
+    except BadInput as refused:
+        return form_page(request, "alerts/channels.html", page, refused)
+    if made.secret:
+        return render(request, "alerts/secret.html", {**page, "channel": made, "secret": made.secret, "fresh": True})
+    messages.success(request, f"{made.name} is ready. Send a test before you rely on it.")
+    return redirect("alerts:channel", made.pk)
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, post=Action.ALERT_CHANNEL, resource=SOMEWHERE)
+def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
+    who = actor(request)
+    row = services.channel(who, channel_id)
+    everything = GLOBAL in visible_scopes(who)
+    path = f"/api/v1/alert-channels/{row.pk}"
+    page: dict[str, Any] = {
+        **frame(who, "channels", clock.now_ms()),
+        "channel": row,
+        "place": place(row),
+        "values": {**snapshot(row), "recipients": "\n".join(row.recipients)},
+        "rules": row.rules.all() if everything else [],
+        # They name targets of every namespace.
+        "messages_sent": row.notifications.order_by("-made_ms", "-pk")[:SENT] if everything else [],
+        "test_curl": CurlRequest("POST", f"{path}/test", {}),
+        "delete_curl": CurlRequest("DELETE", path, {"reason": "why"}),
+        "rotate_curl": CurlRequest("POST", f"{path}/rotate-secret", {"reason": "why"}),
+    }
+    if request.method == "GET":
+        return form_page(request, "alerts/channel.html", page)
+    page["values"] = {**page["values"], **request.POST.dict(), "enabled": "enabled" in request.POST}
+    revision = request.POST.get("revision", "")
+    try:
+        changed = services.change_channel(
+            who,
+            channel_id,
+            forms.channel_values(request.POST, row.kind),
+            request.POST.get("reason", ""),
+            revision=int(revision) if revision.isdecimal() and len(revision) < 18 else None,
+        )
+    except BadInput as refused:
+        return form_page(request, "alerts/channel.html", page, refused)
+    if changed.revision == row.revision:
+        messages.info(request, "Nothing was different, so nothing changed.")
+    else:
+        messages.success(request, f"{changed.name} is changed.")
+    return redirect("alerts:channel", channel_id)
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.ALERT_CHANNEL)
+def test(request: HttpRequest, channel_id: int) -> HttpResponse:
+    tried = services.try_channel(actor(request), channel_id)
+    tell = messages.success if tried.taken else messages.error
+    tell(request, f"Test through {tried.channel}: {tried.said}")
+    return redirect("alerts:channel", channel_id)
+
+
+@never_cache
+@require_POST
+@console_view(Action.VIEW, post=Action.ALERT_CHANNEL)
+def rotate_secret(request: HttpRequest, channel_id: int) -> HttpResponse:
+    """The answer is the only page that shows the new secret."""
+    who = actor(request)
+    row = services.channel(who, channel_id)
+    try:
+        secret = services.rotate_secret(who, channel_id, request.POST.get("reason", ""))
+    except BadInput as refused:
+        messages.error(request, str(refused))
+        return redirect("alerts:channel", channel_id)
+    return render(
+        request, "alerts/secret.html", {**frame(who, "channels", clock.now_ms()), "channel": row, "secret": secret}
+    )
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.ALERT_CHANNEL)
+def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
+    who = actor(request)
+    row = services.channel(who, channel_id)
+    try:
+        services.delete_channel(who, channel_id, request.POST.get("reason", ""))
+    except BadInput as refused:
+        messages.error(request, str(refused))
+        return redirect("alerts:channel", channel_id)
+    messages.success(request, f"{row.name} is deleted; nobody is told through it any more.")
+    return redirect("alerts:channels")
+
+
+def _last(row: Channel) -> Notification | None:
+    return row.notifications.order_by("-made_ms", "-pk").first()

@@ -1,0 +1,177 @@
+"""Rules: the list, the editor with its preview, and the test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.alerts import forms, services
+from hbus_console.alerts.kinds import KINDS, TONES, URGENCY
+from hbus_console.alerts.models import Alert, Channel, Rule
+from hbus_console.alerts.services import RuleDraft, lookup
+from hbus_console.alerts.views.alerts import frame
+from hbus_console.topics.models import Topic
+from hbus_console.topics.views.common import clock, form_page, team_names
+from hbus_console.ui.curl import CurlRequest
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def rules(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    found = lookup.rules(who)
+    firing: dict[int | None, int] = {}
+    for pk in lookup.alerts(who).filter(state=Alert.State.FIRING).values_list("rule_id", flat=True):
+        firing[pk] = firing.get(pk, 0) + 1
+    context = {
+        **frame(who, "rules", clock.now_ms()),
+        "rules": [
+            {"rule": row, "kind": KINDS[row.kind], "says": sentence(row), "firing": firing.get(row.pk, 0),
+             "tone": TONES[row.severity]}
+            for row in found
+        ],
+        "silent": sum(1 for row in found if row.enabled and not row.channels.all()),
+    }  # fmt: skip
+    return render(request, "alerts/rules.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.ALERT_EDIT, resource=SOMEWHERE)
+def new(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    kind = KINDS.get(request.GET.get("kind", "") or request.POST.get("kind", ""), KINDS["oldest"])
+    scope = visible_scopes(who, Action.ALERT_EDIT)[0]
+    fresh = RuleDraft(name="", kind=kind.name, threshold=kind.usual, topics=scope, for_s=60)
+    page = _editor(who, None, kind.name, {**forms.shown_draft(fresh), "window_s": 300})
+    if request.method == "GET":
+        return form_page(request, "alerts/rule.html", page)
+    values = forms.rule_values(request.POST, kind.name)
+    page["values"] = {**page["values"], **values}
+    try:
+        made = services.create_rule(who, RuleDraft(kind=kind.name, **values), request.POST.get("reason", ""))
+    except BadInput as refused:
+        return form_page(request, "alerts/rule.html", page, refused)
+    messages.success(request, f"“{made.name}” is watched from the next evaluation on.")
+    return redirect("alerts:rule", made.pk)
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, post=Action.ALERT_EDIT, resource=SOMEWHERE)
+def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
+    who = actor(request)
+    row = services.rule(who, rule_id)
+    page = _editor(who, row, row.kind, forms.shown_rule(row))
+    if request.method == "GET":
+        return form_page(request, "alerts/rule.html", page)
+    values = forms.rule_values(request.POST, row.kind)
+    page["values"] = {**page["values"], **values}
+    revision = request.POST.get("revision", "")
+    try:
+        changed = services.change_rule(
+            who,
+            rule_id,
+            values,
+            request.POST.get("reason", ""),
+            revision=int(revision) if revision.isdecimal() and len(revision) < 18 else None,
+        )
+    except BadInput as refused:
+        return form_page(request, "alerts/rule.html", page, refused)
+    if changed.revision == row.revision:
+        messages.info(request, "Nothing was different, so nothing changed.")
+    else:
+        messages.success(request, f"“{changed.name}” is changed, from the next evaluation on.")
+    return redirect("alerts:rule", rule_id)
+
+
+@require_POST
+@console_view(Action.ALERT_EDIT, resource=SOMEWHERE)
+def preview(request: HttpRequest) -> HttpResponse:
+    """A fragment: for what the rule of the form would fire now."""
+    kind = request.POST.get("kind", "")
+    context: dict[str, Any] = {}
+    try:
+        values = forms.rule_values(request.POST, kind)
+        # A draft need not have a name to be tried.
+        draft = RuleDraft(kind=kind, **{**values, "name": values["name"] or "untitled"})
+        context = {"preview": services.preview(actor(request), draft), "kind": KINDS[kind]}
+    except BadInput as refused:
+        context = {"errors": field_errors(refused)}
+    return render(request, "alerts/_preview.html", context)
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.ALERT_EDIT, resource=SOMEWHERE)
+def test(request: HttpRequest, rule_id: int) -> HttpResponse:
+    who = actor(request)
+    services.rule(who, rule_id)
+    try:
+        for tried in services.try_rule(who, rule_id):
+            tell = messages.success if tried.taken else messages.error
+            tell(request, f"Test through {tried.channel}: {tried.said}")
+    except BadInput as refused:
+        messages.error(request, str(refused))
+    return redirect("alerts:rule", rule_id)
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.ALERT_EDIT, resource=SOMEWHERE)
+def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
+    who = actor(request)
+    row = services.rule(who, rule_id)
+    try:
+        services.delete_rule(who, rule_id, request.POST.get("reason", ""))
+    except BadInput as refused:
+        messages.error(request, str(refused))
+        return redirect("alerts:rule", rule_id)
+    messages.success(request, f"“{row.name}” is deleted; the alerts it raised stay as evidence.")
+    return redirect("alerts:rules")
+
+
+def sentence(row: Rule) -> str:
+    """``Any subscription of booking.* lets wait 5 m or more, for 2 m``."""
+    kind = KINDS[row.kind]
+    where = "any topic" if row.topics == "*" else row.topics
+    what = where if kind.of_topics else f"{row.group or 'any subscription'} on {where}"
+    if row.of_team:
+        what += f" of {row.team.name}" if row.team else " of a team that is gone"
+    window = f" within {_span(row.window_s)}" if kind.windowed else ""
+    lasting = f", for {_span(row.for_s)}" if row.for_s else ""
+    return f"{what[0].upper()}{what[1:]} {kind.says} {kind.said(row.threshold)} or more{window}{lasting}"
+
+
+def _span(seconds: int) -> str:
+    for size, word in ((3600, "h"), (60, "min")):
+        if seconds % size == 0 and seconds:
+            return f"{seconds // size} {word}"
+    return f"{seconds} s"
+
+
+def _editor(who: Actor, row: Rule | None, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    may = allows(who, Action.ALERT_EDIT, row.topics if row else "?")
+    number = row.pk if row else 0
+    return {
+        **frame(who, "rules", clock.now_ms()),
+        "rule": row,
+        "says": sentence(row) if row else "",
+        "may_edit": may,
+        "kind": KINDS[kind],
+        "kinds": list(KINDS.values()),
+        "values": values,
+        "severities": list(URGENCY),
+        "teams": team_names(),
+        "topic_names": Topic.objects.order_by("name").values_list("name", flat=True)[:200] if may else [],
+        "all_channels": Channel.objects.all(),
+        "open_alerts": lookup.alerts(who).filter(rule=row).exclude(state=Alert.State.RESOLVED).count() if row else 0,
+        "past_alerts": lookup.alerts(who).filter(rule=row).order_by("-pk")[:8] if row else [],
+        "test_curl": CurlRequest("POST", f"/api/v1/alert-rules/{number}/test", {}),
+        "change_curl": CurlRequest("PATCH", f"/api/v1/alert-rules/{number}", {"threshold": values["threshold"]}),
+        "delete_curl": CurlRequest("DELETE", f"/api/v1/alert-rules/{number}", {"reason": "why"}),
+    }

@@ -1,0 +1,177 @@
+"""What each kind of rule measures, from what the keeper has stored; and that it stays cheap."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+
+from engine.core.clock import ManualClock, to_datetime
+from engine.core.facts import Fact
+from hbus_console.alerts import services
+from hbus_console.alerts.evaluation import AlertEvaluator
+from hbus_console.alerts.models import Alert, Rule
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.booking import Rows
+from hbus_console.ledger.models import LagSample
+from hbus_console.topics.models import Subscription, Team, Topic
+from tests.hbus_console.alerts.conftest import Watch, rule
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+def book(*facts: Fact) -> None:
+    rows = Rows()
+    rows.add(facts, per_message=False)
+    rows.write()
+
+
+def die(clock: ManualClock, count: int, *, ago_s: float = 0) -> None:
+    at = to_datetime(clock.now_ms()) - timedelta(seconds=ago_s)
+    begin = DeadLetter.objects.count()
+    common = {"topic": "booking.created", "subscription": "billing", "source": "/t", "position": "1", "body": b"{}"}
+    DeadLetter.objects.bulk_create(
+        DeadLetter(
+            **common,
+            message_id=f"m-{begin + number}",
+            cause="Boom",
+            error="Boom",
+            fingerprint="f",
+            attempts=1,
+            first_failed_at=at,
+            died_at=at,
+        )
+        for number in range(count)
+    )
+
+
+def test_the_age_of_the_oldest(watch: Watch) -> None:
+    rule("oldest", 300)
+    watch.clock.advance(10)
+    watch.sample(5, oldest_s=299)
+    watch.evaluator.tick()
+    assert watch.states() == []
+    watch.clock.advance(10)
+    watch.sample(5, oldest_s=301)
+    watch.evaluator.tick()
+    assert Alert.objects.get().value == 301
+
+
+def test_dead_letters_that_wait(watch: Watch) -> None:
+    rule("dead_letters", 3)
+    die(watch.clock, 2)
+    assert watch.go(0) == []
+    die(watch.clock, 1)
+    assert watch.go(0) == ["firing"]
+    DeadLetter.objects.update(state=DeadLetter.State.REDRIVEN)
+    assert watch.go(0) == ["resolved"]
+
+
+def test_dead_letters_within_a_time_whatever_was_decided(watch: Watch) -> None:
+    rule("dead_letter_rate", 3, window_s=60)
+    die(watch.clock, 2, ago_s=120)
+    die(watch.clock, 3)
+    DeadLetter.objects.update(state=DeadLetter.State.DISCARDED)
+    assert watch.go(0) == ["firing"]
+    assert Alert.objects.get().value == 3
+    assert watch.go(0, rounds=6) == ["resolved"], "a minute later they are out of the window"
+
+
+def test_failed_publishes_are_counted_in_messages(watch: Watch) -> None:
+    rule("publish_failures", 400, window_s=60)
+    book(Fact("publish_failed", watch.clock.now_ms(), "booking.created", size=399))
+    assert watch.go(0) == []
+    book(Fact("publish_failed", watch.clock.now_ms(), "booking.created", size=1))
+    assert watch.go(0) == ["firing"]
+    alert = Alert.objects.get()
+    assert (alert.topic, alert.subscription, alert.value) == ("booking.created", "", 400)
+    assert watch.go(0, rounds=9) == ["resolved"]
+
+
+def test_a_breaker_that_is_open(watch: Watch) -> None:
+    rule("breaker_open", 30)
+    book(Fact("breaker_opened", watch.clock.now_ms(), "booking.created", "billing"))
+    assert watch.go(0, rounds=2) == []
+    # Opening again is not a new beginning.
+    book(Fact("breaker_opened", watch.clock.now_ms(), "booking.created", "billing"))
+    assert watch.go(0) == ["firing"]
+    assert Alert.objects.get().value == 30
+    book(Fact("breaker_closed", watch.clock.now_ms(), "booking.created", "billing"))
+    assert watch.go(0) == ["resolved"]
+
+
+def test_a_silent_topic(watch: Watch) -> None:
+    rule("silent_topic", 5, topics="booking.created")
+    Topic.objects.update(created_at=to_datetime(watch.clock.now_ms() - 86_400_000))
+    book(Fact("published", watch.clock.now_ms(), "booking.created"))
+    assert watch.go(0, rounds=30) == []
+    assert watch.go(0, rounds=2) == ["firing"]
+    watch.clock.advance(10)
+    book(Fact("published", watch.clock.now_ms(), "booking.created"))
+    assert watch.go(0) == ["resolved"]
+
+
+def test_silence_while_nobody_watched_is_not_held_against_a_topic(watch: Watch) -> None:
+    """The installation was off over night: in the morning every topic was silent for ten hours."""
+    rule("silent_topic", 5)
+    Topic.objects.update(created_at=to_datetime(watch.clock.now_ms() - 86_400_000))
+    watch.clock.advance(36_000)
+    assert watch.go(0, rounds=30) == []
+    assert watch.go(0, rounds=2) == ["firing"]
+    # But what was silent before goes on to be: a restart of the keeper is no message.
+    watch.clock.advance(120)
+    watch.evaluator = AlertEvaluator(clock=watch.clock)
+    assert watch.go(0) == ["firing"]
+
+
+@pytest.mark.parametrize("kind", ["lag", "oldest"])
+def test_an_old_sample_tells_nothing(watch: Watch, kind: str) -> None:
+    rule(kind, 1)
+    watch.clock.advance(10)
+    watch.sample(5, oldest_s=50)
+    watch.clock.advance(61)
+    watch.evaluator.tick()
+    assert watch.states() == []
+
+
+def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, clock: ManualClock) -> None:
+    services.ensure_defaults()
+    Rule.objects.update(enabled=True)
+    team = Team.objects.create(name="All", contact="#x")
+    topics = Topic.objects.bulk_create(
+        Topic(name=f"area-{number // 50}.topic-{number}", team=team) for number in range(500)
+    )
+    Subscription.objects.bulk_create(
+        Subscription(topic=it, group=f"reader-{number}", team=team) for it in topics for number in range(5)
+    )
+    evaluator = AlertEvaluator(clock=clock)
+    took = []
+    for _ in range(4):
+        clock.advance(10)
+        LagSample.objects.bulk_create(
+            LagSample(
+                at_ms=clock.now_ms(),
+                topic=it.name,
+                subscription=f"reader-{number}",
+                waiting=3,
+                in_flight=1,
+                retrying=0,
+                oldest_ms=clock.now_ms() - 900,
+            )
+            for it in topics
+            for number in range(5)
+        )
+        begun = time.process_time()
+        with (
+            CaptureQueriesContext(connections["default"]) as asked,
+            CaptureQueriesContext(connections["ledger"]) as read,
+        ):
+            evaluator.tick()
+        took.append((time.process_time() - begun, len(asked) + len(read)))
+    # The first round asks once for each topic when it was last published to; the later ones do not.
+    seconds, queries = min(took[1:])
+    assert queries <= 22
+    assert seconds < 0.5, f"a round took {seconds:.3f} s of processor time"
