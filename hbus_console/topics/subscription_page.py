@@ -9,6 +9,7 @@ from typing import Any
 import redis
 
 from engine.bus.errors import GroupLost
+from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
@@ -17,6 +18,7 @@ from hbus_console.cluster.nodes import Node, nodes
 from hbus_console.ledger import flow
 from hbus_console.ledger.models import FAILED, LedgerEvent
 from hbus_console.topics.models import Subscription
+from hbus_console.topics.order_page import partitions
 from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
 from hbus_console.ui import formats
 from hbus_console.ui.overview import Figure, share
@@ -67,6 +69,7 @@ class SubscriptionPage:
     figures: list[Figure]
     lag: Lag | None
     trouble: str
+    partitions: list[Owned]
     consumers: list[ConsumerLine]
     elsewhere: list[tuple[str, str]]
     failures: list[Failure]
@@ -97,6 +100,7 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         figures=_figures(row, lag, chosen, now_ms),
         lag=lag,
         trouble=trouble,
+        partitions=partitions(subscription)[0],
         consumers=lines,
         elsewhere=elsewhere,
         failures=_failures(topic, group, chosen),
@@ -147,12 +151,24 @@ def _answer(
         return f"{where} paused: “{reason}”. {rest}", "warn"
     if not any(not line.node.silent for line in lines):
         return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
-    if row.dead:
-        letters = "A dead letter waits" if row.dead == 1 else f"{formats.num(row.dead)} dead letters wait"
-        return f"{letters} for a decision.", "bad"
+    if wanted := _undecided(row, lag):
+        return wanted
     if lag and lag.unsettled and lag.oldest_ms and now_ms - lag.oldest_ms > 60_000:
         return f"It does not keep up: {formats.num(lag.unsettled)} unsettled.", "warn"
     return f"It keeps up and settles {formats.rate(row.rates.settled)} messages a second.", "ok"
+
+
+def _undecided(row: SubscriptionRow, lag: Lag | None) -> tuple[str, str] | None:
+    """What waits for a person."""
+    if row.dead:
+        letters = "A dead letter waits" if row.dead == 1 else f"{formats.num(row.dead)} dead letters wait"
+        return f"{letters} for a decision.", "bad"
+    if lag and lag.parked:
+        parked = (
+            "A message of a parked key waits" if lag.parked == 1 else f"{lag.parked:,} messages of parked keys wait"
+        )
+        return f"{parked} for a decision.", "warn"
+    return None
 
 
 def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: int) -> list[Figure]:
@@ -181,7 +197,8 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
 def _parts(lag: Lag | None) -> str:
     if lag is None:
         return "the store cannot be asked"
-    return f"{formats.num(lag.waiting)} waiting, {lag.in_flight:,} in flight, {lag.retrying:,} retrying"
+    parked = f", {lag.parked:,} parked" if lag.parked else ""
+    return f"{formats.num(lag.waiting)} waiting, {lag.in_flight:,} in flight, {lag.retrying:,} retrying{parked}"
 
 
 def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from django.urls import path
 
 from hbus_console.topics.views import (
     lists,
+    order,
     publish,
     schema,
     subscription,
@@ -36,6 +37,8 @@ urlpatterns = [
     path(f"{_ONE}/pause/", subscription.pause, name="subscription-pause"),
     path(f"{_ONE}/drain/", subscription.drain, name="subscription-drain"),
     path(f"{_ONE}/resume/", subscription.resume, name="subscription-resume"),
+    path(f"{_ONE}/order/", order.order, name="subscription-order"),
+    path(f"{_ONE}/unpark/", order.unpark, name="subscription-unpark"),
     path(f"{_ONE}/follow-code/", subscription.follow_code, name="subscription-follow-code"),
     path(f"{_ONE}/rotate-secret/", subscription.rotate_secret, name="subscription-rotate-secret"),
     path(f"{_ONE}/delete/", subscription.delete, name="subscription-delete"),

@@ -101,6 +101,14 @@ class TopicChange(Body):
     revision: int | None = None
 
 
+class UnparkBody(Body):
+    """A decision about a parked key; ``head`` is ``retry``, ``skip`` or ``dead``."""
+
+    key: str
+    head: str
+    reason: str
+
+
 class NewSchema(Body):
     """The next version of a topic's JSON Schema (draft 2020-12)."""
 

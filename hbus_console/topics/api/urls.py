@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.topics.api import subscriptions, teams, topics
+from hbus_console.topics.api import order, subscriptions, teams, topics
 
 _ONE = "topics/<str:topic>/subscriptions/<str:group>"
 
@@ -25,6 +25,8 @@ urlpatterns = [
     path(f"{_ONE}/pause", subscriptions.Pause.as_view(), name="subscription-pause"),
     path(f"{_ONE}/resume", subscriptions.Resume.as_view(), name="subscription-resume"),
     path(f"{_ONE}/drain", subscriptions.Drain.as_view(), name="subscription-drain"),
+    path(f"{_ONE}/order", order.Order.as_view(), name="subscription-order"),
+    path(f"{_ONE}/unpark", order.Unpark.as_view(), name="subscription-unpark"),
     path(f"{_ONE}/follow-code", subscriptions.FollowCode.as_view(), name="subscription-follow-code"),
     path(f"{_ONE}/rotate-secret", subscriptions.RotateSecret.as_view(), name="subscription-rotate-secret"),
 ]

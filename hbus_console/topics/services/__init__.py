@@ -6,6 +6,7 @@ transaction, and brings the store in line after the commit (the keeper does it a
 
 from hbus_console.topics.services.declarations import SyncReport, sync_registrations
 from hbus_console.topics.services.lookup import schema, subscription, team, topic
+from hbus_console.topics.services.order import unpark
 from hbus_console.topics.services.schemas import SchemaVerdict, add_schema, would_accept
 from hbus_console.topics.services.subscriptions import (
     DrainStatus,
@@ -54,5 +55,6 @@ __all__ = [
     "sync_registrations",
     "team",
     "topic",
+    "unpark",
     "would_accept",
 ]
