@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from hbus_console.ui import formats
 
+#: Units for one of them.
+_ONE = {"messages": "message", "dead letters": "dead letter", "failed publishes": "failed publish"}
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -32,7 +35,7 @@ class Kind:
         if self.unit == "minutes":
             return formats.duration(value * 60_000_000)
         number = formats.num(round(value, 2))
-        return f"{number} {self.unit.removesuffix('s') if value == 1 else self.unit}"
+        return f"{number} {_ONE[self.unit] if value == 1 else self.unit}"
 
 
 KINDS: dict[str, Kind] = {
@@ -50,7 +53,7 @@ KINDS: dict[str, Kind] = {
             "oldest",
             "Age of the oldest unsettled message",
             "seconds",
-            "lets wait",
+            "lets a message wait",
             "How long the longest-waiting message of a subscription has waited. Paused ones are not judged.",
             usual=300,
         ),

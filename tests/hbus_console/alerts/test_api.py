@@ -1,0 +1,81 @@
+"""The same over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hbus_console.accounts.permissions import Role
+from hbus_console.alerts.models import Alert, Rule
+from tests.hbus_console.alerts.conftest import Watch, rule
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+Calling = Callable[..., Callable[..., Any]]
+
+
+def test_a_rules_life(calling: Calling) -> None:
+    call = calling(Role.EDITOR)
+    wanted = {"name": "Slow", "kind": "oldest", "threshold": 60, "topics": "booking.*", "reason": "missed one"}
+    made = call("POST", "alert-rules", wanted)
+    assert made.status_code == 201
+    number = made.json()["id"]
+    assert made.json()["clear_below"] is None
+    assert [it["name"] for it in call("GET", "alert-rules").json()] == ["Slow"]
+    changed = call("PATCH", f"alert-rules/{number}", {"threshold": 90, "clear_below": 30, "revision": 1}).json()
+    assert (changed["threshold"], changed["clear_below"], changed["revision"]) == (90, 30, 2)
+    again = call("PATCH", f"alert-rules/{number}", {"threshold": 95, "revision": 1})
+    assert again.status_code == 409
+    refused = call("PATCH", f"alert-rules/{number}", {"kind": "lag"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "kind")
+    untold = call("POST", f"alert-rules/{number}/test")
+    assert untold.json()["field"] == "channels"
+    assert call("DELETE", f"alert-rules/{number}", {"reason": "not needed"}).status_code == 204
+    assert not Rule.objects.exists()
+
+
+def test_an_alerts_life(calling: Calling, watch: Watch) -> None:
+    rule(threshold=100)
+    watch.go(100)
+    call, number = calling(Role.OPERATOR), Alert.objects.get().pk
+    [listed] = call("GET", "alerts").json()["results"]
+    assert (listed["state"], listed["standing"], listed["subscription"]) == ("firing", "firing", "billing")
+    assert call("POST", f"alerts/{number}/acknowledge", {"note": "mine"}).json()["acknowledged_by"].endswith("/test")
+    made = call("POST", f"alerts/{number}/silence", {"minutes": 5, "reason": "release"})
+    assert made.status_code == 201
+    assert call("GET", f"alerts/{number}").json()["standing"] == "silenced"
+    assert [it["reason"] for it in call("GET", "alert-silences").json()] == ["release"]
+    assert call("DELETE", f"alert-silences/{made.json()['id']}").status_code == 204
+    assert call("GET", f"alerts/{number}").json()["standing"] == "acknowledged"
+    refused = call("POST", f"alerts/{number}/silence", {"minutes": 0, "reason": "release"})
+    assert refused.json()["field"] == "until"
+    assert call("GET", "alerts?state=resolved").json()["results"] == []
+    assert call("GET", "alerts/evaluation").json()["state"] == "behind", "the test's clock is not ours"
+
+
+def test_a_preview_over_http(calling: Calling, watch: Watch) -> None:
+    found = calling(Role.EDITOR)("POST", "alert-rules/preview", {"name": "x", "kind": "dead_letters", "threshold": 1})
+    assert found.json() == {
+        "watched": 1,
+        "fires": 0,
+        "unknown": 0,
+        "paused": 0,
+        "lines": [{"topic": "booking.created", "subscription": "billing", "value": 0.0, "fires": False}],
+    }
+
+
+def test_a_channels_life(calling: Calling) -> None:
+    call = calling(Role.GOVERNOR)
+    made = call("POST", "alert-channels", {"name": "on-call", "kind": "webhook", "url": "https://x.example/in"})
+    number = made.json()["id"]
+    assert made.json()["secret"].startswith("whsec_")
+    assert "secret" not in call("GET", f"alert-channels/{number}").json()
+    assert calling(Role.VIEWER)("GET", f"alert-channels/{number}").json()["url"] is None
+    new = call("POST", f"alert-channels/{number}/rotate-secret", {"reason": "leaked"}).json()["secret"]
+    assert new != made.json()["secret"]
+    keyed = call("POST", f"alert-channels/{number}/rotate-secret", {"reason": "x"}, **{"Idempotency-Key": "abc"})
+    assert (keyed.status_code, keyed.json()["field"]) == (422, "Idempotency-Key")
+    changed = call("PATCH", f"alert-channels/{number}", {"enabled": False}).json()
+    assert changed["enabled"] is False
+    assert call("DELETE", f"alert-channels/{number}", {"reason": "gone"}).status_code == 204

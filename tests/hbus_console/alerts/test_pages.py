@@ -1,0 +1,222 @@
+"""The pages: what an operator reads and does there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.accounts.permissions import Role
+from hbus_console.alerts import services
+from hbus_console.alerts.models import Alert, Channel, Evaluation, Reading, Rule, Silence
+from hbus_console.ui import live
+from hbus_console.ui.overview import standing
+from tests.hbus_console.alerts.conftest import rule, webhook
+from tests.hbus_console.ui.conftest import subscription, topic
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+SignIn = Callable[..., Client]
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def raised(made: Rule, about: str = "booking.created", group: str = "billing", **fields: object) -> Alert:
+    values: dict[str, object] = {
+        "state": "firing",
+        "value": 250,
+        "peak": 400,
+        "began_ms": now() - 120_000,
+        "fired_ms": now() - 60_000,
+        "measured_ms": now(),
+        **fields,
+    }
+    return Alert.objects.create(
+        rule=made, rule_name=made.name, kind=made.kind, severity=made.severity, topic=about, subscription=group,
+        threshold=made.threshold, **values,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def evaluated(db: None) -> None:
+    Evaluation.objects.create(pk=1, at_ms=now(), watching_ms=1, targets=12)
+
+
+@pytest.fixture
+def made(evaluated: None) -> Rule:
+    subscription(topic("booking.created"), "billing")
+    return rule(threshold=100, name="Backlog", severity="critical", advice="Look at the consumers.")
+
+
+def test_the_list_shows_what_fires_first_and_the_most_urgent_of_it(made: Rule, signed_in: SignIn) -> None:
+    quiet = rule("oldest", 60, name="Slow", severity="info")
+    raised(quiet)
+    raised(made, group="pending-one", state="pending", fired_ms=0)
+    raised(made)
+    raised(made, group="over", state="resolved", resolved_ms=now())
+    client = signed_in()
+    html = client.get("/alerts/").content.decode()
+    assert html.index("Backlog") < html.index("Slow") < html.index("pending-one")
+    assert "2 firing" in html
+    assert "1 pending" in html
+    assert ">over<" not in html
+    assert "on 12 targets" in html
+    over = client.get("/alerts/?state=resolved").content.decode()
+    assert "over <span" in over
+
+
+def test_pages_follow_by_key(made: Rule, signed_in: SignIn) -> None:
+    for number in range(60):
+        raised(made, group=f"reader-{number:02}")
+    client = signed_in()
+    first = client.get("/alerts/")
+    assert first.content.decode().count('<th scope="row">') == 50
+    second = client.get(f"/alerts/?cursor={first.context['next_cursor']}").content.decode()
+    assert second.count('<th scope="row">') == 10
+    assert "reader-59" not in second
+
+
+def test_nobody_evaluating_is_said_in_red(made: Rule, signed_in: SignIn) -> None:
+    Evaluation.objects.update(at_ms=now() - 200_000)
+    client = signed_in()
+    for path in ("/alerts/", "/alerts/rules/", f"/alerts/rules/{made.pk}/"):
+        html = client.get(path).content.decode()
+        assert "last evaluated" in html
+        assert "nothing new can fire" in html
+    assert "The rules are not being evaluated." in client.get("/alerts/").content.decode()
+    assert "Alert rules are not being evaluated" in client.get("/").content.decode()
+
+
+def test_an_alert_tells_its_story_and_draws_it(made: Rule, signed_in: SignIn) -> None:
+    alert = raised(made)
+    Reading.objects.create(alert=alert, at_ms=alert.began_ms, value=101)
+    client = signed_in()
+    html = client.get(f"/alerts/{alert.pk}/").content.decode()
+    for words in (
+        "Backlog: billing on booking.created",
+        "250 messages",
+        "Look at the consumers.",
+        "Fired",
+        "after 1 m",
+    ):
+        assert words in html
+    drawn = client.get(f"/alerts/{alert.pk}/chart/").json()
+    assert [line["name"] for line in drawn["series"]] == ["unsettled messages", "threshold"]
+    assert drawn["series"][0]["values"] == [101, 250]
+    assert drawn["series"][1]["values"] == [100, 100]
+
+
+def test_acknowledging_takes_it_off_the_overview_and_the_count(made: Rule, signed_in: SignIn) -> None:
+    alert, client = raised(made), signed_in()
+    before = client.get("/").content.decode()
+    assert "Backlog: billing on booking.created" in before
+    assert 'data-live="alerts">1</span>' in before
+    client.post(f"/alerts/{alert.pk}/acknowledge/", {"note": "deploying the fix"})
+    after = client.get("/").content.decode()
+    assert "Backlog: billing" not in after
+    assert 'data-live="alerts" hidden>0</span>' in after
+    page = client.get(f"/alerts/{alert.pk}/").content.decode()
+    assert "acknowledged" in page
+    assert "“deploying the fix”" in page
+
+
+def test_silencing_asks_why_and_can_be_ended(made: Rule, signed_in: SignIn) -> None:
+    alert, client = raised(made), signed_in()
+    refused = client.post(f"/alerts/{alert.pk}/silence/", {"minutes": "60", "reason": ""}, follow=True)
+    assert "This act needs a reason." in refused.content.decode()
+    refused = client.post(f"/alerts/{alert.pk}/silence/", {"minutes": "soon", "reason": "x"}, follow=True)
+    assert "number of minutes" in refused.content.decode()
+    assert not Silence.objects.exists()
+    client.post(f"/alerts/{alert.pk}/silence/", {"minutes": "60", "reason": "release 2.4"})
+    listed = client.get("/alerts/").content.decode()
+    assert "“release 2.4”" in listed
+    assert 'data-live="alerts" hidden>0</span>' in listed
+    client.post(f"/alerts/silences/{Silence.objects.get().pk}/end/")
+    assert 'data-live="alerts">1</span>' in client.get("/alerts/").content.decode()
+
+
+def test_the_count_is_live(made: Rule) -> None:
+    raised(made)
+    assert live.event(standing(now(), ("*",)), now())["texts"]["alerts"] == "1"  # type: ignore[index]
+    assert live.event(standing(now(), ("payment.*",)), now())["texts"]["alerts"] == "0"  # type: ignore[index]
+
+
+def test_a_rule_that_fires_for_many_is_one_line_of_the_overview(made: Rule, signed_in: SignIn) -> None:
+    for group in ("a", "b", "c"):
+        raised(made, group=group)
+    html = signed_in().get("/").content.decode()
+    assert "Backlog: 3 targets" in html
+    assert "/alerts/?rule=Backlog" in html
+
+
+def test_the_editor_tries_a_rule_before_it_is_stored(made: Rule, signed_in: SignIn) -> None:
+    client = signed_in()
+    sent = {"kind": "dead_letters", "threshold": "1", "topics": "*", "for_s": "0", "clear_s": "0", "severity": "info"}
+    html = client.post("/alerts/rules/preview/", sent).content.decode()
+    assert "It would not fire now for any of 1" in html
+    wrong = client.post("/alerts/rules/preview/", {**sent, "threshold": "lots"}).content.decode()
+    assert "Threshold is not a number" in wrong
+    assert Rule.objects.count() == 1
+
+
+def test_a_rule_is_made_changed_and_deleted_in_the_browser(made: Rule, signed_in: SignIn) -> None:
+    webhook()
+    client = signed_in(Role.EDITOR)
+    sent = {
+        "kind": "dead_letter_rate", "name": "Dying", "threshold": "20", "window_s": "300", "topics": "booking.*",
+        "for_s": "0", "clear_s": "60", "severity": "warning", "enabled": "on", "channels": "on-call",
+    }  # fmt: skip
+    refused = client.post("/alerts/rules/new/", {**sent, "window_s": "1"})
+    assert refused.status_code == 422
+    assert "Window is not a whole number" in refused.content.decode()
+    answer = client.post("/alerts/rules/new/", sent, follow=True)
+    assert "Any subscription on booking.* produced 20 dead letters or more within 5 min" in answer.content.decode()
+    row = Rule.objects.get(name="Dying")
+    assert [it.name for it in row.channels.all()] == ["on-call"]
+    client.post(f"/alerts/rules/{row.pk}/", {**sent, "threshold": "30", "revision": "1"})
+    row.refresh_from_db()
+    assert row.threshold == 30
+    stale = client.post(f"/alerts/rules/{row.pk}/", {**sent, "threshold": "40", "revision": "1"})
+    assert "somebody else" in stale.content.decode()
+    client.post(f"/alerts/rules/{row.pk}/delete/", {"reason": "not needed"})
+    assert not Rule.objects.filter(name="Dying").exists()
+
+
+def test_who_may_only_look_sees_a_rule_but_no_form_to_send(made: Rule, signed_in: SignIn) -> None:
+    html = signed_in(Role.VIEWER).get(f"/alerts/rules/{made.pk}/").content.decode()
+    assert "<fieldset disabled>" in html
+    assert "Save" not in html
+
+
+def test_a_new_webhook_shows_its_secret_once(evaluated: None, signed_in: SignIn) -> None:
+    client = signed_in(Role.GOVERNOR)
+    shown = client.post(
+        "/alerts/channels/", {"name": "on-call", "kind": "webhook", "url": "https://x.example/hush-hook"}
+    )
+    secret = Channel.objects.get().secret
+    assert secret in shown.content.decode()
+    assert "no-store" in shown["Cache-Control"]
+    row = Channel.objects.get()
+    for path in ("/alerts/channels/", f"/alerts/channels/{row.pk}/", "/audit/"):
+        assert secret not in client.get(path).content.decode()
+    viewer = signed_in(Role.VIEWER).get(f"/alerts/channels/{row.pk}/").content.decode()
+    assert "x.example" in viewer
+    assert "hush-hook" not in viewer, "a path may be a secret by itself"
+
+
+def test_a_test_shows_what_the_channel_answered(evaluated: None, signed_in: SignIn) -> None:
+    row = webhook(url="http://127.0.0.1:9/")
+    answer = signed_in(Role.GOVERNOR).post(f"/alerts/channels/{row.pk}/test/", follow=True).content.decode()
+    assert "Test through on-call:" in answer
+    assert "not a public address" in answer
+
+
+def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_in: SignIn) -> None:
+    services.ensure_defaults()
+    html = signed_in().get("/alerts/rules/").content.decode()
+    assert "Any subscription on any topic lets a message wait 5 m or more, for 2 min" in html
+    assert "Any topic saw 1 failed publish or more within 5 min" in html
+    assert "tell nobody but this console" in html
