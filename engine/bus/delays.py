@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import redis
 
-from engine.bus.errors import PublishRefused
-from engine.bus.message import decode
 from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import HbusError, Unavailable
+from engine.core.errors import Unavailable
 from engine.core.scripts import UNREACHABLE, ScriptFolder
-
-if TYPE_CHECKING:
-    from engine.bus.producer import Producer
 
 T = TypeVar("T")
 
@@ -27,13 +21,8 @@ T = TypeVar("T")
 BATCH = 500
 #: How long a mover may take over one batch before another repeats it (which the bus does not store twice).
 CLAIM_S = 30.0
-#: When a due message that the bus refused is tried again.
-REFUSED_RETRY_S = 60.0
-#: When a due message that the store did not take is tried again.
-FAILED_RETRY_S = 1.0
 
 _LUA = Path(__file__).parent / "lua"
-_log = logging.getLogger(__name__)
 
 
 class Delayed(msgspec.Struct, frozen=True, gc=False):
@@ -130,21 +119,6 @@ class RedisDelays:
             until_ms = self._clock.now_ms() + round(seconds * 1000)
             self._scripts.call("postpone", [self._waiting, self._moving], [until_ms, *message_ids])
 
-    def promote(self, producer: Producer, limit: int = BATCH) -> int:
-        """Publish up to ``limit`` due messages and return how many were due.
-
-        A crash between publishing and forgetting repeats the publish under the same idempotency key, the message's id.
-        What the bus refuses is put back for a minute and logged. What the store did not take is put back for a
-        second, and ``Unavailable`` is raised.
-        """
-        due = self.due(limit)
-        by_topic: dict[str, list[Due]] = {}
-        for item in due:
-            by_topic.setdefault(item.topic, []).append(item)
-        for topic, items in by_topic.items():
-            self._publish(producer, topic, items)
-        return len(due)
-
     def count(self) -> int:
         """How many messages wait. Raises ``Unavailable``."""
         return _asked(lambda: int(self._store.zcard(self._waiting)) + int(self._store.zcard(self._moving)))
@@ -166,32 +140,6 @@ class RedisDelays:
         answer = int(self._scripts.call("cancel", [self._waiting, self._moving, self._entries], [message_id]))
         return (Cancelled.UNKNOWN, Cancelled.CANCELLED, Cancelled.TOO_LATE)[answer]
 
-    def _publish(self, producer: Producer, topic: str, items: Sequence[Due]) -> None:
-        messages = [decode(item.body) for item in items]
-        ids = [item.message_id for item in items]
-        answers: Sequence[object]
-        try:
-            answers = producer.send(topic, messages, idempotency_keys=ids)
-        except PublishRefused as error:
-            answers = [error] * len(ids)
-        refused = [
-            (message_id, answer)
-            for message_id, answer in zip(ids, answers, strict=True)
-            if isinstance(answer, PublishRefused)
-        ]
-        self.complete([m for m, answer in zip(ids, answers, strict=True) if not isinstance(answer, HbusError)])
-        for message_id, why in refused:
-            _log.error("delayed message %s for %s is due but was refused: %s", message_id, topic, why)
-        self.postpone([message_id for message_id, _ in refused], REFUSED_RETRY_S)
-        failed = {
-            message_id: answer
-            for message_id, answer in zip(ids, answers, strict=True)
-            if isinstance(answer, Unavailable)
-        }
-        if failed:
-            self.postpone(list(failed), FAILED_RETRY_S)
-            raise next(iter(failed.values()))
-
 
 def _asked(question: Callable[[], T]) -> T:
     try:
@@ -206,19 +154,3 @@ def _outcome(item: Delayed, answer: str) -> Outcome:
     if answer == "conflict":
         return Outcome(Status.CONFLICT, item.message_id)
     return Outcome(Status.DUPLICATE, answer.partition(" ")[2])
-
-
-class DelayMover:
-    """The duty that publishes what is due. Run it in one place at a time; two at once only waste work."""
-
-    name = "delay-mover"
-    interval_s = 0.2
-
-    def __init__(self, delays: RedisDelays, producer: Callable[[], Producer]) -> None:
-        self._delays = delays
-        self._producer = producer
-
-    def tick(self) -> None:
-        """Publish everything due now."""
-        while self._delays.promote(self._producer()) == BATCH:
-            pass

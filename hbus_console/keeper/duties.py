@@ -23,7 +23,7 @@ def add_duty(maker: DutyMaker) -> None:
 
 def all_duties() -> Sequence[Duty]:
     """Made anew with each call, not started."""
-    from engine.bus.delays import DelayMover
+    from engine.bus.delay_mover import DelayMover
     from hbus_console.accounts.housekeeping import SignInExpiry
     from hbus_console.audit.anchor import AuditAnchor
     from hbus_console.audit.duty import AuditVerification

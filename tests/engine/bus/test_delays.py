@@ -10,7 +10,8 @@ import redis
 
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
-from engine.bus.delays import BATCH, CLAIM_S, Cancelled, DelayMover, RedisDelays
+from engine.bus.delay_mover import DelayMover
+from engine.bus.delays import BATCH, CLAIM_S, Cancelled, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
@@ -93,14 +94,14 @@ def test_a_mover_that_dies_between_publish_and_removal_doubles_nothing(
 
     complete, delays.complete = delays.complete, die  # type: ignore[method-assign]
     with pytest.raises(Unavailable):
-        delays.promote(producer)
+        DelayMover(delays, lambda: producer).promote()
     assert there(bus) == [1]
     delays.complete = complete  # type: ignore[method-assign]
     # Its claim keeps others away for a while, and then runs out.
-    assert delays.promote(producer) == 0
+    assert DelayMover(delays, lambda: producer).promote() == 0
     assert delays.count() == 1
     clock.advance(CLAIM_S)
-    assert delays.promote(producer) == 1
+    assert DelayMover(delays, lambda: producer).promote() == 1
     assert there(bus) == [1]
     assert delays.count() == 0
 
@@ -111,7 +112,7 @@ def test_a_mover_that_dies_before_the_publish_loses_nothing(
     producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
     clock.advance(5)
     assert [due.message_id for due in delays.due()] != []
-    assert delays.promote(producer) == 0
+    assert DelayMover(delays, lambda: producer).promote() == 0
     clock.advance(CLAIM_S)
     DelayMover(delays, lambda: producer).tick()
     assert there(bus) == [1]
@@ -129,10 +130,10 @@ def test_what_the_store_does_not_take_is_tried_again(
         Outcome(Status.FAILED, item.message_id, error="away") for item in batch
     ]
     with pytest.raises(PublishFailed):
-        delays.promote(producer)
+        DelayMover(delays, lambda: producer).promote()
     bus.transport.publish = publish  # type: ignore[method-assign]
     clock.advance(1)
-    assert delays.promote(producer) == 1
+    assert DelayMover(delays, lambda: producer).promote() == 1
     assert there(bus) == [1]
 
 
@@ -209,7 +210,7 @@ def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock
             ask()
     own_store.start()
     clock.advance(400 * 86_400)
-    assert delays.promote(producer) == 1
+    assert DelayMover(delays, lambda: producer).promote() == 1
     assert there(bus) == [1]
     client.close()
     bus.transport.close()

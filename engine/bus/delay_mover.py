@@ -1,0 +1,73 @@
+"""The duty that publishes delayed messages when they are due."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from engine.bus.delays import BATCH, Due, RedisDelays
+from engine.bus.errors import PublishRefused
+from engine.bus.message import decode
+from engine.bus.producer import Producer
+from engine.core.errors import HbusError, Unavailable
+
+#: When a due message that the bus refused is tried again, in seconds.
+REFUSED_RETRY_S = 60.0
+#: When a due message that the store did not take is tried again, in seconds.
+FAILED_RETRY_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class DelayMover:
+    """Run it in one place at a time; two at once only waste work.
+
+    A crash between publishing and forgetting repeats the publish under the same idempotency key, the message's id.
+    """
+
+    name = "delay-mover"
+    interval_s = 0.2
+
+    def __init__(self, delays: RedisDelays, producer: Callable[[], Producer]) -> None:
+        self._delays = delays
+        self._producer = producer
+
+    def tick(self) -> None:
+        """Publish everything due now. Raises as :meth:`promote`."""
+        while self.promote() == BATCH:
+            pass
+
+    def promote(self, limit: int = BATCH) -> int:
+        """Publish up to ``limit`` due messages and return how many were due.
+
+        What the bus refuses is put back for a minute and logged. What the store did not take is put back for a
+        second, and ``Unavailable`` is raised.
+        """
+        due = self._delays.due(limit)
+        by_topic: defaultdict[str, list[Due]] = defaultdict(list)
+        for item in due:
+            by_topic[item.topic].append(item)
+        for topic, items in by_topic.items():
+            self._publish(topic, items)
+        return len(due)
+
+    def _publish(self, topic: str, items: Sequence[Due]) -> None:
+        messages = [decode(item.body) for item in items]
+        ids = [item.message_id for item in items]
+        answers: Sequence[object]
+        try:
+            answers = self._producer().send(topic, messages, idempotency_keys=ids)
+        except PublishRefused as error:
+            answers = [error] * len(ids)
+        answered = list(zip(ids, answers, strict=True))
+        self._delays.complete([message_id for message_id, answer in answered if not isinstance(answer, HbusError)])
+        refused = [message_id for message_id, answer in answered if isinstance(answer, PublishRefused)]
+        for message_id, answer in answered:
+            if isinstance(answer, PublishRefused):
+                _log.error("delayed message %s for %s is due but was refused: %s", message_id, topic, answer)
+        self._delays.postpone(refused, REFUSED_RETRY_S)
+        failed = {message_id: answer for message_id, answer in answered if isinstance(answer, Unavailable)}
+        if failed:
+            self._delays.postpone(list(failed), FAILED_RETRY_S)
+            raise next(iter(failed.values()))
