@@ -41,6 +41,7 @@ _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 _PAIR = ("topic", "subscription")
 
 PUBLISHED = Counter("hbus_published_total", "Messages appended to their topic.", ("topic",))
+PUBLISH_FAILED = Counter("hbus_publish_failed_total", "Messages the store did not take, or not surely.", ("topic",))
 DELAYED = Counter("hbus_delayed_total", "Messages stored until their due time.", ("topic",))
 DEDUPLICATED = Counter("hbus_deduplicated_total", "Repeated publishes and deliveries that had no effect.", _PAIR)
 SETTLED = Counter("hbus_settled_total", "Deliveries handled and acknowledged.", _PAIR)
@@ -85,6 +86,8 @@ def count(facts: Iterable[Fact]) -> None:
     for (kind, topic, subscription), run in groupby(facts, _PLACE):
         if kind == "facts_dropped":
             DROPPED.inc(sum(fact.size for fact in run))
+        elif kind == "publish_failed":
+            PUBLISH_FAILED.labels(_bounded(topic, "")[0]).inc(sum(fact.size for fact in run))
         elif kind == "settled":
             durations = [fact.duration_us for fact in run]
             tally[kind, topic, subscription] += len(durations)
@@ -119,7 +122,9 @@ def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:
         pair = _bounded(sample.topic, sample.subscription)
         shown.add(pair)
         waiting = sample.waiting
-        UNSETTLED.labels(*pair).set(math.nan if waiting is None else waiting + sample.in_flight + sample.retrying)
+        UNSETTLED.labels(*pair).set(
+            math.nan if waiting is None else waiting + sample.in_flight + sample.retrying + sample.parked
+        )
         OLDEST.labels(*pair).set(0 if sample.oldest_ms is None else max(0, now_ms - sample.oldest_ms) / 1000)
     for pair in _lag_shown - shown:
         UNSETTLED.labels(*pair).set(math.nan)

@@ -111,11 +111,11 @@ class Measures:
             return {}
         # One tick of the sampler stamps all its rows with the same instant.
         rows = LagSample.objects.filter(at_ms=newest).values_list(
-            "topic", "subscription", "waiting", "in_flight", "retrying", "oldest_ms"
+            "topic", "subscription", "waiting", "in_flight", "retrying", "parked", "oldest_ms"
         )
         return {
-            (topic, group): (None if waiting is None else waiting + in_flight + retrying, oldest)
-            for topic, group, waiting, in_flight, retrying, oldest in rows
+            (topic, group): (None if waiting is None else waiting + in_flight + retrying + parked, oldest)
+            for topic, group, waiting, in_flight, retrying, parked, oldest in rows
         }
 
     @cached_property

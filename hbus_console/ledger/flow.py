@@ -90,11 +90,12 @@ class LagNow:
     in_flight: int
     retrying: int
     oldest_ms: int | None
+    parked: int = 0
 
     @property
     def unsettled(self) -> int | None:
         """What it has not settled; ``None`` when the store cannot tell."""
-        return None if self.waiting is None else self.waiting + self.in_flight + self.retrying
+        return None if self.waiting is None else self.waiting + self.in_flight + self.retrying + self.parked
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:
             in_flight=row.in_flight,
             retrying=row.retrying,
             oldest_ms=row.oldest_ms,
+            parked=row.parked,
         )
         for row in rows
     }
@@ -208,7 +210,8 @@ def lag_series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "
         rows = rows.filter(subscription=subscription)
     unsettled: list[int | None] = [None] * count
     # One tick of the sampler stamps all its rows with the same instant.
-    for at_ms, total in rows.values_list("at_ms").annotate(total=Sum(F("waiting") + F("in_flight") + F("retrying"))):
+    everything = F("waiting") + F("in_flight") + F("retrying") + F("parked")
+    for at_ms, total in rows.values_list("at_ms").annotate(total=Sum(everything)):
         slot = at_ms // step_ms - first
         unsettled[slot] = max(unsettled[slot] or 0, total)
     step_s = step_ms // 1000

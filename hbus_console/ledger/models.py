@@ -114,6 +114,8 @@ class LagSample(models.Model):
     waiting = models.BigIntegerField(null=True)
     in_flight = models.BigIntegerField()
     retrying = models.BigIntegerField()
+    #: Set aside with their keys, until somebody decides.
+    parked = models.BigIntegerField(default=0)
     oldest_ms = models.BigIntegerField(null=True)
 
     class Meta:

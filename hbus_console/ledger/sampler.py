@@ -82,6 +82,7 @@ class LagSampler:
             waiting=lag.waiting,
             in_flight=lag.in_flight,
             retrying=lag.retrying,
+            parked=lag.parked,
             oldest_ms=lag.oldest_ms,
         )
         return sample, checkpoint

@@ -22,9 +22,9 @@ clock = SystemClock()
 
 #: What a failed message does to those of its key behind it, in words.
 FAILED_HEADS = {
-    "block": "they wait while it is tried again, and go on once it is dead",
-    "park": "they wait; when its attempts are used up the key is set aside until somebody decides",
-    "pass": "they go on at once, and it is tried again out of order",
+    "block": "its key waits while it is tried again, and goes on once it is dead",
+    "park": "its key waits; when its attempts are used up, the key is set aside until somebody decides",
+    "pass": "its key goes on at once, and it is tried again out of order",
 }
 
 
