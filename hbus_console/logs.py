@@ -25,6 +25,7 @@ _LEVELS = {
     "retention_held": logging.WARNING,
     "facts_dropped": logging.WARNING,
     "dead": logging.ERROR,
+    "publish_failed": logging.ERROR,
     "group_lost": logging.ERROR,
     "store_lost": logging.ERROR,
 }

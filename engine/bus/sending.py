@@ -132,7 +132,8 @@ class Sending(Generic[Thing]):
         duration_us = round((self._clock.monotonic() - chunk.begun) * 1_000_000)
         now_ms, node, topic, answers = self._clock.now_ms(), self._node, self._policy.name, self._answers
         ok, stored = Status.OK, Stored.STORED
-        facts = []
+        facts: list[Fact] = []
+        failed: list[Outcome] = []
         for index, message, outgoing, outcome in zip(
             chunk.indexes, chunk.messages, chunk.outgoing, outcomes, strict=True
         ):
@@ -142,6 +143,7 @@ class Sending(Generic[Thing]):
             else:
                 answers[index] = answer = answer_to(topic, outcome)
                 if not isinstance(answer, Receipt):
+                    failed.append(outcome)
                     continue
                 kind = "deduplicated"
             facts.append(
@@ -165,6 +167,8 @@ class Sending(Generic[Thing]):
                     node,
                 )
             )
+        if failed:
+            facts += self._failed(failed, now_ms)
         if facts:
             self._facts.emit(facts)
 
@@ -174,7 +178,7 @@ class Sending(Generic[Thing]):
         topic = self._policy.name
         outcomes = self._delays.schedule(topic, [delayed for _, _, delayed in later])
         now_ms = self._clock.now_ms()
-        facts = []
+        facts = self._failed(outcomes, now_ms)
         for (index, message, delayed), outcome in zip(later, outcomes, strict=True):
             self._answers[index] = answer = answer_to(topic, outcome, due_ms=delayed.due_ms)
             if not isinstance(answer, Receipt):
@@ -199,6 +203,14 @@ class Sending(Generic[Thing]):
             )
         if facts:
             self._facts.emit(facts)
+
+    def _failed(self, outcomes: Sequence[Outcome], now_ms: int) -> list[Fact]:
+        """One fact for all that the store did not take, or not surely; a conflict is the caller's mistake."""
+        failed = [outcome for outcome in outcomes if outcome.status in (Status.FAILED, Status.UNKNOWN)]
+        if not failed:
+            return []
+        error = failed[0].error
+        return [Fact("publish_failed", now_ms, self._policy.name, size=len(failed), node=self._node, error=error)]
 
     def _delayed(self, message: Message, body: bytes, due_ms: int, key: str) -> Delayed:
         if self._delays is None:

@@ -58,6 +58,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 #: Every kind of fact with what it says.
 KINDS: dict[str, str] = {
     "published": "a message was appended to its topic",
+    "publish_failed": "the store did not take messages, or not surely; size says how many of one call",
     "deduplicated": "a publish repeated an idempotency key, or an inbox stopped a second delivery",
     "delayed": "a message was stored until its due time",
     "settled": "a handler finished and its delivery was acknowledged",

@@ -23,10 +23,12 @@ class Moment:
 def moments(alert: Alert) -> list[Moment]:
     """From the first sign to the end, in order."""
     kind = KINDS[alert.kind]
-    told = [Moment(alert.began_ms, "warn", f"Reached {kind.said(alert.threshold)}", "from here on it was pending")]
+    at_once = alert.fired_ms == alert.began_ms
+    note = "" if at_once else "from here on it was pending"
+    told = [Moment(alert.began_ms, "warn", f"Reached {kind.said(alert.threshold)}", note)]
     if alert.fired_ms:
-        lasted = duration((alert.fired_ms - alert.began_ms) * 1000) if alert.fired_ms > alert.began_ms else ""
-        told.append(Moment(alert.fired_ms, "bad", "Fired", f"after {lasted}" if lasted else "at once"))
+        lasted = "at once" if at_once else f"after {duration((alert.fired_ms - alert.began_ms) * 1000)}"
+        told.append(Moment(alert.fired_ms, "bad", "Fired", lasted))
     told += [_sent(row) for row in alert.notifications.select_related("channel").order_by("pk")[:50]]
     if alert.acknowledged_ms:
         told.append(

@@ -10,7 +10,7 @@ from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from hbus_console.accounts.permissions import Actor, visible_scopes
 from hbus_console.accounts.scopes import scopes_q
 from hbus_console.alerts.kinds import KINDS, TONES, URGENCY, Kind
-from hbus_console.alerts.models import Alert, Evaluation, Rule, Silence
+from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
 from hbus_console.alerts.silences import Silenced
 
 #: An evaluation older than this is behind: a round is due every ten seconds.
@@ -98,6 +98,15 @@ def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:
 def count(scopes: tuple[str, ...], now_ms: int) -> int:
     """How many wait for a person: two small queries."""
     return len(waiting(scopes, now_ms))
+
+
+def failing_channels(since_ms: int) -> list[Notification]:
+    """Of each channel that is on and whose newest message since then was given up, that message."""
+    newest: dict[int, Notification] = {}
+    rows = Notification.objects.filter(made_ms__gte=since_ms, channel__enabled=True).select_related("channel")
+    for row in rows.exclude(state=Notification.State.WAITING).order_by("-made_ms", "-pk")[:200]:
+        newest.setdefault(row.channel_id, row)
+    return [row for row in newest.values() if row.state == Notification.State.FAILED]
 
 
 @dataclass(frozen=True)

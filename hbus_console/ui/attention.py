@@ -66,7 +66,7 @@ def concerns(
     found = [
         *_installation(store, nodes),
         *_audit(who),
-        *_alerts(alerts, now_ms),
+        *_alerts(who, alerts, now_ms),
         *_dead(scopes),
         *_ownerless(scopes),
         *_notices(scopes, now_ms),
@@ -108,7 +108,7 @@ def _audit(who: Actor) -> list[Concern]:
     return [Concern("bad", "The audit log has been tampered with", note, reverse("audit:list"), "Open audit log")]
 
 
-def _alerts(alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
+def _alerts(who: Actor, alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
     """One line a rule. Dead letters have lines of their own, which lead to them."""
     page, found = reverse("alerts:list"), []
     rules: dict[str, list[Alert]] = {}
@@ -128,6 +128,17 @@ def _alerts(alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
     if len(found) > MOST_OF_A_KIND:
         more = Concern("warn", "Further alert rules fire", f"{num(len(found) - MOST_OF_A_KIND)} more", page, "See all")
         found = [*found[:MOST_OF_A_KIND], more]
+    if allows(who, Action.ALERT_CHANNEL):
+        found += [
+            Concern(
+                "warn",
+                f"Alerts do not reach {row.channel.name}",
+                f"{row.answer} · at {clock(row.made_ms)[:5]}",
+                reverse("alerts:channel", args=[row.channel_id]),
+                "Open channel",
+            )
+            for row in alert_standing.failing_channels(now_ms - NOTICED_MS)[:MOST_OF_A_KIND]
+        ]
     state = alert_standing.health(now_ms)
     if state.word == "behind" and state.rules:
         note = f"last evaluated at {clock(state.state.at_ms)[:5]}; until then nothing new can fire"

@@ -56,6 +56,11 @@ def test_facts_are_counted_by_topic_and_subscription(prefix: str) -> None:
     assert sink.written == 5
 
 
+def test_failed_publishes_are_counted_in_messages(prefix: str) -> None:
+    metrics.count([Fact("publish_failed", AT, topic=prefix, size=3), Fact("publish_failed", AT, topic=prefix, size=1)])
+    assert value("hbus_publish_failed_total", topic=prefix) == 4
+
+
 def test_a_batch_offered_again_is_counted_once_and_counting_outlives_the_store(prefix: str) -> None:
     sink = Sink(ConnectionError("away"), ConnectionError("away"))
     counting = metrics.CountingSink(sink)

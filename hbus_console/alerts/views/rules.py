@@ -54,7 +54,7 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return form_page(request, "alerts/rule.html", page)
     values = forms.rule_values(request.POST, kind.name)
-    page["values"] = {**page["values"], **values}
+    page["values"] = {**page["values"], **_plainly(values)}
     try:
         made = services.create_rule(who, RuleDraft(kind=kind.name, **values), request.POST.get("reason", ""))
     except BadInput as refused:
@@ -72,7 +72,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     if request.method == "GET":
         return form_page(request, "alerts/rule.html", page)
     values = forms.rule_values(request.POST, row.kind)
-    page["values"] = {**page["values"], **values}
+    page["values"] = {**page["values"], **_plainly(values)}
     revision = request.POST.get("revision", "")
     try:
         changed = services.change_rule(
@@ -144,7 +144,9 @@ def sentence(row: Rule) -> str:
         what += f" of {row.team.name}" if row.team else " of a team that is gone"
     window = f" within {_span(row.window_s)}" if kind.windowed else ""
     lasting = f", for {_span(row.for_s)}" if row.for_s else ""
-    return f"{what[0].upper()}{what[1:]} {kind.says} {kind.said(row.threshold)} or more{window}{lasting}"
+    if what.startswith("any "):
+        what = what.replace("any", "Any", 1)
+    return f"{what} {kind.says} {kind.said(row.threshold)} or more{window}{lasting}"
 
 
 def _span(seconds: int) -> str:
@@ -152,6 +154,13 @@ def _span(seconds: int) -> str:
         if seconds % size == 0 and seconds:
             return f"{seconds // size} {word}"
     return f"{seconds} s"
+
+
+def _plainly(values: dict[str, Any]) -> dict[str, Any]:
+    """Whole numbers without their ``.0``."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in values.items()
+    }
 
 
 def _editor(who: Actor, row: Rule | None, kind: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +173,7 @@ def _editor(who: Actor, row: Rule | None, kind: str, values: dict[str, Any]) -> 
         "may_edit": may,
         "kind": KINDS[kind],
         "kinds": list(KINDS.values()),
-        "values": values,
+        "values": _plainly(values),
         "severities": list(URGENCY),
         "teams": team_names(),
         "topic_names": Topic.objects.order_by("name").values_list("name", flat=True)[:200] if may else [],

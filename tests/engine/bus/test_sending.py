@@ -119,7 +119,9 @@ def test_nothing_is_sent_after_a_chunk_that_was_lost(
     assert [type(answer) for answer in answers] == [Receipt] * CHUNK + [error] * CHUNK + [PublishFailed] * 2 * CHUNK
     assert "messages before it failed" in str(answers[-1])
     assert transport.calls("publish") == 2
-    assert len(facts.seen) == CHUNK
+    lost = facts.seen[CHUNK:]
+    assert [(fact.kind, fact.size) for fact in lost] == [("publish_failed", CHUNK)] * 3
+    assert lost[0].error == "gone"
 
 
 def test_large_messages_make_smaller_chunks(memory: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +133,10 @@ def test_large_messages_make_smaller_chunks(memory: Any, clock: ManualClock, mon
 
     assert all(isinstance(answer, Receipt) for answer in answers)
     assert set(transport.sizes) == {1}
+
+
+def test_a_callers_mistake_is_no_failed_publish(memory: Any, clock: ManualClock) -> None:
+    producer, facts = producer_on(memory, clock)
+    same = PublishOptions(idempotency_key="k")
+    producer.publish_batch(TOPIC, [BatchItem({"n": 1}, same), BatchItem({"n": 2}, same)])
+    assert facts.kinds() == ["published"]

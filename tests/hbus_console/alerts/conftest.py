@@ -13,7 +13,7 @@ from hbus_console.alerts.evaluation import AlertEvaluator
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft
 from hbus_console.ledger.models import LagSample
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.models import Subscription
 from tests.hbus_console.accounts.conftest import admin, admin_actor, make_user
 from tests.hbus_console.topics.conftest import calling, own_keys, signed_in
 from tests.hbus_console.ui.conftest import subscription, topic
@@ -86,6 +86,3 @@ def rule(kind: str = "lag", threshold: float = 100, **fields: object) -> Rule:
 def webhook(name: str = "on-call", url: str = "https://on-call.example/in") -> Channel:
     return Channel.objects.create(name=name, kind="webhook", url=url, secret="whsec_hush")
 
-
-def new_topic(name: str, **fields: object) -> Topic:
-    return topic(name, **fields)

@@ -10,7 +10,7 @@ from django.test import Client
 
 from hbus_console.accounts.permissions import Role
 from hbus_console.alerts import services
-from hbus_console.alerts.models import Alert, Channel, Evaluation, Reading, Rule, Silence
+from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
 from hbus_console.ui import live
 from hbus_console.ui.overview import standing
 from tests.hbus_console.alerts.conftest import rule, webhook
@@ -212,6 +212,17 @@ def test_a_test_shows_what_the_channel_answered(evaluated: None, signed_in: Sign
     answer = signed_in(Role.GOVERNOR).post(f"/alerts/channels/{row.pk}/test/", follow=True).content.decode()
     assert "Test through on-call:" in answer
     assert "not a public address" in answer
+
+
+def test_a_channel_that_reaches_nobody_is_said_to_who_may_mend_it(made: Rule, signed_in: SignIn) -> None:
+    row = webhook()
+    common = {"channel": row, "event": "fired", "body": {}, "next_ms": 0}
+    Notification.objects.create(**common, state="failed", answer="answered 410 Gone", made_ms=now() - 1000)
+    governor = signed_in(Role.GOVERNOR)
+    assert "Alerts do not reach on-call" in governor.get("/").content.decode()
+    assert "Alerts do not reach" not in signed_in(Role.EDITOR).get("/").content.decode()
+    Notification.objects.create(**common, state="sent", made_ms=now())
+    assert "Alerts do not reach" not in governor.get("/").content.decode()
 
 
 def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_in: SignIn) -> None:

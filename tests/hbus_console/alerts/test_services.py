@@ -66,6 +66,8 @@ def test_a_rule_is_made_changed_and_deleted_with_its_trace(told: Told) -> None:
     services.delete_rule(EDITOR, made.pk, "not needed")
     assert told() == ["alert_rule.create", "alert_rule.change", "alert_rule.delete"]
     entry = AuditEntry.objects.get(action="alert_rule.change")
+    assert entry.before is not None
+    assert entry.after is not None
     assert (entry.before["threshold"], entry.after["threshold"]) == (60, 90)
     assert (entry.before["channels"], entry.after["channels"]) == (["on-call"], [])
     assert entry.topic == "booking.*", "so that people of that namespace see it"
