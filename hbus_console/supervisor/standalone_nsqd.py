@@ -45,6 +45,11 @@ class StandaloneNsqd:
             self._process.kill()
             self._process.wait()
 
+    def signal(self, number: int) -> None:
+        """Send it a signal, such as the one that freezes it."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def stop(self) -> None:
         """SIGTERM, and wait until it has gone."""
         if self._process is not None:

@@ -55,6 +55,8 @@ class Beside:
         """Run a script. Raises :class:`Unavailable`, or :class:`GroupLost` where the script says so."""
         try:
             return self._scripts.call(script, keys, args)
+        except Unavailable as error:
+            raise _away(error.__cause__ or error) from error
         except redis.RedisError as error:
             if str(error).startswith("GROUPLOST"):
                 raise group_lost(group) from error
@@ -65,16 +67,20 @@ class Beside:
         try:
             return self._client.execute_command(*args)  # type: ignore[no-untyped-call]
         except UNREACHABLE as error:
-            raise Unavailable(
-                f"The store beside NSQ cannot be reached: {error}.",
-                remedy="Make sure that it runs and that REDIS_URL names it.",
-            ) from error
+            raise _away(error) from error
         except redis.RedisError as error:
             raise _refused(error) from error
 
     def close(self) -> None:
         """Free the connections. Idempotent."""
         self._client.close()
+
+
+def _away(error: BaseException) -> Unavailable:
+    return Unavailable(
+        f"The store beside NSQ cannot be reached: {str(error).rstrip('.')}.",
+        remedy="Make sure that it runs and that REDIS_URL names it.",
+    )
 
 
 def _refused(error: redis.RedisError) -> Unavailable:

@@ -28,7 +28,8 @@ CONNECT_TIMEOUT_S = 3.0
 HEARTBEAT_S = 10
 #: What one read takes at most.
 CHUNK = 256 * 1024
-#: The lowest that an nsqd takes unless it is told otherwise: ms for which it may collect messages before sending.
+#: The lowest that an nsqd takes unless it is told otherwise: ms for which it may collect messages before sending. Not
+#: collecting at all makes it seven times slower.
 OUTPUT_BUFFER_MS = 25
 #: For how long, in seconds, and how many finished ids are remembered: nsqd may not have heard, or not have noted it.
 FINISHED_S = 6.0
@@ -217,7 +218,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
             self.not_finished.append(found[1].decode())
         text = words.decode("utf-8", "replace")
         if words.startswith(_NOT_FATAL):
-            _log.warning("nsqd at %s: %s (%s/%s)", self.id, text, self._topic, self._channel)
+            _log.info("nsqd at %s: %s (%s/%s)", self.id, text, self._topic, self._channel)
             return
         self._end(text)
 

@@ -73,6 +73,11 @@ def _run(started: Future[IOLoop]) -> None:
     loop = IOLoop.current()
     loop.add_callback(started.set_result, loop)
     loop.start()
+    inner: asyncio.AbstractEventLoop = loop.asyncio_loop  # type: ignore[attr-defined]
+    reading = asyncio.all_tasks(inner)
+    for task in reading:
+        task.cancel()
+    inner.run_until_complete(asyncio.gather(*reading, return_exceptions=True))
     loop.close(all_fds=True)
 
 
