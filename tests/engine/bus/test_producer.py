@@ -291,7 +291,7 @@ def test_failed_and_unknown_are_told_apart(bus: Bus, status: Status, error: type
     with pytest.raises(error, match="the wire broke") as raised:
         producer.publish(TOPIC, {})
     assert advice in str(raised.value)
-    assert bus.facts.kinds() == ["publish_failed"]
+    assert [fact.kind for fact in bus.facts.seen] == ["publish_failed"]
 
 
 def delaying(bus: Bus) -> tuple[Producer, KeptDelays]:
