@@ -22,9 +22,9 @@ clock = SystemClock()
 
 #: What a failed message does to those of its key behind it, in words.
 FAILED_HEADS = {
-    "block": "its key waits while it is tried again, and goes on once it is dead",
-    "park": "its key waits; when its attempts are used up, the key is set aside until somebody decides",
-    "pass": "its key goes on at once, and it is tried again out of order",
+    "block": "its key waits, and goes on once it is dead",
+    "park": "its key waits, and is set aside in the end",
+    "pass": "its key goes on at once, it comes later",
 }
 
 
