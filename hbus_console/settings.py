@@ -52,6 +52,7 @@ INSTALLED_APPS = [
     "hbus_console.imports",
     "hbus_console.cluster",
     "hbus_console.alerts",
+    "hbus_console.operations",
     "hbus_console.api",
     "hbus_console.ui",
     "hbus_console.supervisor",

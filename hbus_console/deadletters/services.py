@@ -103,6 +103,18 @@ def redrive(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock)
     why = checked_reason(reason)
     if letter.state != DeadLetter.State.DEAD:
         return Decision(letter, done=False)
+    with transaction.atomic():
+        if not redrive_now(actor, letter, why, clock=clock):
+            return Decision(letter, done=False)
+        _record(actor, "dead_letter.redrive", letter, why, redriven_as=letter.redriven_as)
+    return Decision(letter, done=True)
+
+
+def redrive_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock = _clock) -> bool:
+    """The decision and the copy, in the caller's transaction, without permission and audit entry.
+
+    ``False`` when somebody had decided before; the letter then tells what. Raises ``BadInput`` when it cannot be.
+    """
     obstacle = effect(letter, clock=clock).obstacle
     original, _ = _message(letter)
     check_owner(wiring.catalog().topic(letter.topic))
@@ -110,31 +122,36 @@ def redrive(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock)
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     now_ms = clock.now_ms()
     copy = _copy(original, letter.subscription, now_ms)
-    with transaction.atomic():
-        if not _decide(letter, DeadLetter.State.REDRIVEN, actor, why, now_ms, redriven_as=copy.id):
-            letter.refresh_from_db()
-            return Decision(letter, done=False)
-        send_on_commit(letter.topic, copy)
-        _record(actor, "dead_letter.redrive", letter, why, redriven_as=copy.id)
-        fact = _fact("redriven", letter, original, now_ms, f"as {copy.id} by {actor.name}: {why}")
-        transaction.on_commit(lambda: wiring.facts().emit([fact]))
-    return Decision(letter, done=True)
+    if not _decide(letter, DeadLetter.State.REDRIVEN, actor, reason, now_ms, redriven_as=copy.id):
+        letter.refresh_from_db()
+        return False
+    send_on_commit(letter.topic, copy)
+    fact = _fact("redriven", letter, original, now_ms, f"as {copy.id} by {actor.name}: {reason}")
+    transaction.on_commit(lambda: wiring.facts().emit([fact]))
+    return True
 
 
 def discard(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock) -> Decision:
     """Decide that the letter shall not be handled. Its row stays, with who, when and why. Raises as :func:`redrive`."""
     letter = letter_for(actor, letter_id, Action.DEAD_LETTER_DISCARD)
     why = checked_reason(reason)
-    now_ms = clock.now_ms()
     with transaction.atomic():
-        if not _decide(letter, DeadLetter.State.DISCARDED, actor, why, now_ms):
-            letter.refresh_from_db()
+        if not discard_now(actor, letter, why, clock=clock):
             return Decision(letter, done=False)
         _record(actor, "dead_letter.discard", letter, why)
-        original, _ = _message(letter)
-        fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {why}")
-        transaction.on_commit(lambda: wiring.facts().emit([fact]))
     return Decision(letter, done=True)
+
+
+def discard_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock = _clock) -> bool:
+    """The decision alone; as :func:`redrive_now`."""
+    now_ms = clock.now_ms()
+    if not _decide(letter, DeadLetter.State.DISCARDED, actor, reason, now_ms):
+        letter.refresh_from_db()
+        return False
+    original, _ = _message(letter)
+    fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {reason}")
+    transaction.on_commit(lambda: wiring.facts().emit([fact]))
+    return True
 
 
 def attention(actor: Actor) -> list[Sentence]:

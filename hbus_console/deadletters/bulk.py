@@ -1,0 +1,143 @@
+"""Redriving or discarding many dead letters at once, as operations: a selection of them, or all that a filter finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, QuerySet
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Action, Actor, allows, visible_scopes
+from hbus_console.deadletters import services
+from hbus_console.deadletters.groups import Filters
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.topics.models import Subscription
+
+#: The most letters that can be chosen one by one.
+MOST_CHOSEN = 1_000
+_SAMPLES = 5
+_FILTERS = ("topic", "subscription", "owner", "cause", "fingerprint")
+_WORDS = {"topic": "on", "subscription": "of", "owner": "owned by", "cause": "with", "fingerprint": "of cause"}
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """A kind of operation over dead letters. Its spec is ``{"letters": [id, …]}`` or any of the list's filters."""
+
+    name: str
+    verb: str
+    action: Action
+    decide: Callable[..., bool]
+
+    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(spec) - {"letters", *_FILTERS})
+        if unknown:
+            raise BadInput(
+                f"{unknown[0]!r} chooses no dead letters.",
+                remedy=f"Use letters, or some of {', '.join(_FILTERS)}.",
+                field=f"spec.{unknown[0]}",
+            )
+        # What dies after the start was in no dry run.
+        newest = DeadLetter.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        if "letters" not in spec:
+            chosen = {name: _text(spec, name) for name in _FILTERS if spec.get(name)}
+            if not chosen:
+                raise BadInput(
+                    "Nothing is chosen.",
+                    remedy="Name letters, or narrow by topic, subscription or cause.",
+                    field="spec",
+                )
+            return {**chosen, "upto": newest}
+        letters = spec["letters"]
+        if not isinstance(letters, list) or not letters or not all(type(each) is int for each in letters):
+            raise BadInput("letters is no list of ids.", remedy="Send the ids of the letters.", field="spec.letters")
+        if len(letters) > MOST_CHOSEN:
+            raise BadInput(
+                f"{len(letters):,} letters are chosen one by one.",
+                remedy=f"Choose up to {MOST_CHOSEN:,}, or use a filter.",
+                field="spec.letters",
+            )
+        return {"letters": sorted(set(letters)), "upto": newest}
+
+    def topic(self, spec: Mapping[str, Any]) -> str:
+        return _text(spec, "topic") if spec.get("topic") else ""
+
+    def title(self, spec: Mapping[str, Any]) -> str:
+        if "letters" in spec:
+            number = len(spec["letters"])
+            return f"{self.verb} {number:,} chosen dead letter{'' if number == 1 else 's'}"
+        narrowed = " ".join(f"{_WORDS[name]} {spec[name]}" for name in _FILTERS if spec.get(name))
+        return f"{self.verb} dead letters {narrowed}"
+
+    def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        found = self._letters(actor, spec).filter(state=DeadLetter.State.DEAD)
+        pairs = list(found.order_by().values_list("topic", "subscription").annotate(Count("pk")))
+        total = sum(count for *_, count in pairs)
+        oldest = found.order_by("pk")[:_SAMPLES]
+        return Plan(
+            total=total,
+            samples=[
+                Sample(each.message_id, each.topic, each.subscription, each.died_at, each.cause) for each in oldest
+            ],
+            warnings=self._warnings(pairs),
+            scanned=f"{total:,} letters wait and match",
+        )
+
+    def step(self, task: Task, limit: int) -> Step:
+        after = int(task.cursor.get("after", 0))
+        found = self._letters(task.actor, task.spec)
+        if "letters" not in task.spec:
+            found = found.filter(state=DeadLetter.State.DEAD)
+        letters = list(found.filter(pk__gt=after).order_by("pk")[:limit])
+        items = [self._item(task, letter) for letter in letters]
+        cursor = {"after": letters[-1].pk} if letters else dict(task.cursor)
+        return Step(items, cursor, finished=len(letters) < limit, scanned=len(letters))
+
+    def _item(self, task: Task, letter: DeadLetter) -> Item:
+        result, detail, copy = Result.DONE, "", ""
+        if not allows(task.actor, self.action, letter.topic):
+            result, detail = Result.FAILED, f"{task.actor.name} may not do this on {letter.topic}"
+        else:
+            try:
+                if self.decide(task.actor, letter, task.reason):
+                    copy = letter.redriven_as
+                else:
+                    result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
+            except BadInput as error:
+                result, detail = Result.FAILED, error.what
+        return Item(str(letter.pk), letter.message_id, letter.topic, result, letter.subscription, detail, copy)
+
+    def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
+        """In topics where ``actor`` may do this, as they were when it was started."""
+        allowed = topic_filter(visible_scopes(actor, self.action))
+        if "letters" in spec:
+            return DeadLetter.objects.filter(allowed, pk__in=spec["letters"])
+        wanted = Filters(**{name: spec[name] for name in _FILTERS if spec.get(name)})
+        return wanted.letters(actor).filter(allowed, pk__lte=spec["upto"])
+
+    def _warnings(self, pairs: Sequence[tuple[str, str, int]]) -> list[str]:
+        if self.action is not Action.DEAD_LETTER_REDRIVE:
+            return []
+        said = []
+        for topic, group, count in pairs:
+            row = Subscription.objects.filter(topic__name=topic, group=group).first()
+            if row is None:
+                said.append(f"{count:,} cannot be redriven: {group} is no longer subscribed to {topic}.")
+            elif row.paused or row.topic.paused:
+                said.append(f"{count:,} will wait: {group} on {topic} is paused.")
+        return said
+
+
+def _text(spec: Mapping[str, Any], name: str) -> str:
+    value = spec[name]
+    if not isinstance(value, str) or len(value) > 500:
+        raise BadInput(f"{name} is no text.", remedy="Send up to 500 characters.", field=f"spec.{name}")
+    return value
+
+
+REDRIVE = Bulk("redrive", "Redrive", Action.DEAD_LETTER_REDRIVE, services.redrive_now)
+DISCARD = Bulk("discard", "Discard", Action.DEAD_LETTER_DISCARD, services.discard_now)

@@ -1,0 +1,145 @@
+"""What an operation can be: each kind counts beforehand what it would do, and then does it step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Action, Actor
+from hbus_console.operations.models import OperationItem
+
+Result = OperationItem.Result
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One message the operation would touch."""
+
+    message_id: str
+    topic: str
+    subscription: str
+    at: datetime
+    #: What tells it from the others.
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The dry run. With an ``obstacle`` the operation cannot be started."""
+
+    #: How many messages it would touch; ``None`` when that shows only on the way.
+    total: int | None
+    samples: Sequence[Sample] = ()
+    warnings: Sequence[str] = ()
+    #: What was looked at to tell, as a sentence.
+    scanned: str = ""
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What became of one message. ``key`` tells it apart inside the operation."""
+
+    key: str
+    message_id: str
+    topic: str
+    result: OperationItem.Result
+    subscription: str = ""
+    detail: str = ""
+    new_message_id: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step did, and where the next one goes on."""
+
+    items: Sequence[Item]
+    cursor: Mapping[str, Any]
+    finished: bool
+    scanned: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a step is told. ``actor`` has the grants that whoever started the operation holds now."""
+
+    operation_id: int
+    actor: Actor
+    spec: Mapping[str, Any]
+    cursor: Mapping[str, Any]
+    reason: str
+    correlation_id: str
+
+
+class Kind(Protocol):
+    """One kind of operation. Stateless; all methods may be called from any process."""
+
+    @property
+    def name(self) -> str:
+        """As stored and in addresses: ``redrive``."""
+        ...
+
+    @property
+    def verb(self) -> str:
+        """On buttons: ``Redrive``."""
+        ...
+
+    @property
+    def action(self) -> Action:
+        """What it takes, on every topic it touches."""
+        ...
+
+    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The spec with everything named that was left open; raises ``BadInput`` or ``Forbidden``."""
+        ...
+
+    def topic(self, spec: Mapping[str, Any]) -> str:
+        """The one topic it touches; empty when there may be several."""
+        ...
+
+    def title(self, spec: Mapping[str, Any]) -> str:
+        """What it does, in one line."""
+        ...
+
+    def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        """Count and sample, changing nothing."""
+        ...
+
+    def step(self, task: Task, limit: int) -> Step:
+        """Work on at most ``limit`` messages, in the transaction that keeps the results and the cursor.
+
+        What leaves for the bus leaves through the outbox, so a step happens wholly or not at all, however often it is
+        tried. Permission is asked for each topic touched.
+        """
+        ...
+
+
+@dataclass
+class _Registry:
+    kinds: dict[str, Kind] = field(default_factory=dict)
+
+
+_registry = _Registry()
+
+
+def register(kind: Kind) -> None:
+    """Let operations of this kind be started; called from an app's ``ready``. Registering it again replaces it."""
+    _registry.kinds[kind.name] = kind
+
+
+def known() -> list[Kind]:
+    """Every registered kind."""
+    return list(_registry.kinds.values())
+
+
+def kind_named(name: str) -> Kind:
+    """Raises ``BadInput`` for a name that nobody registered."""
+    try:
+        return _registry.kinds[name]
+    except KeyError:
+        names = ", ".join(sorted(_registry.kinds))
+        raise BadInput(f"{name!r} is no kind of operation.", remedy=f"Use one of {names}.", field="kind") from None

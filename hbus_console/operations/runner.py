@@ -1,0 +1,202 @@
+"""The duty that advances operations: a step at a time, at their rate, each step whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, transaction
+from django.db.models import F
+
+from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.errors import HbusError, Unavailable
+from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.audit.services import record
+from hbus_console.database import fresh_connections
+from hbus_console.operations.kinds import Step, Task, kind_named
+from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.services import acting
+
+#: Messages of one step: few enough that its transaction holds nobody up.
+STEP = 200
+#: A tick hands control back after so many seconds, even with work left.
+TICK_S = 1.0
+#: How much of its rate an operation may have saved up, in seconds.
+BURST_S = 1.0
+#: How often in a row a step may break for a reason nobody foresaw.
+TRIES = 5
+
+State = Operation.State
+_log = structlog.get_logger(__name__)
+
+
+class _Fenced(Exception):
+    """Somebody paused, cancelled or advanced the operation meanwhile: the step is rolled back."""
+
+
+class Pace:
+    """How many messages an operation may touch now: a bucket that fills at its rate."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[int, tuple[float, float]] = {}
+
+    def room(self, operation: Operation) -> int:
+        """What is in the bucket, at most a step's worth."""
+        if not operation.rate_per_s:
+            return STEP
+        now = self._clock.monotonic()
+        saved, since = self._seen.get(operation.pk, (1.0, now))
+        most = max(1.0, operation.rate_per_s * BURST_S)
+        saved = min(most, saved + (now - since) * operation.rate_per_s)
+        self._seen[operation.pk] = (saved, now)
+        return min(STEP, int(saved))
+
+    def spend(self, operation: Operation, messages: int) -> None:
+        if operation.pk in self._seen:
+            saved, since = self._seen[operation.pk]
+            self._seen[operation.pk] = (saved - messages, since)
+
+    def forget(self, operation: Operation) -> None:
+        self._seen.pop(operation.pk, None)
+
+
+class OperationRunner:
+    """A keeper duty. Two runners at once do no harm: every step commits only at the revision it began from."""
+
+    name = "operations"
+    interval_s = 0.25
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._pace = Pace(self._clock)
+        self._tries: dict[int, int] = {}
+
+    def tick(self) -> None:
+        """Advance all operations in turns until nothing more may be done now."""
+        until = self._clock.monotonic() + TICK_S
+        with fresh_connections():
+            moved = True
+            while moved and self._clock.monotonic() < until:
+                waiting = list(Operation.objects.filter(state__in=(State.QUEUED, State.RUNNING)).order_by("pk"))
+                moved = sum(self._advance(operation) for operation in waiting) > 0
+
+    def _advance(self, operation: Operation) -> bool:
+        """One step, if its rate has room; ``True`` when there may be more at once."""
+        room = self._pace.room(operation)
+        if room < 1:
+            return False
+        try:
+            step = self._step(operation, room)
+        except _Fenced:
+            return False
+        except (Unavailable, DatabaseError) as error:
+            # Nothing was done; it is tried again with the next tick.
+            self._say(operation, str(error))
+            return False
+        except HbusError as error:
+            self._fail(operation, str(error))
+            return False
+        except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
+            _log.exception("a step of an operation broke", operation=operation.pk, kind=operation.kind)
+            self._tries[operation.pk] = self._tries.get(operation.pk, 0) + 1
+            if self._tries[operation.pk] >= TRIES:
+                self._fail(operation, f"{type(error).__name__}: {error}")
+            else:
+                self._say(operation, f"{type(error).__name__}: {error}; it is tried again")
+            return False
+        self._tries.pop(operation.pk, None)
+        self._pace.spend(operation, len(step.items))
+        if step.finished:
+            self._pace.forget(operation)
+        return not step.finished
+
+    def _step(self, operation: Operation, room: int) -> Step:
+        now = to_datetime(self._clock.now_ms())
+        with transaction.atomic():
+            task = Task(
+                operation.pk,
+                acting(operation),
+                operation.spec,
+                operation.cursor,
+                f"operation {operation.pk}: {operation.reason}",
+                operation.correlation_id,
+            )
+            step = kind_named(operation.kind).step(task, room)
+            OperationItem.objects.bulk_create(
+                OperationItem(
+                    operation=operation,
+                    key=item.key,
+                    topic=item.topic,
+                    subscription=item.subscription,
+                    message_id=item.message_id,
+                    result=item.result,
+                    detail=item.detail[:500],
+                    new_message_id=item.new_message_id,
+                    at=now,
+                )
+                for item in step.items
+            )
+            tally = {result: sum(item.result == result for item in step.items) for result in OperationItem.Result}
+            self._write(
+                operation,
+                state=State.DONE if step.finished else State.RUNNING,
+                cursor=dict(step.cursor),
+                done=F("done") + tally[OperationItem.Result.DONE],
+                skipped=F("skipped") + tally[OperationItem.Result.SKIPPED],
+                failed=F("failed") + tally[OperationItem.Result.FAILED],
+                scanned=F("scanned") + step.scanned,
+                note=step.note[:500],
+                last_error="",
+                moved_at=now,
+                started_at=operation.started_at or now,
+                ended_at=now if step.finished else None,
+            )
+            if step.finished:
+                self._record_end(operation)
+        return step
+
+    def _fail(self, operation: Operation, why: str) -> None:
+        now = to_datetime(self._clock.now_ms())
+        try:
+            with transaction.atomic():
+                self._write(operation, state=State.FAILED, last_error=why, ended_at=now)
+                self._record_end(operation)
+        except _Fenced:
+            return
+        self._pace.forget(operation)
+        self._tries.pop(operation.pk, None)
+
+    def _say(self, operation: Operation, why: str) -> None:
+        _log.warning("an operation waits", operation=operation.pk, error=why)
+        Operation.objects.filter(pk=operation.pk, revision=operation.revision).update(last_error=why)
+
+    def _write(self, operation: Operation, **values: Any) -> None:
+        found = Operation.objects.filter(
+            pk=operation.pk, revision=operation.revision, state__in=(State.QUEUED, State.RUNNING)
+        )
+        if not found.update(revision=operation.revision + 1, **values):
+            raise _Fenced
+
+    def _record_end(self, operation: Operation) -> None:
+        ended = Operation.objects.get(pk=operation.pk)
+        after: Mapping[str, Any] = {
+            "state": ended.state,
+            "done": ended.done,
+            "skipped": ended.skipped,
+            "failed": ended.failed,
+            "started_by": ended.actor,
+            "started_in": ended.audit_seq,
+            **({"error": ended.last_error} if ended.last_error else {}),
+        }
+        record(
+            SYSTEM,
+            f"operation.{'end' if ended.state == State.DONE else 'fail'}",
+            "operation",
+            str(ended.pk),
+            topic=ended.topic,
+            reason=ended.reason,
+            before={"state": State.RUNNING.value},
+            after=after,
+        )

@@ -1,0 +1,215 @@
+"""Starting an operation, and holding, continuing or ending it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
+
+from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.errors import BadInput
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import (
+    ANONYMOUS,
+    SOMEWHERE,
+    SYSTEM,
+    Actor,
+    Role,
+    ScopedRole,
+    allows,
+    require,
+    visible_scopes,
+)
+from hbus_console.audit import context
+from hbus_console.audit.services import record
+from hbus_console.errors import Conflict, NotThere
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.operations.kinds import Plan, kind_named
+from hbus_console.operations.models import ACTIVE, Operation
+from hbus_console.topics.services.checks import reason as checked_reason
+
+State = Operation.State
+#: The fastest rate that can be asked for, in messages a second.
+FASTEST = 100_000
+
+_clock = SystemClock()
+
+
+@dataclass(frozen=True)
+class Started:
+    """``new`` is false when the same work was under way already: then nothing was started."""
+
+    operation: Operation
+    new: bool
+
+    @property
+    def sentence(self) -> str:
+        """What to tell the one who asked."""
+        if self.new:
+            return f"Operation {self.operation.pk} was started."
+        return f"Nothing was started: operation {self.operation.pk} by {self.operation.actor} does this already."
+
+
+def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any]) -> Plan:
+    """What the operation would do. Raises ``BadInput`` or ``Forbidden``."""
+    kind = kind_named(kind_name)
+    require(actor, kind.action, kind.topic(spec) or SOMEWHERE)
+    return kind.plan(actor, kind.check(actor, spec))
+
+
+def start(
+    actor: Actor, kind_name: str, spec: Mapping[str, Any], *, reason: str, rate_per_s: int = 0, clock: Clock = _clock
+) -> Started:
+    """Queue the operation; the keeper runs it. The same work started again while it is under way answers the first.
+
+    Raises ``BadInput`` without a reason, for a rate out of bounds, or when the plan finds an obstacle or nothing.
+    """
+    kind = kind_named(kind_name)
+    require(actor, kind.action, kind.topic(spec) or SOMEWHERE)
+    why = checked_reason(reason)
+    if not 0 <= rate_per_s <= FASTEST:
+        raise BadInput(
+            f"{rate_per_s} is not a rate.", remedy=f"Give 1 to {FASTEST:,} messages a second, or 0.", field="rate_per_s"
+        )
+    asked = kind.check(actor, spec)
+    plan = kind.plan(actor, asked)
+    if plan.obstacle:
+        raise BadInput(plan.obstacle, remedy="Look at the dry run.", field="spec")
+    if plan.total == 0:
+        raise BadInput("There is nothing to do.", remedy="Choose other messages.", field="spec")
+    digest = _digest(kind_name, spec)
+    with transaction.atomic():
+        made = Operation(
+            kind=kind_name,
+            title=kind.title(asked)[:300],
+            spec=asked,
+            digest=digest,
+            topic=kind.topic(asked),
+            actor=actor.name,
+            actor_kind=actor.kind,
+            user_id=actor.user_id,
+            limit_role=actor.limit.role.value if actor.limit else "",
+            limit_scope=actor.limit.scope if actor.limit else "",
+            reason=why,
+            rate_per_s=rate_per_s,
+            total=plan.total or 0,
+            correlation_id=context.current().correlation_id,
+            audit_seq=0,
+        )
+        try:
+            # Of two clicks at once the database lets one through: see the model's constraint.
+            with transaction.atomic():
+                made.save(force_insert=True)
+        except IntegrityError:
+            return Started(Operation.objects.get(digest=digest, state__in=ACTIVE), new=False)
+        entry = record(
+            actor,
+            "operation.start",
+            "operation",
+            str(made.pk),
+            topic=made.topic,
+            reason=why,
+            after={
+                "kind": kind_name,
+                "title": made.title,
+                "spec": asked,
+                "rate_per_s": rate_per_s,
+                "total": made.total,
+            },
+        )
+        made.audit_seq = entry.seq
+        made.save(update_fields=["audit_seq"])
+    return Started(made, new=True)
+
+
+def pause(actor: Actor, operation_id: int, reason: str) -> Operation:
+    """Hold it after the step under way. Raises ``Conflict`` when it is not running."""
+    return _move(actor, operation_id, "pause", reason, before=(State.QUEUED, State.RUNNING), after=State.PAUSED)
+
+
+def resume(actor: Actor, operation_id: int, reason: str) -> Operation:
+    """Go on where it was held. Raises ``Conflict`` when it is not paused."""
+    return _move(actor, operation_id, "resume", reason, before=(State.PAUSED,), after=State.QUEUED)
+
+
+def cancel(actor: Actor, operation_id: int, reason: str, *, clock: Clock = _clock) -> Operation:
+    """End it; what was done stays done. Raises ``Conflict`` when it has ended."""
+    moment = to_datetime(clock.now_ms())
+    return _move(actor, operation_id, "cancel", reason, before=ACTIVE, after=State.CANCELLED, ended_at=moment)
+
+
+def operations(actor: Actor) -> QuerySet[Operation]:
+    """What ``actor`` may see: what lies in topics they may see, and what they started; newest first."""
+    scopes = visible_scopes(actor)
+    return Operation.objects.filter(topic_filter(scopes) | Q(actor=actor.name, actor_kind=actor.kind))
+
+
+def operation(actor: Actor, operation_id: int) -> Operation:
+    """One of :func:`operations`; raises ``NotThere``."""
+    found = operations(actor).filter(pk=operation_id).first()
+    if found is None:
+        raise NotThere("There is no such operation.", remedy="List the operations.", field="id")
+    return found
+
+
+def may_steer(actor: Actor, found: Operation) -> bool:
+    """Whether ``actor`` may pause, resume and cancel it."""
+    return allows(actor, kind_named(found.kind).action, found.topic or SOMEWHERE)
+
+
+def acting(found: Operation) -> Actor:
+    """Whoever started it, with the grants they hold now: what was taken from them ends the operation."""
+    if found.actor_kind == SYSTEM.kind:
+        return SYSTEM
+    user = User.objects.filter(pk=found.user_id).first() if found.user_id is not None else None
+    person = actor_of(user) if user is not None else ANONYMOUS
+    if not person.is_authenticated:
+        return ANONYMOUS
+    limit = ScopedRole(Role(found.limit_role), found.limit_scope) if found.limit_role else None
+    return Actor(found.actor, found.actor_kind, found.user_id, person.grants, limit)
+
+
+def _move(
+    actor: Actor, operation_id: int, verb: str, reason: str, *, before: Sequence[str], after: State, **more: Any
+) -> Operation:
+    found = operation(actor, operation_id)
+    _require(actor, found)
+    why = checked_reason(reason)
+    with transaction.atomic():
+        # The revision fences a step that is under way: it is rolled back, and what it did with it.
+        moved = Operation.objects.filter(pk=found.pk, state__in=before).update(
+            state=after, revision=F("revision") + 1, **more
+        )
+        if not moved:
+            found.refresh_from_db()
+            raise Conflict(
+                f"Nothing was done: operation {found.pk} is {found.state}.", remedy="Look at it again.", field="state"
+            )
+        was = found.state
+        found.refresh_from_db()
+        record(
+            actor,
+            f"operation.{verb}",
+            "operation",
+            str(found.pk),
+            topic=found.topic,
+            reason=why,
+            before={"state": was},
+            after={"state": found.state, "done": found.done, "skipped": found.skipped, "failed": found.failed},
+        )
+    return found
+
+
+def _require(actor: Actor, found: Operation) -> None:
+    require(actor, kind_named(found.kind).action, found.topic or SOMEWHERE)
+
+
+def _digest(kind_name: str, spec: Mapping[str, Any]) -> str:
+    text = json.dumps([kind_name, spec], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

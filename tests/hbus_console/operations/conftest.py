@@ -1,0 +1,96 @@
+"""A person with an account, a runner under a clock, and a kind that works through a list of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from engine.core.clock import ManualClock, to_datetime
+from engine.core.errors import BadInput
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Action, Actor, allows
+from hbus_console.operations import kinds
+from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.operations.runner import OperationRunner
+from tests.hbus_console.deadletters.conftest import facts, make_letter, subscription
+
+__all__ = ["facts", "make_letter", "subscription"]
+
+MakeUser = Callable[..., Actor]
+
+
+class Words:
+    """Works through ``spec["words"]`` on the topic ``booking.changed``; ``break`` names what it breaks at."""
+
+    name = "words"
+    verb = "Say"
+    action = Action.DEAD_LETTER_REDRIVE
+
+    def __init__(self) -> None:
+        self.broken: dict[str, Exception] = {}
+        self.during: Callable[[], None] = lambda: None
+
+    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(spec.get("words"), list):
+            raise BadInput("words is no list.", field="spec.words")
+        return {"words": spec["words"]}
+
+    def topic(self, spec: Mapping[str, Any]) -> str:
+        return "booking.changed"
+
+    def title(self, spec: Mapping[str, Any]) -> str:
+        return f"Say {len(spec['words'])} words"
+
+    def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        samples = [Sample(word, "booking.changed", "", to_datetime(0)) for word in spec["words"][:5]]
+        return Plan(len(spec["words"]), samples, obstacle="It may not be said." if "never" in spec["words"] else "")
+
+    def step(self, task: Task, limit: int) -> Step:
+        at = int(task.cursor.get("at", 0))
+        words = task.spec["words"][at : at + limit]
+        items = []
+        for index, word in enumerate(words, start=at):
+            if word in self.broken:
+                raise self.broken[word]
+            allowed = allows(task.actor, self.action, "booking.changed")
+            result = Result.SKIPPED if word == "skip" else Result.DONE if allowed else Result.FAILED
+            items.append(Item(str(index), word, "booking.changed", result))
+        self.during()
+        finished = at + len(words) == len(task.spec["words"])
+        return Step(items, {"at": at + len(words)}, finished, scanned=len(words), note=f"{at + len(words)} said")
+
+
+@pytest.fixture
+def words() -> Iterator[Words]:
+    kind = Words()
+    kinds.register(kind)
+    yield kind
+    del kinds._registry.kinds[kind.name]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def runner(clock: ManualClock) -> OperationRunner:
+    return OperationRunner(clock)
+
+
+@pytest.fixture
+def make_user(db: None) -> MakeUser:
+    def make(role: str = "operator", scope: str = "*", name: str = "olga") -> Actor:
+        user = User.objects.create(username=name)
+        user.grants.create(role=role, scope=scope)
+        return actor_of(user)
+
+    return make
+
+
+@pytest.fixture
+def operator(make_user: MakeUser) -> Actor:
+    return make_user()

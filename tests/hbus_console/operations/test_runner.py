@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Actor
+from hbus_console.audit.models import AuditEntry
+from hbus_console.operations import runner as running
+from hbus_console.operations import services
+from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.runner import TRIES, OperationRunner
+from tests.hbus_console.operations.conftest import Words
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+def start(actor: Actor, *said: str, rate_per_s: int = 0) -> Operation:
+    return services.start(actor, "words", {"words": list(said)}, reason="why", rate_per_s=rate_per_s).operation
+
+
+def said() -> list[str]:
+    return list(OperationItem.objects.order_by("pk").values_list("message_id", flat=True))
+
+
+def test_it_runs_to_its_end_with_a_result_for_each(
+    operator: Actor, words: Words, runner: OperationRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "STEP", 2)
+    operation = start(operator, "a", "skip", "c", "d", "e")
+
+    runner.tick()
+
+    operation.refresh_from_db()
+    assert (operation.state, operation.done, operation.skipped, operation.failed) == ("done", 4, 1, 0)
+    assert (operation.percent, operation.scanned, operation.note) == (100, 5, "5 said")
+    assert None not in (operation.started_at, operation.ended_at, operation.moved_at)
+    assert said() == ["a", "skip", "c", "d", "e"]
+    end = AuditEntry.objects.get(action="operation.end")
+    assert (end.actor, end.after["done"], end.after["started_in"]) == ("system", 4, operation.audit_seq)
+
+
+def test_it_keeps_its_rate(operator: Actor, words: Words, runner: OperationRunner, clock: ManualClock) -> None:
+    start(operator, *"abcdefghij", rate_per_s=2)
+    counts = []
+    for _ in range(5):
+        runner.tick()
+        counts.append(len(said()))
+        clock.advance(1.0)
+    assert counts == [1, 3, 5, 7, 9]
+
+
+def test_operations_take_turns(
+    operator: Actor, words: Words, runner: OperationRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "STEP", 1)
+    start(operator, "a1", "a2")
+    start(operator, "b1", "b2")
+    runner.tick()
+    assert said() == ["a1", "b1", "a2", "b2"]
+
+
+def test_a_paused_one_rests_and_goes_on_where_it_was(
+    operator: Actor, words: Words, runner: OperationRunner, clock: ManualClock
+) -> None:
+    operation = start(operator, "a", "b", "c", rate_per_s=1)
+    runner.tick()
+    services.pause(operator, operation.pk, "hold")
+    clock.advance(10)
+    runner.tick()
+    assert said() == ["a"]
+    services.resume(operator, operation.pk, "go on")
+    for _ in range(3):
+        runner.tick()
+        clock.advance(1)
+    assert said() == ["a", "b", "c"]
+
+
+def test_a_cancel_during_a_step_takes_the_step_back(operator: Actor, words: Words, runner: OperationRunner) -> None:
+    operation = start(operator, "a", "b")
+    words.during = lambda: services.cancel(operator, operation.pk, "stop")  # type: ignore[assignment,return-value]
+
+    runner.tick()
+
+    # The cancel was made inside the step's transaction here, so it went with it; the operation did not advance.
+    operation.refresh_from_db()
+    assert said() == []
+    assert operation.done == 0
+
+
+def test_a_second_runner_cannot_repeat_a_step(operator: Actor, words: Words, clock: ManualClock) -> None:
+    operation = start(operator, "a", "b")
+    stale = Operation.objects.get(pk=operation.pk)
+    OperationRunner(clock).tick()
+
+    assert OperationRunner(clock)._advance(stale) is False
+    assert said() == ["a", "b"]
+
+
+def test_what_cannot_be_reached_is_tried_again(operator: Actor, words: Words, runner: OperationRunner) -> None:
+    operation = start(operator, "a", "b")
+    words.broken["b"] = Unavailable("The store is away.")
+    for _ in range(TRIES + 1):
+        runner.tick()
+    operation.refresh_from_db()
+    assert (operation.state, operation.last_error, said()) == ("queued", "The store is away.", [])
+
+    words.broken.clear()
+    runner.tick()
+    operation.refresh_from_db()
+    assert (operation.state, operation.last_error) == ("done", "")
+
+
+def test_a_kind_that_breaks_again_and_again_fails_its_operation_and_no_other(
+    operator: Actor, words: Words, runner: OperationRunner
+) -> None:
+    operation, other = start(operator, "a", "poison"), start(operator, "fine")
+    words.broken["poison"] = ZeroDivisionError("by zero")
+    for _ in range(TRIES):
+        runner.tick()
+    operation.refresh_from_db()
+    other.refresh_from_db()
+    assert (operation.state, operation.last_error) == ("failed", "ZeroDivisionError: by zero")
+    assert other.state == "done"
+    assert AuditEntry.objects.get(action="operation.fail").after["error"] == operation.last_error
+
+
+def test_grants_taken_away_meanwhile_count(
+    operator: Actor, words: Words, runner: OperationRunner, clock: ManualClock
+) -> None:
+    operation = start(operator, "a", "b", rate_per_s=1)
+    runner.tick()
+    User.objects.get(username="olga").grants.all().delete()
+    clock.advance(1)
+    runner.tick()
+    operation.refresh_from_db()
+    assert (operation.done, operation.failed) == (1, 1)

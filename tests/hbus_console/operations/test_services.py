@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Actor, Forbidden, Role, ScopedRole
+from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import Conflict, NotThere
+from hbus_console.operations import services
+from hbus_console.operations.models import Operation
+from tests.hbus_console.operations.conftest import MakeUser, Words
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+SPEC = {"words": ["a", "b"]}
+
+
+def test_a_start_is_queued_and_audited(operator: Actor, words: Words) -> None:
+    started = services.start(operator, "words", SPEC, reason="to be heard", rate_per_s=5)
+
+    made = Operation.objects.get()
+    assert started.new
+    assert (made.state, made.total, made.rate_per_s, made.title) == ("queued", 2, 5, "Say 2 words")
+    entry = AuditEntry.objects.get(seq=made.audit_seq)
+    assert (entry.action, entry.target, entry.topic, entry.reason) == (
+        "operation.start",
+        str(made.pk),
+        "booking.changed",
+        "to be heard",
+    )
+    assert entry.after["spec"] == SPEC
+
+
+def test_the_same_work_is_not_started_twice_while_it_is_under_way(operator: Actor, words: Words) -> None:
+    first = services.start(operator, "words", SPEC, reason="one").operation
+    again = services.start(operator, "words", SPEC, reason="two")
+
+    assert not again.new
+    assert again.operation.pk == first.pk
+    assert "does this already" in again.sentence
+    assert AuditEntry.objects.filter(action="operation.start").count() == 1
+
+    services.cancel(operator, first.pk, "enough")
+    assert services.start(operator, "words", SPEC, reason="three").new
+
+
+def test_a_dry_run_changes_nothing(operator: Actor, words: Words) -> None:
+    plan = services.dry_run(operator, "words", SPEC)
+    assert plan.total == 2
+    assert [sample.message_id for sample in plan.samples] == ["a", "b"]
+    assert not Operation.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"kind_name": "dance"}, "kind"),
+        ({"spec": {}}, "spec.words"),
+        ({"spec": {"words": []}}, "spec"),
+        ({"spec": {"words": ["never"]}}, "spec"),
+        ({"reason": " "}, "reason"),
+        ({"rate_per_s": -1}, "rate_per_s"),
+        ({"rate_per_s": 100_001}, "rate_per_s"),
+    ],
+)
+def test_bad_starts_are_refused_and_leave_nothing(
+    operator: Actor, words: Words, given: dict[str, object], field: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        services.start(operator, **{"kind_name": "words", "spec": SPEC, "reason": "why", **given})  # type: ignore[arg-type]
+    assert refused.value.field == field
+    assert not Operation.objects.exists()
+
+
+def test_it_takes_the_kind_s_permission_on_its_topic(make_user: MakeUser, words: Words) -> None:
+    for role, scope in (("viewer", "*"), ("operator", "billing.*")):
+        with pytest.raises(Forbidden):
+            services.start(make_user(role, scope, f"{role}-{scope[0]}"), "words", SPEC, reason="why")
+    assert services.start(make_user("operator", "booking.*", "inside"), "words", SPEC, reason="why").new
+
+
+def test_pause_resume_and_cancel_are_audited_and_answer_definitely(operator: Actor, words: Words) -> None:
+    pk = services.start(operator, "words", SPEC, reason="why").operation.pk
+
+    assert services.pause(operator, pk, "lunch").state == "paused"
+    with pytest.raises(Conflict, match="is paused"):
+        services.pause(operator, pk, "again")
+    assert services.resume(operator, pk, "back").state == "queued"
+    ended = services.cancel(operator, pk, "enough")
+    assert (ended.state, ended.ended_at is not None) == ("cancelled", True)
+    for act in (services.pause, services.resume, services.cancel):
+        with pytest.raises(Conflict, match="is cancelled"):
+            act(operator, pk, "too late")
+
+    acts = AuditEntry.objects.filter(target=str(pk)).order_by("seq").values_list("action", "reason")
+    assert list(acts) == [
+        ("operation.start", "why"),
+        ("operation.pause", "lunch"),
+        ("operation.resume", "back"),
+        ("operation.cancel", "enough"),
+    ]
+
+
+def test_others_see_what_lies_in_their_scope_and_steer_with_the_role(make_user: MakeUser, words: Words) -> None:
+    from hbus_console.topics.models import Team, Topic
+
+    Topic.objects.create(name="booking.changed", team=Team.objects.create(name="T", contact="t"))
+    pk = services.start(make_user(name="first"), "words", SPEC, reason="why").operation.pk
+    viewer, outside = make_user("viewer", "booking.*", "viewer"), make_user("admin", "billing.*", "outside")
+
+    assert services.operation(viewer, pk).pk == pk
+    assert not services.may_steer(viewer, services.operation(viewer, pk))
+    with pytest.raises(Forbidden):
+        services.cancel(viewer, pk, "no")
+    assert not services.operations(outside).exists()
+    with pytest.raises(NotThere):
+        services.cancel(outside, pk, "no")
+    assert services.pause(make_user("operator", "booking.*", "peer"), pk, "yes").state == "paused"
+
+
+def test_whoever_started_it_acts_with_the_grants_of_today(operator: Actor, words: Words) -> None:
+    made = services.start(operator, "words", SPEC, reason="why").operation
+    assert services.acting(made).grants == (ScopedRole(Role.OPERATOR, "*"),)
+
+    User.objects.get(username="olga").grants.all().delete()
+    assert services.acting(made).grants == ()
+    User.objects.update(is_active=False)
+    assert not services.acting(made).is_authenticated
+
+
+def test_a_token_acts_under_its_ceiling(operator: Actor, words: Words) -> None:
+    ceiling = ScopedRole(Role.OPERATOR, "booking.*")
+    token = Actor("olga/deploy", "token", operator.user_id, operator.grants, ceiling)
+    made = services.start(token, "words", SPEC, reason="why").operation
+    assert services.acting(made) == token
