@@ -23,6 +23,7 @@ from hbus_console.cluster.probes import StoreState
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.flow import LagNow
 from hbus_console.ledger.models import Notice
+from hbus_console.outbox.models import OutboxMessage
 from hbus_console.topics.models import Subscription, Topic
 from hbus_console.ui.formats import clock, duration, num
 
@@ -68,7 +69,9 @@ def concerns(
         *_audit(who),
         *_alerts(who, alerts, now_ms),
         *_dead(scopes),
+        *_outbox(scopes),
         *_ownerless(scopes),
+        *_ownerless_readers(scopes),
         *_notices(scopes, now_ms),
         *_waiting(scopes, _not_alerted(lag, alerts), now_ms),
         *_paused(scopes),
@@ -203,6 +206,62 @@ def _ownerless(scopes: tuple[str, ...]) -> list[Concern]:
             "See topics",
         ),
     )
+
+
+def _ownerless_readers(scopes: tuple[str, ...]) -> list[Concern]:
+    rows = list(
+        Subscription.objects.filter(scopes_q(scopes, "topic__name"), team=None)
+        .order_by("topic__name", "group")
+        .values_list("topic__name", "group")[: MOST_OF_A_KIND + 1]
+    )
+    return _spell(
+        rows,
+        lambda row: Concern(
+            "warn",
+            f"{row[1]} on {row[0]} has no owner",
+            "nobody is asked when it fails",
+            reverse("topics:subscription-settings", args=row),
+            "Name an owner",
+        ),
+        Concern(
+            "warn",
+            "Further subscriptions have no owner",
+            "nobody is asked when they fail",
+            f"{reverse('topics:subscriptions')}?owner=-",
+            "See all",
+        ),
+    )
+
+
+def _outbox(scopes: tuple[str, ...]) -> list[Concern]:
+    """Messages that the bus refused for good: the change that wrote them is made, and nobody will hear of it."""
+    groups = list(
+        OutboxMessage.objects.filter(scopes_q(scopes), refused_at__isnull=False)
+        .values("topic")
+        .annotate(count=Count("id"), since=Min("refused_at"), why=Max("last_error"))
+        .order_by("-count", "topic")[: MOST_OF_A_KIND + 1]
+    )
+    return _spell(
+        groups,
+        lambda group: Concern(
+            "bad",
+            f"The bus refused {_messages(group['count'])} of the outbox for {group['topic']}",
+            f"{group['why']} · since {clock(group['since'])[:5]} · after mending: manage.py outbox retry",
+            f"{reverse('topics:list')}?{urlencode({'q': group['topic']})}",
+            "Open topic",
+        ),
+        Concern(
+            "bad",
+            "The bus refused messages of the outbox for further topics",
+            "after mending: manage.py outbox retry",
+            reverse("topics:list"),
+            "See topics",
+        ),
+    )
+
+
+def _messages(count: int) -> str:
+    return "a message" if count == 1 else f"{num(count)} messages"
 
 
 def _notices(scopes: tuple[str, ...], now_ms: int) -> list[Concern]:

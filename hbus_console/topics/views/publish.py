@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from django.contrib import messages
@@ -28,6 +29,7 @@ from hbus_console.topics.views.common import form_page
 from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 
+_URN = re.compile(r"urn:hbus:schema:[^:\s]+:([0-9]+)")
 _OPTIONS = ("type", "key", "headers", "delay_s", "due", "priority", "ttl_s", "idempotency_key")
 
 
@@ -52,6 +54,7 @@ def publish(request: HttpRequest) -> HttpResponse:
             return form_page(request, "topics/publish.html", page)
         receipt = publishing.publish_by_hand(who, asked, payload, options)
     except BadInput as refused:
+        page |= _broken_schema(asked, refused)
         return form_page(request, "topics/publish.html", page, _at_field(refused))
     except Unavailable as error:
         return form_page(request, "topics/publish.html", page, BadInput(error.what, remedy=error.remedy))
@@ -90,9 +93,19 @@ def _at_field(refused: BadInput) -> BadInput:
     """The refusal at the field of the form: ``payload.guest.name`` is shown at the payload, named in full."""
     field, _, inner = refused.field.partition(".")
     where = {"message_id": "", "subject": "", "source": ""}.get(field, field)
+    # The page leads to the schema itself; its URN is for programs.
+    remedy = _URN.sub(r"version \1 of its schema", refused.remedy)
     if inner and where == "payload" and inner not in refused.what:
-        return BadInput(f"{inner}: {refused.what}", remedy=refused.remedy, field=where)
-    return BadInput(refused.what, remedy=refused.remedy, field=where)
+        return BadInput(f"{inner}: {refused.what}", remedy=remedy, field=where)
+    return BadInput(refused.what, remedy=remedy, field=where)
+
+
+def _broken_schema(topic: str, refused: BadInput) -> dict[str, Any]:
+    """Where the schema stands that the payload breaks, for a link."""
+    found = _URN.search(refused.remedy)
+    if found is None:
+        return {}
+    return {"broken_schema": f"{reverse('topics:schema', args=[topic])}?version={found[1]}", "broken_version": found[1]}
 
 
 def _told(who: Actor, receipt: Receipt) -> SafeString:

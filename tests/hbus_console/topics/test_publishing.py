@@ -124,6 +124,13 @@ def test_checking_on_the_page_shows_the_envelope(post: Callable[..., Any], topic
     assert stored(topic.name) == []
 
 
+def test_a_broken_schema_leads_to_the_schema_and_not_to_a_urn(post: Callable[..., Any], topic: Topic) -> None:
+    body = post(payload='{"guest": 7}').content.decode()
+    assert "See version 1 of its schema." in body
+    assert '<a href="/topics/booking.created/schema/?version=1">' in body
+    assert "urn:hbus:schema" not in body
+
+
 @pytest.mark.parametrize(
     ("form", "field", "said"),
     [

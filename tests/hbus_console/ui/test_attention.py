@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 from django.db import transaction
@@ -12,6 +13,7 @@ from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
 from hbus_console.ledger.flow import LagNow
 from hbus_console.ledger.models import Notice
+from hbus_console.outbox.models import OutboxMessage
 from hbus_console.ui.attention import Concern, concerns
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
@@ -66,6 +68,34 @@ def test_an_ownerless_topic_asks_for_an_owner(admin_actor: Actor) -> None:
     topic("reminder.due", team=None)
     (concern,) = found(admin_actor)
     assert (concern.text, concern.link, concern.tone) == ("reminder.due has no owner", "Name an owner", "bad")
+
+
+def test_an_ownerless_subscription_asks_for_an_owner_and_many_are_not_a_wall(admin_actor: Actor) -> None:
+    about = topic("booking.created")
+    subscription(about, "billing", team=None)
+    (concern,) = found(admin_actor)
+    assert (concern.text, concern.tone) == ("billing on booking.created has no owner", "warn")
+    assert concern.href == "/subscriptions/booking.created/billing/settings/"
+    for number in range(5):
+        subscription(about, f"reader-{number}", team=None)
+    assert [it.text for it in found(admin_actor)][-1] == "Further subscriptions have no owner"
+    assert len(found(admin_actor)) == 5
+
+
+def test_what_the_bus_refused_of_the_outbox_asks_for_somebody(admin_actor: Actor, viewer_actor: Actor) -> None:
+    for number in range(3):
+        OutboxMessage.objects.create(
+            topic="payment.taken",
+            message_id=f"m-{number}",
+            body=b"{}",
+            refused_at=datetime.now(UTC) if number else None,
+            last_error="Topic 'payment.taken' has no owner.",
+        )
+    (concern,) = found(admin_actor)
+    assert concern.text == "The bus refused 2 messages of the outbox for payment.taken"
+    assert concern.note.startswith("Topic 'payment.taken' has no owner. · since ")
+    assert concern.tone == "bad"
+    assert found(viewer_actor) == []
 
 
 def test_a_paused_subscription_says_who_and_why(admin_actor: Actor) -> None:
