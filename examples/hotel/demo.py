@@ -20,6 +20,7 @@ from hbus_console import wiring
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.imports.publishing import SteadyPublisher, Tally
 from hbus_console.outbox.relay import outbox_state
+from hbus_console.topics.models import Topic
 
 #: Seconds without any progress after which waiting is given up.
 STUCK_S = 120.0
@@ -144,9 +145,10 @@ def _await_settled(doomed: Sequence[Poison], progress: Progress, stop: threading
 def _open() -> int:
     """Messages of the example on their way: in its subscriptions, in the outbox, or dead and not yet taken over."""
     count = outbox_state().waiting
+    carriers = dict(Topic.objects.values_list("name", "transport"))
     for topic, group in subscriptions():
         try:
-            lag = wiring.admin().lag(topic, group)
+            lag = wiring.admin(carriers.get(topic, "")).lag(topic, group)
         except (GroupLost, Unavailable):
             # Being healed or restarted at this moment: certainly not settled.
             count += 1

@@ -16,7 +16,7 @@ from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
 from hbus_console.cluster.nodes import nodes
 from hbus_console.state import ROOT
-from hbus_console.supervisor import state
+from hbus_console.supervisor import nsqd, state
 from hbus_console.supervisor.store import remembered_url
 
 #: What has to run besides the store.
@@ -75,8 +75,10 @@ def _await_ready(supervisor: subprocess.Popen[bytes], log: Path) -> None:
         if supervisor.poll() is not None or time.monotonic() > deadline:
             raise Unavailable("The installation did not become ready.", remedy=f"Its words are in {log}.")
         time.sleep(0.2)
-    # The first start has only now chosen the embedded store's port.
+    # The first start has only now chosen the ports of the embedded store and nsqd.
     settings.REDIS_URL = settings.REDIS_URL or remembered_url(settings.STATE)
+    if not settings.NSQLOOKUPD_URL:
+        settings.NSQD_URL = settings.NSQD_URL or nsqd.remembered_urls(settings.STATE)
 
 
 def _own_ready(pid: int) -> bool:

@@ -134,11 +134,11 @@ class NsqAdmin:
         _no_history(f"{topic} cannot be read without consuming it", "topic")
 
     def seek(self, topic: str, group: str, position: str) -> None:
-        if position != "end":
-            _no_history(f"{group} cannot go to {position!r}", "position")
         names = self._group(topic, group)
         if not self._beside.command("EXISTS", names.state):
             raise group_lost(group)
+        if position != "end":
+            _no_history(f"{group} cannot go to {position!r}", "position")
         self._everywhere(lambda node: _empty(node, names.topic.nsq, names.channel))
         self._beside.command("DEL", *names.working)
 
