@@ -173,6 +173,17 @@ class PartitionConformance(TransportTests):
         assert bodies(reader.receive(1, 1)) == [b"m0"]
         reader.close()
 
+    def test_a_group_made_at_a_position_begins_behind_it_in_every_partition(
+        self, parts: Partitions, pass_time: PassTime
+    ) -> None:
+        admin = parts.bench.admin
+        positions = []
+        for index in range(6):
+            positions += parts.publish(b"m%d" % index, partition=index % 2)
+            pass_time(0.01)
+        admin.create_group(parts.topic, "late", positions[-2])
+        assert [owned.unsettled for owned in parts.transport.owners(parts.topic, "late")] == [0, 1, 0, 0]
+
     # Owners
 
     def test_one_consumer_has_everything_and_two_have_half_each(self, parts: Partitions) -> None:

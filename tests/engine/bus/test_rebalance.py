@@ -117,6 +117,20 @@ def test_a_frozen_owner_that_wakes_changes_nothing(bus: Bus, clock: ManualClock)
     assert bus.transport.admin.counts(TOPIC, GROUP)["settled"] == 1
 
 
+def test_a_store_that_lost_everything_gets_every_partition_again(bus: Bus, clock: ManualClock) -> None:
+    journal = Journal()
+    consumer = bus.consumer(journal, ordering="key", seat_s=SEAT_S)
+    with running(consumer):
+        until(lambda: len(consumer.status().partitions) == 4)
+        bus.transport.admin.delete_topic(TOPIC)
+        for n, partition in enumerate(range(PARTITIONS)):
+            bus.publish({"n": n}, key=key_of(partition))
+        until(lambda: len(bus.facts.of("settled")) == 4, between=lambda: clock.advance(0.2))
+    assert bus.transport.partitions(TOPIC) == PARTITIONS
+    assert bus.facts.of("group_lost")
+    assert bus.unsettled() == 0
+
+
 def make_other(bus: Bus) -> Bus:
     """The same store through an end of its own, with its own failures and facts."""
     return Bus(bus.clock, FaultyTransport(bus.transport.inner), WatchedFacts(), bus.producer, bus.policy)

@@ -29,12 +29,9 @@ class MemoryAdmin:
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         with self._store.changed:
-            found = self._store.topic(topic)
-            if group in found.groups:
-                return False
-            found.make_group(group, start)
+            made = self._store.topic(topic).make_group(group, start)
             self._store.changed.notify_all()
-            return True
+            return made
 
     def delete_group(self, topic: str, group: str) -> None:
         with self._store.changed:

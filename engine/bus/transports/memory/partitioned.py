@@ -210,8 +210,13 @@ class MemoryPartitionedReceiver:
 
     def _turn(self, giving: Sequence[int]) -> Turn:
         with self._store.changed:
-            parts = self._store.group(self._topic, self._group)
+            # After a loss, what makes the group anew must know how many parts it has.
+            topic = self._store.topic(self._topic)
+            topic.partitions = max(topic.partitions, self._partitions)
+            parts = topic.groups.get(self._group, [])
             if len(parts) < self._partitions:
+                # What it owned is gone with the group, and epochs may begin anew.
+                self._owned, self._kept_off = {}, set()
                 raise GroupLost(
                     f"The group {self._group!r} has {len(parts)} of {self._partitions} partitions.",
                     remedy="Set the topic's number of partitions.",

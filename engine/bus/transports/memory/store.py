@@ -33,9 +33,13 @@ class MemoryTopic:
         self.groups: dict[str, list[Group]] = {}
         self.seats: defaultdict[str, Seats] = defaultdict(Seats)
 
-    def make_group(self, name: str, start: str) -> None:
+    def make_group(self, name: str, start: str) -> bool:
+        """Make the parts of a group that are not there; whether there were any."""
         self.log.split(self.partitions)
-        self.groups[name] = [Group(self.log, start, partition) for partition in range(self.partitions)]
+        parts = self.groups.setdefault(name, [])
+        missing = range(len(parts), self.partitions)
+        parts += [Group(self.log, start, partition) for partition in missing]
+        return bool(missing)
 
 
 class MemoryStore:

@@ -127,6 +127,9 @@ class RedisPartitionedReceiver:
             members, share, *rows = self._link.run(SEATS, self._seat_keys, args)
         except Refused as error:
             if says_group_lost(error):
+                # What it owned is gone with the group, and epochs may begin anew.
+                with self._lock:
+                    self._owned, self._kept_off = {}, set()
                 raise group_lost(self._group) from error
             raise
         now = {int(partition): int(epoch) for partition, epoch in rows}

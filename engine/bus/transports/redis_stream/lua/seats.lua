@@ -15,10 +15,10 @@ local me, now, ttl, partitions = ARGV[1], clock(ARGV[2]), tonumber(ARGV[3]), ton
 local function state_of(partition) return KEYS[4 + 2 * partition] end
 local function leases_of(partition) return KEYS[5 + 2 * partition] end
 
+-- After a loss, what makes the group anew must know how many parts it has.
+if partitions > 1 then redis.call('HSETNX', KEYS[3], 'partitions', partitions) end
 for partition = 0, partitions - 1 do
   if redis.call('HEXISTS', state_of(partition), 'generation') == 0 then
-    -- What makes the group anew must know how many parts it has.
-    redis.call('HSETNX', KEYS[3], 'partitions', partitions)
     return redis.error_reply('GROUPLOST partition ' .. partition .. ' of the group has no state')
   end
 end
