@@ -75,6 +75,17 @@ class Life:
         return {event.subscription for event in self.events if event.kind == "settled"}
 
     @property
+    def skipped_in(self) -> set[str]:
+        """The subscriptions in which a person settled it without its being handled."""
+        return {event.subscription for event in self.events if event.kind == "skipped"}
+
+    @property
+    def parked_in(self) -> set[str]:
+        """The subscriptions in which it was set aside with its key, and nothing has happened to it since."""
+        last = {event.subscription: event.kind for event in self.events if event.subscription}
+        return {subscription for subscription, kind in last.items() if kind == "parked"}
+
+    @property
     def key(self) -> str:
         return self.entry.key if self.entry else self.letters[0].key
 

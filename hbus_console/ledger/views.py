@@ -211,6 +211,10 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
         yield "info", "delayed"
     elif parts and found.settled_in >= set(_wanted(found)):
         yield "ok", "settled"
+    elif parts and found.settled_in | found.skipped_in >= set(_wanted(found)):
+        yield "act", "skipped"
+    elif found.parked_in:
+        yield "warn", "parked"
     elif any(event.kind == "retried" for event in found.events):
         yield "warn", "retrying"
     elif parts:

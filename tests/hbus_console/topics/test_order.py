@@ -135,6 +135,21 @@ def test_unparking_brings_the_messages_again_and_leaves_a_trace(
     assert "is not parked" in again.content.decode()
 
 
+def test_a_parked_and_a_skipped_message_are_called_so_on_their_own_page(
+    parked: Consumer, facts: MemoryFacts, signed_in: Callable[..., Client]
+) -> None:
+    client = signed_in(Role.OPERATOR)
+    one = client.get(reverse("topics:subscription-order", args=ONE), {"key": "room-1"}).context["page"].one
+    head, follower = (reverse("ledger:message", args=[step.message.message_id]) for step in one.steps[:2])
+    assert ("warn", "parked") in list(client.get(head).context["badges"])
+    assert "Set aside with its key in" in client.get(follower).content.decode()
+    services.unpark(OPERATOR, *ONE, "room-1", head="skip", reason="sold")
+    book(facts)
+    answer = client.get(head)
+    assert ("act", "skipped") in list(answer.context["badges"])
+    assert "decided by a-operator: sold" in answer.content.decode()
+
+
 def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: MemoryFacts) -> None:
     services.unpark(OPERATOR, *ONE, "room-1", head="dead", reason="hopeless")
     (letter,) = wiring.admin().dead(*ONE)
