@@ -24,6 +24,8 @@ LAG_MEMORY_MS = 60_000
 
 _COUNTS = ("published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us")
 _SUMS = tuple(Sum(name) for name in _COUNTS)
+#: The columns of a lag sample in the order of :class:`LagNow`.
+_LAG = ("topic", "subscription", "at_ms", "waiting", "in_flight", "retrying", "oldest_ms", "parked")
 
 
 @dataclass(frozen=True)
@@ -182,20 +184,16 @@ def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:
     newest = LagSample.objects.aggregate(newest=Max("at_ms"))["newest"]
     if newest is None:
         return {}
-    rows = LagSample.objects.filter(topic_filter(scopes), at_ms__gt=newest - LAG_MEMORY_MS).order_by("at_ms")
-    return {
-        (row.topic, row.subscription): LagNow(
-            topic=row.topic,
-            subscription=row.subscription,
-            at_ms=row.at_ms,
-            waiting=row.waiting,
-            in_flight=row.in_flight,
-            retrying=row.retrying,
-            oldest_ms=row.oldest_ms,
-            parked=row.parked,
-        )
-        for row in rows
-    }
+    # One tick of the sampler stamps all its rows with the same instant, so nearly all stand there; what could not be
+    # read in the last tick has an older one, and only of that is more than one row looked at.
+    recent = LagSample.objects.filter(topic_filter(scopes), at_ms__gt=newest - LAG_MEMORY_MS)
+    found = {(row[0], row[1]): LagNow(*row) for row in recent.filter(at_ms=newest).values_list(*_LAG)}
+    late = recent.values_list("topic", "subscription").annotate(latest=Max("at_ms")).filter(latest__lt=newest)
+    if older := {(topic, group): at_ms for topic, group, at_ms in late.order_by()}:
+        for row in recent.filter(at_ms__in=set(older.values())).values_list(*_LAG):
+            if older.get((row[0], row[1])) == row[2]:
+                found[row[0], row[1]] = LagNow(*row)
+    return found
 
 
 def lag_series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", subscription: str = "") -> LagSeries:

@@ -48,6 +48,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         "Governance",
         (
             Entry("audit", "Audit log", "outline/file-text", "audit:list", Action.AUDIT_READ, "a", "audit"),
+            Entry("operations", "Operations", "outline/list-check", "operations:list", Action.VIEW, "p", "operations"),
             Entry("alerts", "Alerts", "outline/bell", "alerts:list", Action.VIEW, "l", "alerts"),
             Entry("access", "Access", "outline/lock", "accounts:access", Action.TOKEN_OWN, "u", "accounts"),
         ),

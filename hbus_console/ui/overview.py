@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.conf import settings
 from django.db.models import Count
@@ -22,6 +23,10 @@ from hbus_console.ui.timerange import TimeRange
 #: How many topics the overview lists; the topics page has them all.
 MOST_TOPICS = 50
 _STILL = flow.Rates()
+#: For so long rates and lag are served again; what people decide, such as dead letters and alerts, never is.
+FLOW_FRESH_MS = 1_900
+#: Sets of scopes remembered at once.
+_MOST_SIGHTS = 64
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,16 @@ class Standing:
 
     def unsettled_of(self, topic: str) -> int | None:
         """What all subscriptions of ``topic`` have not settled; ``None`` when none could be read."""
-        found = [lag.unsettled for (name, _), lag in self.lag.items() if name == topic]
+        found = self._by_topic.get(topic, [])
         known = [value for value in found if value is not None]
         return sum(known) if known or not found else None
+
+    @cached_property
+    def _by_topic(self) -> dict[str, list[int | None]]:
+        found: dict[str, list[int | None]] = {}
+        for (name, _), lag in self.lag.items():
+            found.setdefault(name, []).append(lag.unsettled)
+        return found
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,23 @@ def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
         .annotate(count=Count("id"))
         .order_by()
     )
-    return Standing(flow.rates(now_ms, scopes), flow.latest_lag(scopes), dict(dead), alerts.waiting(scopes, now_ms))
+    return Standing(*_flow(now_ms, scopes), dict(dead), alerts.waiting(scopes, now_ms))
+
+
+_Flow = tuple[flow.FlowNow, dict[tuple[str, str], flow.LagNow]]
+_recent: dict[tuple[str, ...], tuple[int, _Flow]] = {}
+
+
+def _flow(now_ms: int, scopes: tuple[str, ...]) -> _Flow:
+    """Rates and lag, at most :data:`FLOW_FRESH_MS` old: they are booked and sampled more slowly than that."""
+    at_ms, known = _recent.get(scopes, (0, None))
+    if known is not None and settings.HISTORY_FRESH_S and 0 <= now_ms - at_ms < FLOW_FRESH_MS:
+        return known
+    found = flow.rates(now_ms, scopes), flow.latest_lag(scopes)
+    if len(_recent) >= _MOST_SIGHTS:
+        _recent.clear()
+    _recent[scopes] = (now_ms, found)
+    return found
 
 
 def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:

@@ -13,7 +13,7 @@ _TONES: dict[str, str] = {
     ),
     "bad": ("dead failed down lost store-lost ownerless broken refused revoked exited crashed gone error nowhere"),
     "act": "redriven discarded skipped unparked revealed granted changed",
-    "info": "new leased in-flight duplicate deduplicated",
+    "info": "queued new leased in-flight duplicate deduplicated",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split()}
 

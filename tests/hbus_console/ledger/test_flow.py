@@ -114,6 +114,19 @@ def test_sparks_come_by_topic_and_by_subscription() -> None:
     assert flow.subscription_sparks(LAST - BUCKET, LAST + BUCKET, ["*"], points=2) == {("a", "g"): [0.0, 5.0]}
 
 
+def test_of_what_could_not_be_read_in_the_last_tick_the_reading_before_counts() -> None:
+    Topic.objects.create(name="b")
+    lag("a", "g", NOW, 4)
+    lag("a", "away", NOW - 10_000, 8)
+    lag("a", "away", NOW - 5_000, 7)
+    lag("b", "away", NOW - 10_000, 6)
+
+    found = flow.latest_lag(["*"])
+
+    assert {key: line.waiting for key, line in found.items()} == {("a", "g"): 4, ("a", "away"): 7, ("b", "away"): 6}
+    assert set(flow.latest_lag(["b"])) == {("b", "away")}
+
+
 def test_the_latest_lag_is_the_newest_reading_of_each_and_forgets_what_is_gone() -> None:
     lag("a", "g", NOW - 5_000, 9)
     lag("a", "g", NOW, 4, oldest_ms=NOW - 700)

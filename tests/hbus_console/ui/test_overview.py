@@ -5,13 +5,15 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from hbus_console.accounts.models import User
 from hbus_console.accounts.permissions import Actor
 from hbus_console.ledger.models import FlowSample, LagSample
-from hbus_console.ui import examples
+from hbus_console.ui import examples, overview
 from hbus_console.ui.examples import Example
 from hbus_console.ui.overview import dead_note, oldest, share
+from hbus_console.ui.templatetags import hbus
 from tests.hbus_console.accounts.conftest import MakeUser
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
@@ -99,6 +101,34 @@ def test_fifty_topics_stay_few_queries_and_a_small_page(
     html = response.content.decode()
     assert html.count('<th scope="row">') == 50
     assert ">60</a> · sorted by trouble" in html
+
+
+def test_rates_are_served_again_for_a_moment_and_decisions_never(now_ms: int, settings: Settings) -> None:
+    about = topic("booking.created")
+    subscription(about, "billing")
+    flowing(now_ms, about.name, buckets=6, published=100)
+    settings.HISTORY_FRESH_S = 10
+    overview._recent.clear()
+    first = overview.standing(now_ms, ("*",))
+    FlowSample.objects.all().delete()
+    dead_letters(2, "booking.created")
+    again = overview.standing(now_ms + overview.FLOW_FRESH_MS - 1, ("*",))
+    assert again.now is first.now
+    assert (first.dead, again.dead) == ({}, {"booking.created": 2})
+    assert overview.standing(now_ms + 1, ("booking.*",)).now.topics == {}, "another sight is another reading"
+    assert overview.standing(now_ms + overview.FLOW_FRESH_MS, ("*",)).now.topics == {}
+    overview._recent.clear()
+
+
+def test_a_row_that_has_not_changed_is_not_drawn_again(page: Client, now_ms: int) -> None:
+    for number in range(5):
+        topic(f"booking.{number:02}")
+    hbus._topic_row.cache_clear()
+    page.get("/")
+    dead_letters(1, "booking.03")
+    html = page.get("/").content.decode()
+    assert hbus._topic_row.cache_info().misses == 6
+    assert html.index("booking.03") < html.index("booking.00")
 
 
 def test_an_empty_console_offers_an_example_to_who_may_start_it(
