@@ -138,6 +138,8 @@ class TestNsq(
     test_after_the_window_the_key_is_free_again = None
     test_a_retry_waits_until_it_is_due = None
     test_the_oldest_unsettled_message_tells_the_age_of_the_backlog = None
+    # nsqd notices later than that
+    test_a_lease_that_runs_out_wakes_who_waits = None
     # Larger than nsqd takes
     test_large_messages_among_small_ones_keep_their_order = None
 
@@ -167,6 +169,13 @@ class TestNsq(
         taken = bench.take(bench.receiver("two"), 120)
         assert set(bodies(taken)) == set(numbered(120))
         assert {delivery.attempt for delivery in taken} == {2}
+
+    def test_a_lease_that_runs_out_ends_a_long_wait(self, bench: Workbench) -> None:
+        bench.publish(b"x")
+        bench.take_one(bench.receiver("one"))
+        began = time.monotonic()
+        assert [found.attempt for found in bench.receiver("two").receive(1, 15)] == [2]
+        assert time.monotonic() - began < NOTICED_S + LEASE_MS / 1000
 
     def test_a_dead_message_lies_once_with_its_record(self, bench: Workbench) -> None:
         bench.publish(b"poison")

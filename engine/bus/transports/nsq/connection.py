@@ -111,11 +111,11 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         """Seconds since nsqd was last heard of."""
         return float(time.time() - self.last_recv_timestamp)
 
-    def finish(self, ids: list[str]) -> None:
-        """Tell nsqd to forget these."""
+    def finish(self, ids: list[str], counted: int) -> None:
+        """Tell nsqd to forget these, of which so many were counted among those in flight."""
         # First what may come: each that is finished would otherwise let in another that nobody asked for.
-        self.leave(len(ids))
-        if self.open:
+        self.leave(counted)
+        if self.open and ids:
             self._finished.append((time.monotonic(), ids))
             self._finished_count += len(ids)
             self._forget_old()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -20,8 +20,19 @@ class Hand(msgspec.Struct, gc=False):
     id: str
     body: bytes
     connection: NsqdConnection | None
-    #: Monotonic seconds after which nsqd has given up waiting, most likely.
+    #: Monotonic seconds at which the lease runs out.
     until: float
+    #: Among those in flight on its connection, as far as nsqd is concerned. Touched on the loop only.
+    counted: bool = True
+
+
+def uncount(hands: Iterable[Hand]) -> int:
+    """How many of them were still counted among those in flight; none is any more. On the loop only."""
+    number = 0
+    for hand in hands:
+        number += hand.counted
+        hand.counted = False
+    return number
 
 
 class Hands:
@@ -48,6 +59,14 @@ class Hands:
 
     def get(self, receipts: Sequence[str]) -> list[Hand | None]:
         return [self._hands.get(receipt) for receipt in receipts]
+
+    def given_up(self, connections: Collection[NsqdConnection], before: float) -> list[Hand]:
+        """Those of ``connections`` whose lease ran out before: nsqd waits for them no longer."""
+        return [
+            hand
+            for hand in list(self._hands.values())
+            if hand.counted and hand.until < before and hand.connection is not None and hand.connection in connections
+        ]
 
     def drop(self, receipt: str) -> Hand | None:
         """Forget one; ``None`` when somebody else has."""

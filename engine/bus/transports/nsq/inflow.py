@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tornado.ioloop import IOLoop
 
 from engine.bus.transports.nsq.connection import HEARTBEAT_S, Arrived, NsqdConnection, shut_all
+from engine.bus.transports.nsq.hands import Hand, Hands, uncount
 from engine.bus.transports.nsq.loop import LoopThread
 from engine.bus.transports.nsq.names import GroupNames
 from engine.bus.transports.nsq.nodes import Node, Nodes
@@ -53,6 +54,7 @@ class Inflow:
         *,
         consumer: str,
         lease_ms: int,
+        hands: Hands,
         on_gone: Callable[[NsqdConnection], None],
         on_missing: Callable[[Node], None],
     ) -> None:
@@ -61,6 +63,7 @@ class Inflow:
         self._names = names
         self._consumer = consumer
         self._timeout_ms = min(lease_ms + TIMEOUT_MARGIN_MS, LONGEST_TIMEOUT_MS)
+        self._hands = hands
         self._on_gone = on_gone
         self._on_missing = on_missing
         self._links: dict[str, _Link] = {}
@@ -201,30 +204,36 @@ class Inflow:
         self.news.set()
         if not self._watched:
             self._watched = True
-            self._watch_later()
+            IOLoop.current().call_later(IDLE_S, self._watch)
 
     def _changed(self) -> None:
         self.tune()
         if any(link.connection is not None and link.connection.over for link in list(self._links.values())):
             self.news.set()
 
-    def _watch_later(self) -> None:
-        IOLoop.current().call_later(IDLE_S, self._watch)
-
     def _watch(self) -> None:
-        """Nobody asks for what has come: a slow handler, or a pause. Others may have it."""
-        self._watched = False
+        """Every second, on the loop, from the first message on."""
         if self._closed:
             return
+        IOLoop.current().call_later(IDLE_S, self._watch)
+        self._leave_what_nsqd_gave_up()
         if self._buffer and time.monotonic() - self._asked > IDLE_S:
+            # Nobody asks for what has come: a slow handler, or a pause. Others may have it.
             self._target = 0
             waiting = self._pop(len(self._buffer))
             # What came from an nsqd that is gone may be all there is left of it.
             self._buffer.extend(each for each in waiting if not each.connection.open)
             self._requeue([each for each in waiting if each.connection.open])
-        elif self._buffer:
-            self._watched = True
-            self._watch_later()
+
+    def _leave_what_nsqd_gave_up(self) -> None:
+        """A lease that ran out unsettled counts no more: else nsqd would be asked for as many again."""
+        mine = {link.connection for link in list(self._links.values()) if link.connection is not None}
+        by_connection: defaultdict[NsqdConnection, list[Hand]] = defaultdict(list)
+        for hand in self._hands.given_up(mine, time.monotonic() - TIMEOUT_MARGIN_MS / 1000):
+            assert hand.connection is not None
+            by_connection[hand.connection].append(hand)
+        for connection, hands in by_connection.items():
+            connection.leave(uncount(hands))
 
     def _pop(self, most: int) -> list[Arrived]:
         # The loop and the receiver's thread may both be at it.

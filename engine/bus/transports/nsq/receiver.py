@@ -15,7 +15,7 @@ from engine.bus.errors import GroupLost
 from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
 from engine.bus.transports.nsq.beside import Beside, group_lost
 from engine.bus.transports.nsq.connection import Arrived, NsqdConnection
-from engine.bus.transports.nsq.hands import Hand, Hands
+from engine.bus.transports.nsq.hands import Hand, Hands, uncount
 from engine.bus.transports.nsq.inflow import Inflow
 from engine.bus.transports.nsq.loop import LoopThread
 from engine.bus.transports.nsq.names import GroupNames, released_score
@@ -71,6 +71,7 @@ class NsqReceiver:
             names,
             consumer=consumer,
             lease_ms=lease_ms,
+            hands=hands,
             on_gone=self._after_loss,
             on_missing=self._note_missing,
         )
@@ -245,23 +246,20 @@ class NsqReceiver:
     def _tell_nsqd(self, batch: Sequence[Settlement], results: Sequence[bool]) -> None:
         """Let nsqd forget what is settled or lies beside it now; what another holds is no longer ours to touch."""
         finished: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
-        lost: defaultdict[NsqdConnection, int] = defaultdict(int)
+        gone: defaultdict[NsqdConnection, list[Hand]] = defaultdict(list)
         for each, accepted in zip(batch, results, strict=True):
             hand = self._hands.drop(each.receipt)
             if hand is None or hand.connection is None:
                 continue
+            gone[hand.connection].append(hand)
             if accepted or each.verdict is Verdict.ACK:
                 finished[hand.connection].append(hand.id)
-            else:
-                lost[hand.connection] += 1
 
         def tell() -> None:
-            for connection, ids in finished.items():
-                connection.finish(ids)
-            for connection, number in lost.items():
-                connection.leave(number)
+            for connection, hands in gone.items():
+                connection.finish(finished[connection], uncount(hands))
 
-        if finished or lost:
+        if gone:
             self._loop.post(tell)
         self._note_not_finished(finished)
 
@@ -293,7 +291,7 @@ class NsqReceiver:
         by_connection: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
         for each in messages:
             by_connection[each.connection].append(each.id)
-        self._each(by_connection, lambda connection, ids: connection.finish(ids))
+        self._each(by_connection, lambda connection, ids: connection.finish(ids, len(ids)))
 
     def _each(
         self, ids: defaultdict[NsqdConnection, list[str]], act: Callable[[NsqdConnection, list[str]], None]
