@@ -11,6 +11,7 @@ from hbus_console.audit import api as audit
 from hbus_console.cluster import api as cluster
 from hbus_console.deadletters import api as deadletters
 from hbus_console.ledger import api as ledger
+from hbus_console.operations import api as operations
 from hbus_console.topics import api as topics
 
 app_name = "api"
@@ -23,5 +24,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include(ledger.urlpatterns)),
     path("", include(deadletters.urlpatterns)),
     path("", include(alerts.urlpatterns)),
+    path("", include(operations.urlpatterns)),
     path("", include(reference.urlpatterns)),
 ]

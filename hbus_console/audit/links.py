@@ -22,6 +22,7 @@ _PAGES = {
     "alert": ("alerts:alert", "alert_id"),
     "alert_rule": ("alerts:rules", ""),
     "alert_channel": ("alerts:channels", ""),
+    "operation": ("operations:operation", "operation_id"),
 }
 #: So many of each kind are listed.
 SHOWN = 8

@@ -53,6 +53,9 @@ _PAST = {
     "pause": "paused",
     "resume": "resumed",
     "drain": "drained",
+    "cancel": "cancelled",
+    "end": "ended",
+    "fail": "gave up",
     "start": "started",
     "stop": "stopped",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, QuerySet
+from django.http import QueryDict
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Action, Actor, allows, visible_scopes
@@ -32,6 +33,12 @@ class Bulk:
     verb: str
     action: Action
     decide: Callable[..., bool]
+
+    def from_query(self, query: QueryDict) -> dict[str, Any]:
+        if "letter" in query:
+            return {"letters": [int(each) for each in query.getlist("letter") if each.isascii() and each.isdecimal()]}
+        given = {name: str(query.get(name, "")).strip() for name in _FILTERS}
+        return {name: value for name, value in given.items() if value}
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(spec) - {"letters", *_FILTERS})

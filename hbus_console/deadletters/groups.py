@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import BigIntegerField, Count, Func, Max, Min, Q, QuerySet
 
@@ -81,6 +82,11 @@ class Group:
     owner: Team | None = None
     #: How many died in each slot of the time range.
     arrivals: Sequence[int] = ()
+
+    @property
+    def query(self) -> str:
+        """The filter that finds its letters, for an address."""
+        return urlencode({"topic": self.topic, "subscription": self.subscription, "fingerprint": self.fingerprint})
 
     @property
     def head(self) -> str:

@@ -99,6 +99,7 @@ def _list(
         "owners": _owners(who),
         "export_query": urlencode({name: value for name, value in vars(filters).items() if value}),
         "may_export": allows(who, Action.PAYLOAD_READ, SOMEWHERE),
+        "may_decide": allows(who, Action.DEAD_LETTER_REDRIVE, SOMEWHERE),
         "reason": reason,
         "errors": errors or {},
         **panel,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from django.http import QueryDict
+
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Action, Actor
 from hbus_console.operations.models import OperationItem
@@ -91,6 +93,10 @@ class Kind(Protocol):
     @property
     def action(self) -> Action:
         """What it takes, on every topic it touches."""
+        ...
+
+    def from_query(self, query: QueryDict) -> dict[str, Any]:
+        """A spec from the address of the dry run's page."""
         ...
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:

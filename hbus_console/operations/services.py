@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -17,6 +18,7 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.accounts.permissions import (
     ANONYMOUS,
+    GLOBAL,
     SOMEWHERE,
     SYSTEM,
     Actor,
@@ -147,6 +149,8 @@ def cancel(actor: Actor, operation_id: int, reason: str, *, clock: Clock = _cloc
 def operations(actor: Actor) -> QuerySet[Operation]:
     """What ``actor`` may see: what lies in topics they may see, and what they started; newest first."""
     scopes = visible_scopes(actor)
+    if GLOBAL in scopes:
+        return Operation.objects.all()
     return Operation.objects.filter(topic_filter(scopes) | Q(actor=actor.name, actor_kind=actor.kind))
 
 
@@ -173,6 +177,11 @@ def acting(found: Operation) -> Actor:
         return ANONYMOUS
     limit = ScopedRole(Role(found.limit_role), found.limit_scope) if found.limit_role else None
     return Actor(found.actor, found.actor_kind, found.user_id, person.grants, limit)
+
+
+def now() -> datetime:
+    """The time, for the pages."""
+    return to_datetime(_clock.now_ms())
 
 
 def _move(

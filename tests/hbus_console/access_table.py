@@ -117,6 +117,17 @@ TABLE: dict[str, Line] = {
     "dead-letters/export": may(GET="viewer", lists=True),
     "dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    # --- operations
+    "operations/": may(GET="viewer", lists=True),
+    "operations/plan/<slug:kind>/": may(
+        GET="operator",
+        POST=("operator", {"spec": '{"topic": "booking.created"}', **WHY}),
+        query="topic=booking.created",
+    ),
+    "operations/<int:operation_id>/": may(GET="viewer"),
+    "operations/<int:operation_id>/pause/": may(POST=("operator", WHY)),
+    "operations/<int:operation_id>/resume/": may(POST=("operator", WHY)),
+    "operations/<int:operation_id>/cancel/": may(POST=("operator", WHY)),
     # --- alerts
     "alerts/": may(GET="viewer", lists=True),
     "alerts/<int:alert_id>/": may(GET="viewer"),
@@ -186,6 +197,16 @@ TABLE: dict[str, Line] = {
     "api/v1/dead-letters/<int:letter_id>": may(GET="viewer"),
     "api/v1/dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "api/v1/dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    # --- API: operations
+    "api/v1/operations": may(
+        GET="viewer", POST=("operator", {"kind": "redrive", "spec": {"topic": "booking.created"}, **WHY}), lists=True
+    ),
+    "api/v1/operations/plan": may(POST=("operator", {"kind": "redrive", "spec": {"topic": "booking.created"}})),
+    "api/v1/operations/<int:operation_id>": may(GET="viewer"),
+    "api/v1/operations/<int:operation_id>/items": may(GET="viewer"),
+    "api/v1/operations/<int:operation_id>/pause": may(POST=("operator", WHY)),
+    "api/v1/operations/<int:operation_id>/resume": may(POST=("operator", WHY)),
+    "api/v1/operations/<int:operation_id>/cancel": may(POST=("operator", WHY)),
     # --- API: alerts
     "api/v1/alerts": may(GET="viewer", lists=True),
     "api/v1/alerts/evaluation": may(GET="viewer"),

@@ -19,6 +19,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.models import LedgerMessage
+from hbus_console.operations.models import Operation
 from hbus_console.topics.models import SchemaVersion, Subscription, Team, Topic
 
 #: Stands in every row of the namespace that the narrow people must not see, and nowhere else.
@@ -42,12 +43,14 @@ class World:
     alert_id: int
     silence_id: int
     channel_id: int
+    operation_id: int
     #: The widest scope of whoever asks; set by the test.
     scope: str = "*"
     version: int = 1
     username: str = "somebody"
     name: str = "hotel"
     prefix: str = ""
+    kind: str = "redrive"
 
     def address(self, route: str, asker: User | None) -> str:
         """``route`` with its keywords filled in."""
@@ -129,7 +132,19 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         entry: AuditEntry = record(SYSTEM, "topic.create", "topic", topic, after={"owner": team})
     soon = to_rfc3339(now_ms + 86_400_000)
     alerting = _alerting(topic, group, now_ms)
-    return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *alerting)
+    operation = Operation.objects.create(
+        kind="redrive",
+        title=f"Redrive dead letters on {topic}",
+        spec={"letters": [letter.pk], "upto": letter.pk},
+        digest=topic[:32],
+        topic=topic,
+        actor="somebody",
+        actor_kind="user",
+        reason="a test",
+        audit_seq=entry.seq,
+        total=1,
+    )
+    return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *alerting, operation.pk)
 
 
 def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:

@@ -22,7 +22,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WHO = (None, "", *(role.value for role in Role))
 #: Keywords that lead into a namespace.
 SCOPED = (":topic>", ":name>", ":message_id>", ":letter_id>", ":seq>", ":group>")
-SCOPED += (":rule_id>", ":alert_id>", ":silence_id>")
+SCOPED += (":operation_id>", ":rule_id>", ":alert_id>", ":silence_id>")
 #: ``name`` is an example's here.
 UNSCOPED = {"examples/<slug:name>/start/"}
 

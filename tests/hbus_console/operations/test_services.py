@@ -111,6 +111,7 @@ def test_others_see_what_lies_in_their_scope_and_steer_with_the_role(make_user: 
     viewer, outside = make_user("viewer", "booking.*", "viewer"), make_user("admin", "billing.*", "outside")
 
     assert services.operation(viewer, pk).pk == pk
+    assert services.operation(make_user("viewer", "*", "everything"), pk).pk == pk
     assert not services.may_steer(viewer, services.operation(viewer, pk))
     with pytest.raises(Forbidden):
         services.cancel(viewer, pk, "no")

@@ -1,0 +1,235 @@
+"""Operations over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.urls import path
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.accounts.api_shapes import PAGES, REFUSED, ReasonBody, page_of, read
+from hbus_console.accounts.permissions import SOMEWHERE, Action, require, visible_scopes
+from hbus_console.api.views import ApiView
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.operations import services
+from hbus_console.operations.kinds import Plan
+from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.topics.api.bodies import Body
+from hbus_console.topics.api.docs import answers, takes
+from hbus_console.topics.api.shapes import described
+
+
+class PlanBody(Body):
+    """What would be done: a kind (``redrive``, ``discard`` …) and what it is to work on."""
+
+    kind: str
+    spec: dict[str, Any]
+
+
+class StartBody(Body):
+    """The same, with why, and how many messages a second at most (0: as fast as it goes)."""
+
+    kind: str
+    spec: dict[str, Any]
+    reason: str = ""
+    rate_per_s: int = 0
+
+
+class SampleOut(msgspec.Struct):
+    message_id: str
+    topic: str
+    subscription: str
+    at: datetime
+    detail: str
+
+
+class PlanOut(msgspec.Struct):
+    """The dry run. With an ``obstacle`` it cannot be started."""
+
+    total: int | None
+    samples: list[SampleOut]
+    warnings: list[str]
+    scanned: str
+    obstacle: str
+
+
+class OperationOut(msgspec.Struct):
+    """One operation. ``total`` is 0 when it could not be told before."""
+
+    id: int
+    kind: str
+    title: str
+    spec: dict[str, Any]
+    topic: str
+    state: str
+    actor: str
+    reason: str
+    audit_seq: int
+    rate_per_s: int
+    total: int
+    done: int
+    skipped: int
+    failed: int
+    scanned: int
+    note: str
+    last_error: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class StartOut(msgspec.Struct):
+    """``new`` is false when the same work was under way already: then nothing was started."""
+
+    new: bool
+    sentence: str
+    operation: OperationOut
+
+
+class ItemOut(msgspec.Struct):
+    """What became of one message; ``new_message_id`` is the copy, where one was published."""
+
+    message_id: str
+    topic: str
+    subscription: str
+    result: str
+    detail: str
+    new_message_id: str
+    at: datetime
+
+
+def operation_out(row: Operation) -> dict[str, Any]:
+    """An operation as it is shown."""
+    return {name: getattr(row, name) for name in OperationOut.__struct_fields__}
+
+
+def _item(row: OperationItem) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ItemOut.__struct_fields__}
+
+
+def _plan(found: Plan) -> dict[str, Any]:
+    return {
+        "total": found.total,
+        "samples": [{name: getattr(sample, name) for name in SampleOut.__struct_fields__} for sample in found.samples],
+        "warnings": list(found.warnings),
+        "scanned": found.scanned,
+        "obstacle": found.obstacle,
+    }
+
+
+class Operations(ApiView):
+    @extend_schema(
+        operation_id="operations_list",
+        summary="Operations, the newest first",
+        tags=["operations"],
+        parameters=[OpenApiParameter("state", enum=Operation.State.values), *PAGES],
+        responses={(200, "application/json"): page_of(described(OperationOut)), **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        rows = services.operations(self.actor)
+        if state := request.GET.get("state"):
+            rows = rows.filter(state=state)
+        return self.page(rows, operation_out)
+
+    @extend_schema(
+        operation_id="operations_start",
+        summary="Start an operation",
+        description="The same work started again while it is under way answers the first, with `new` false.",
+        tags=["operations"],
+        request=takes(StartBody),
+        responses=answers(StartOut, 201),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, StartBody)
+        started = services.start(self.actor, body.kind, body.spec, reason=body.reason, rate_per_s=body.rate_per_s)
+        shown = {"new": started.new, "sentence": started.sentence, "operation": operation_out(started.operation)}
+        return Response(shown, status=status.HTTP_201_CREATED if started.new else status.HTTP_200_OK)
+
+
+class DryRun(ApiView):
+    @extend_schema(
+        operation_id="operations_plan",
+        summary="What an operation would do",
+        tags=["operations"],
+        request=takes(PlanBody),
+        responses=answers(PlanOut),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, PlanBody)
+        return Response(_plan(services.dry_run(self.actor, body.kind, body.spec)))
+
+
+class OneOperation(ApiView):
+    @extend_schema(
+        operation_id="operations_read", summary="One operation", tags=["operations"], responses=answers(OperationOut)
+    )
+    def get(self, request: Request, operation_id: int) -> Response:
+        return Response(operation_out(services.operation(self.actor, operation_id)))
+
+
+class Items(ApiView):
+    @extend_schema(
+        operation_id="operations_items",
+        summary="What became of each message, the newest first",
+        tags=["operations"],
+        parameters=[OpenApiParameter("result", enum=OperationItem.Result.values), *PAGES],
+        responses={(200, "application/json"): page_of(described(ItemOut)), **REFUSED},
+    )
+    def get(self, request: Request, operation_id: int) -> Response:
+        rows = services.operation(self.actor, operation_id).items.filter(topic_filter(visible_scopes(self.actor)))
+        if result := request.GET.get("result"):
+            rows = rows.filter(result=result)
+        return self.page(rows, _item)
+
+
+class Pause(ApiView):
+    @extend_schema(
+        operation_id="operations_pause",
+        summary="Hold an operation",
+        tags=["operations"],
+        request=takes(ReasonBody),
+        responses=answers(OperationOut),
+    )
+    def post(self, request: Request, operation_id: int) -> Response:
+        return Response(operation_out(services.pause(self.actor, operation_id, read(request, ReasonBody).reason)))
+
+
+class Resume(ApiView):
+    @extend_schema(
+        operation_id="operations_resume",
+        summary="Let an operation go on",
+        tags=["operations"],
+        request=takes(ReasonBody),
+        responses=answers(OperationOut),
+    )
+    def post(self, request: Request, operation_id: int) -> Response:
+        return Response(operation_out(services.resume(self.actor, operation_id, read(request, ReasonBody).reason)))
+
+
+class Cancel(ApiView):
+    @extend_schema(
+        operation_id="operations_cancel",
+        summary="End an operation; what was done stays done",
+        tags=["operations"],
+        request=takes(ReasonBody),
+        responses=answers(OperationOut),
+    )
+    def post(self, request: Request, operation_id: int) -> Response:
+        return Response(operation_out(services.cancel(self.actor, operation_id, read(request, ReasonBody).reason)))
+
+
+urlpatterns = [
+    path("operations", Operations.as_view(), name="operations"),
+    path("operations/plan", DryRun.as_view(), name="operation-plan"),
+    path("operations/<int:operation_id>", OneOperation.as_view(), name="operation"),
+    path("operations/<int:operation_id>/items", Items.as_view(), name="operation-items"),
+    path("operations/<int:operation_id>/pause", Pause.as_view(), name="operation-pause"),
+    path("operations/<int:operation_id>/resume", Resume.as_view(), name="operation-resume"),
+    path("operations/<int:operation_id>/cancel", Cancel.as_view(), name="operation-cancel"),
+]

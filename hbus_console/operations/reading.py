@@ -1,0 +1,81 @@
+"""Operations and their results as lists and as figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from engine.core.errors import BadInput
+from hbus_console.operations.models import Operation, OperationItem
+
+PAGE = 50
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows, and the cursor of the next page; empty at the end."""
+
+    rows: Sequence[Any]
+    next_cursor: str
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast it goes, and when it will have ended; ``None`` while nobody knows."""
+
+    per_s: float | None
+    left: timedelta | None
+
+
+def page(found: QuerySet[Operation], state: str, cursor: str) -> Page:
+    """Operations, newest first."""
+    if state:
+        _known(state, Operation.State.values, "state")
+        found = found.filter(state=state)
+    if cursor:
+        found = found.filter(pk__lt=_number(cursor))
+    return _page(list(found.order_by("-pk")[: PAGE + 1]))
+
+
+def items(found: QuerySet[OperationItem], result: str, cursor: str) -> Page:
+    """Results, newest first."""
+    if result:
+        _known(result, OperationItem.Result.values, "result")
+        found = found.filter(result=result)
+    if cursor:
+        found = found.filter(pk__lt=_number(cursor))
+    return _page(list(found.order_by("-pk")[: PAGE + 1]))
+
+
+def pace(operation: Operation, now: datetime) -> Pace:
+    """From the start to the last step."""
+    if operation.started_at is None:
+        return Pace(None, None)
+    until = operation.ended_at or operation.moved_at or now
+    seconds = (until - operation.started_at).total_seconds()
+    if seconds <= 0 or not operation.handled:
+        return Pace(None, None)
+    per_s = operation.handled / seconds
+    rest = operation.total - operation.handled
+    left = timedelta(seconds=rest / per_s) if operation.state == Operation.State.RUNNING and rest > 0 else None
+    return Pace(per_s, left)
+
+
+def _page(rows: list[Any]) -> Page:
+    more = len(rows) > PAGE
+    return Page(rows[:PAGE], str(rows[PAGE - 1].pk) if more else "")
+
+
+def _known(value: str, values: Sequence[str], field: str) -> None:
+    if value not in values:
+        raise BadInput(f"{value[:20]!r} is no {field}.", remedy=f"Use one of {', '.join(values)}.", field=field)
+
+
+def _number(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+        raise BadInput("The page's cursor is malformed.", remedy="Start again from the newest.", field="cursor")
+    return int(cursor)

@@ -1,0 +1,164 @@
+"""The pages of the operations: what runs and what ran, one with its results, and the dry run before a start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.ledger.scopes import topic_filter
+from hbus_console.operations import reading, services
+from hbus_console.operations.kinds import kind_named
+from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.ui.curl import CurlRequest
+
+#: What the sheets of the page ask: verb, title, what happens.
+STEERING = (
+    ("pause", "Pause it", "Nothing more happens after the step under way, until somebody resumes it."),
+    ("resume", "Resume it", "It goes on where it was held."),
+    ("cancel", "Cancel it", "What was done stays done; the rest is left as it is. It cannot be resumed."),
+)
+#: Messages a second, as the form offers them; 0 is without a bound.
+RATES = (0, 1, 10, 50, 100, 500, 1_000)
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def operations(request: HttpRequest) -> HttpResponse:
+    who, state = actor(request), request.GET.get("state", "")
+    found = reading.page(services.operations(who), state, request.GET.get("cursor", ""))
+    context = {
+        "nav": "operations",
+        "found": found,
+        "state": state,
+        "states": Operation.State.values,
+        "active": services.operations(who).filter(state__in=("queued", "running", "paused")).count(),
+    }
+    template = "operations/_rows.html" if request.headers.get("HX-Request") == "true" else "operations/list.html"
+    return render(request, template, context)
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
+    who = actor(request)
+    found = services.operation(who, operation_id)
+    result = request.GET.get("result", "")
+    items = found.items.filter(topic_filter(visible_scopes(who)))
+    context = {
+        "nav": "operations",
+        "operation": found,
+        "kind": kind_named(found.kind),
+        "spec": json.dumps(found.spec, indent=2, ensure_ascii=False),
+        "items": reading.items(items, result, request.GET.get("cursor", "")),
+        "result": result,
+        "results": OperationItem.Result.values,
+        "pace": reading.pace(found, services.now()),
+        "may_steer": services.may_steer(who, found),
+        "may_audit": allows(who, Action.AUDIT_READ, found.topic or SOMEWHERE),
+        "steering": STEERING,
+        "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
+    }
+    part = request.headers.get("HX-Request") == "true"
+    return render(request, f"operations/{'_progress' if part else 'operation'}.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def plan(request: HttpRequest, kind: str) -> HttpResponse:
+    """The dry run; posting it starts the operation."""
+    who, chosen = actor(request), kind_named(kind)
+    spec: dict[str, Any] = {}
+    reason, rate = request.POST.get("reason", ""), request.POST.get("rate_per_s", "0")
+    try:
+        spec = _spec(request.POST.get("spec", "")) if request.method == "POST" else chosen.from_query(request.GET)
+        if request.method == "POST":
+            started = services.start(who, kind, spec, reason=reason, rate_per_s=_whole(rate))
+            (messages.success if started.new else messages.warning)(request, started.sentence)
+            return redirect("operations:operation", started.operation.pk)
+        return _planned(request, who, kind, spec)
+    except BadInput as refused:
+        return _planned(request, who, kind, spec, refused=refused)
+
+
+@require_POST
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def pause(request: HttpRequest, operation_id: int) -> HttpResponse:
+    return _steer(request, operation_id, services.pause, "It is held; nothing more happens until somebody resumes it.")
+
+
+@require_POST
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def resume(request: HttpRequest, operation_id: int) -> HttpResponse:
+    return _steer(request, operation_id, services.resume, "It goes on where it was held.")
+
+
+@require_POST
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def cancel(request: HttpRequest, operation_id: int) -> HttpResponse:
+    return _steer(request, operation_id, services.cancel, "It is cancelled. What was done stays done.")
+
+
+def _steer(
+    request: HttpRequest, operation_id: int, act: Callable[[Actor, int, str], Operation], said: str
+) -> HttpResponse:
+    try:
+        act(actor(request), operation_id, request.POST.get("reason", ""))
+    except BadInput as refused:
+        services.operation(actor(request), operation_id)
+        messages.error(request, str(refused))
+    else:
+        messages.success(request, said)
+    return redirect("operations:operation", operation_id)
+
+
+def _planned(
+    request: HttpRequest, who: Actor, kind: str, spec: dict[str, Any], *, refused: BadInput | None = None
+) -> HttpResponse:
+    chosen = kind_named(kind)
+    context: dict[str, Any] = {
+        "nav": "operations",
+        "kind": chosen,
+        "spec": json.dumps(spec, ensure_ascii=False),
+        "reason": request.POST.get("reason", ""),
+        "rates": RATES,
+        "rate": request.POST.get("rate_per_s", "0"),
+        "errors": field_errors(refused) if refused else {},
+        "may_start": allows(who, chosen.action, SOMEWHERE),
+    }
+    try:
+        context["plan"] = services.dry_run(who, kind, spec)
+        context["title"] = chosen.title(chosen.check(who, spec))
+    except BadInput as error:
+        context["errors"] = context["errors"] or field_errors(error)
+    context["curl_spec"] = CurlRequest(
+        "POST", "/api/v1/operations", {"kind": kind, "spec": spec, "reason": "why", "rate_per_s": 0}, idempotent=True
+    )
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
+    return render(request, "operations/plan.html", context, status=status)
+
+
+def _spec(text: str) -> dict[str, Any]:
+    try:
+        spec = json.loads(text)
+    except ValueError:
+        spec = None
+    if not isinstance(spec, dict):
+        raise BadInput("What was chosen is unreadable.", remedy="Choose again.", field="spec")
+    return spec
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 6:
+        raise BadInput(f"{text!r} is not a rate.", remedy="Give messages a second, or 0.", field="rate_per_s")
+    return int(text)
