@@ -27,6 +27,7 @@ TOPIC = "booking.created"
 GROUP = "availability"
 PARTITIONS = 8
 LEASE_S = 1.5
+THREADS = 4
 #: What a handler takes: long enough that a kill finds it at work.
 WORK_S = 0.004
 #: Fails its first attempt.
@@ -75,7 +76,7 @@ def main() -> None:
         TOPIC,
         GROUP,
         RetryPolicy(3, (0.05,)),
-        concurrency=4,
+        concurrency=THREADS,
         lease_s=LEASE_S,
         ordering="key",
         partitions=PARTITIONS,

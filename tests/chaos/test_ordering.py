@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from engine.bus.producer import BatchItem, Producer
 from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.transport import RedisStreamTransport
 from engine.core.facts import NullFacts
-from tests.chaos.ordered_worker import GROUP, PARTITIONS, POISON, TOPIC
+from tests.chaos.ordered_worker import GROUP, LEASE_S, PARTITIONS, POISON, THREADS, TOPIC
 
 pytestmark = pytest.mark.chaos
 
@@ -79,6 +80,16 @@ class Fleet:
         process.communicate()
         self.store.rpush(f"{self._prefix}:journal", f"killed {name} - 0")
         self.events["kill"] += 1
+
+    def freeze(self, name: str) -> None:
+        """Stop a process without ending it, as a host that hangs or a long pause of a collector would."""
+        self._running[name].send_signal(signal.SIGSTOP)
+        # From now on nobody waits for it, and it does nothing.
+        self.store.rpush(f"{self._prefix}:journal", f"frozen {name} - 0")
+        self.events["freeze"] += 1
+
+    def thaw(self, name: str) -> None:
+        self._running[name].send_signal(signal.SIGCONT)
 
     def any(self, chance: random.Random) -> str:
         return chance.choice(sorted(self._running))
@@ -141,18 +152,26 @@ def stir(fleet: Fleet) -> None:
 
 def check_order(journal: list[tuple[str, str, str, int]]) -> Counter[str]:
     """Per key: first handlings in the order of publishing, no worker out of order, nothing settled begun again, and
-    never two live workers at one key at a time."""
+    never two live workers at one key at a time.
+
+    A thread that was frozen between being allowed to begin and saying so says it when it wakes: once, and no more.
+    """
     first: dict[str, int] = defaultdict(lambda: -1)
     by_worker: dict[tuple[str, str], int] = defaultdict(lambda: -1)
     at_work: dict[str, set[str]] = defaultdict(set)
     settled: set[int] = set()
     counts: Counter[str] = Counter()
     seen: set[int] = set()
+    frozen: Counter[str] = Counter()
     for what, worker, key, n in journal:
         counts[what] += 1
-        if what == "killed":
+        if what in ("killed", "frozen"):
+            frozen[worker] = 0
             for workers in at_work.values():
                 workers.discard(worker)
+        elif what == "begin" and worker in frozen and (n in settled or at_work[key] - {worker}):
+            frozen[worker] += 1
+            assert frozen[worker] <= THREADS, f"{worker} goes on with what is not its own any more"
         elif what == "begin":
             assert n not in settled, f"{n} of {key} was settled and is delivered again"
             assert at_work[key] <= {worker}, f"{key} is handled by {at_work[key]} and {worker}"
@@ -219,6 +238,31 @@ def test_parked_keys_keep_their_order_through_the_same_and_go_on_when_somebody_d
     assert (totals["skipped"], totals["dead"]) == (verdicts["skip"], verdicts["dead"])
     assert totals["settled"] == MESSAGES - verdicts["skip"] - verdicts["dead"]
     assert counts["handled"] == totals["settled"]
+
+
+@pytest.mark.parametrize("fleet", ["block"], indirect=True)
+def test_an_owner_that_was_frozen_disturbs_nobody_when_it_wakes(fleet: Fleet) -> None:
+    fleet.publish(0, MESSAGES // 4)
+    fleet.join()
+    frozen = fleet.join()
+    fleet.join()
+    deadline = time.monotonic() + PATIENCE_S
+    while frozen not in fleet.owners() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    fleet.publish(MESSAGES // 4, MESSAGES // 4)
+    time.sleep(0.3)
+    fleet.freeze(frozen)
+    while frozen in fleet.owners() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    fleet.publish(MESSAGES // 2, MESSAGES // 2)
+    # Others own what was its, and have begun with it.
+    time.sleep(LEASE_S)
+    fleet.thaw(frozen)
+    fleet.until_settled()
+    counts = check_order(fleet.journal())
+    report(fleet, counts)
+    totals = fleet.transport.admin.counts(TOPIC, GROUP)
+    assert totals["settled"] == counts["handled"] == MESSAGES - totals["dead"]
 
 
 @pytest.mark.parametrize("fleet", ["block"], indirect=True)
