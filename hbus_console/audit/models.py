@@ -34,5 +34,7 @@ class AuditEntry(models.Model):
             models.Index(fields=["action", "-seq"], name="audit_action"),
             models.Index(fields=["target_type", "target", "-seq"], name="audit_target"),
             models.Index(fields=["topic", "-seq"], name="audit_topic"),
+            # Filters name a target without its type.
+            models.Index(fields=["target", "-seq"], name="audit_target_alone"),
             models.Index(fields=["correlation_id"], name="audit_correlation"),
         ]

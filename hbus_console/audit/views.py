@@ -62,7 +62,9 @@ def listing(request: HttpRequest) -> HttpResponse:
     span = asked_range(request)
     start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
     seen = trail.visible(who)
-    found = trail.page(trail.narrowed(seen, wanted, start, end), request.GET.get("cursor", ""))
+    # A range of time bounds the search by itself.
+    scan = 0 if span else trail.scan_for(wanted)
+    found = trail.page(trail.narrowed(seen, wanted, start, end), request.GET.get("cursor", ""), scan=scan)
     actors, actions = trail.suggestions(seen)
     scopes = visible_scopes(who, Action.AUDIT_READ)
     return render(
@@ -82,6 +84,8 @@ def listing(request: HttpRequest) -> HttpResponse:
             "actions": actions,
             "scopes": () if GLOBAL in scopes else scopes,
             "shown": _shown(found),
+            "looked_to": found.looked_to,
+            "scan": trail.SCAN,
             # The bar's range is not part of this form; a search must not lose it.
             "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
             "may_export": allows(who, Action.AUDIT_EXPORT),

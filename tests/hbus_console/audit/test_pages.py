@@ -12,6 +12,7 @@ from engine.core.ids import new_id
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
 from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.audit import trail
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.context import RequestContext, bound
 from hbus_console.audit.models import AuditEntry
@@ -51,6 +52,19 @@ def test_the_answer_comes_first(sign_in: Callable[..., Client], write: Write) ->
     assert "1,206 entries, unbroken" in page
     assert re.search(r"head anchored [\w ]+, 2 came since", page)
     assert re.search(r"verified [\w ]+, 2 came since", page)
+
+
+def test_a_long_search_says_how_far_it_looked(
+    sign_in: Callable[..., Client], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = sign_in()
+    write(30)
+    monkeypatch.setattr(trail, "SCAN", 20)
+    page = client.get("/audit/?q=never-written")
+    assert "No entry matches so far" in text(page)
+    assert "Looked through 20 entries, as far as entry" in text(page)
+    further = client.get(f"/audit/?q=never-written&cursor={page.context['older']}")
+    assert "Nothing you may see was done under these conditions." in text(further)
 
 
 def test_a_broken_chain_says_what_is_wrong(sign_in: Callable[..., Client], write: Write, tamper: Any) -> None:

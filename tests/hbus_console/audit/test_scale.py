@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 
-from hbus_console.audit import chain
+from hbus_console.audit import chain, trail
 from hbus_console.audit import export as exports
 from hbus_console.audit import verify as verification
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
+from hbus_console.audit.trail import Filter
 from hbus_console.audit.verify import verify
 
 pytestmark = pytest.mark.django_db
@@ -74,3 +76,49 @@ def test_memory_does_not_grow_with_the_log(
     peak(act)
     # All 1,500 entries at once would take over 3 MB; a batch of 100 takes about half of one.
     assert peak(act) < 1_500_000
+
+
+def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
+    audit_state: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(35)
+    monkeypatch.setattr(trail, "SCAN", 10)
+    everything = AuditEntry.objects.all()
+    wanted = Filter(q="y")
+    assert trail.scan_for(wanted) == 10
+    rare = trail.narrowed(everything, Filter(action="nothing.*"))
+    stops, cursor = [], ""
+    while True:
+        found = trail.page(rare, cursor, scan=10)
+        assert found.entries == []
+        if not found.looked_to:
+            break
+        stops.append(found.looked_to)
+        cursor = found.older
+    assert stops == [26, 16, 6]
+    # What matches is found across the parts, once each and in order.
+    seen, cursor = [], ""
+    while True:
+        found = trail.page(trail.narrowed(everything, wanted), cursor, size=4, scan=10)
+        seen += [entry.seq for entry in found.entries]
+        cursor = found.older
+        if not cursor:
+            break
+    assert seen == list(range(35, 0, -1))
+    newer = trail.page(rare, "a5", scan=10)
+    assert (newer.looked_to, newer.newer) == (15, "a15")
+    assert trail.page(rare, "a30", scan=10).looked_to == 0
+
+
+def test_what_was_done_to_a_thing_is_found_by_an_index(audit_state: object) -> None:
+    fill(3)
+    plan = trail.narrowed(AuditEntry.objects.all(), Filter(target="x")).order_by("-seq")[:51].explain()
+    assert "audit_target_alone" in plan or connection.vendor == "postgresql", plan
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [Filter(actor="a", q="x"), Filter(action="topic.pause"), Filter(target="t"), Filter()],
+)
+def test_what_an_index_finds_is_not_bounded(wanted: Filter) -> None:
+    assert trail.scan_for(wanted) == 0
