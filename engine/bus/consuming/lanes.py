@@ -126,15 +126,14 @@ class KeyLanes:
             idle = {id(held): held for _, _, held in self._later if _among(held, partitions)}
             self._later = [entry for entry in self._later if id(entry[2]) not in idle]
             heapq.heapify(self._later)
-            staying: list[Held] = []
+            # What tells a worker to end stays, too.
+            staying: list[Held | None] = []
             while True:
                 try:
                     held = self._ready.get_nowait()
                 except Empty:
                     break
-                if held is None:
-                    continue
-                if _among(held, partitions):
+                if held is not None and _among(held, partitions):
                     idle[id(held)] = held
                 else:
                     staying.append(held)

@@ -1,0 +1,103 @@
+"""Lanes by themselves: what goes back to the store, and what must follow it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.bus.consuming.held import Held
+from engine.bus.consuming.lanes import KeyLanes
+from engine.bus.message import Message, encode
+from engine.bus.transport import Delivery
+from engine.core.clock import ManualClock
+
+
+class Lanes:
+    """Lanes, and what they have sent back."""
+
+    def __init__(self) -> None:
+        self.aside: list[Held] = []
+        self.parked: set[str] = set()
+        self.lanes = KeyLanes(ManualClock(), set_aside=self._set_aside, is_parked=self.parked.__contains__)
+
+    def _set_aside(self, deliveries: Sequence[Held]) -> None:
+        self.aside += deliveries
+
+    def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[Held]:
+        batch = []
+        for n in numbers:
+            body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key))
+            delivery = Delivery(f"r{n}", str(n), body, 1, partition=partition)
+            batch.append(Held(delivery, 0.0, 1, ()))
+        self.lanes.offer(batch)
+        return batch
+
+
+@pytest.fixture
+def bench() -> Lanes:
+    return Lanes()
+
+
+def test_one_of_a_key_at_a_time(bench: Lanes) -> None:
+    one, two = bench.offer(1, 2)
+    assert (bench.lanes.ready(), bench.lanes.blocked()) == (1, 1)
+    assert bench.lanes.take() is one
+    bench.lanes.done(one)
+    assert bench.lanes.take() is two
+
+
+def test_what_comes_of_a_key_that_goes_back_follows_it_until_the_store_has_answered(bench: Lanes) -> None:
+    first = bench.offer(1, 2)
+    head = bench.lanes.take()
+    assert bench.lanes.withdraw() == first[1:]
+    assert head is first[0]
+    bench.lanes.done(first[0])
+    (three,) = bench.offer(3)
+    assert bench.aside == [three]
+    bench.lanes.answered(first[1])
+    (four,) = bench.offer(4)
+    assert bench.aside == [three, four]
+    for held in (three, four):
+        bench.lanes.answered(held)
+    # Asked twice, it still counts once.
+    bench.lanes.answered(four)
+    (again,) = bench.offer(2)
+    assert bench.lanes.take() is again
+
+
+def test_a_parked_key_is_set_aside_whole_and_others_are_not(bench: Lanes) -> None:
+    head, follower = bench.offer(1, 2)
+    bench.lanes.take()
+    assert bench.lanes.park(head) == [follower]
+    bench.lanes.put_aside([follower])
+    bench.parked.add("a")
+    for held in (head, follower):
+        bench.lanes.answered(held)
+    (later,) = bench.offer(3)
+    (other,) = bench.offer(4, key="b")
+    assert bench.aside == [follower, later]
+    assert bench.lanes.take() is other
+
+
+def test_a_head_that_was_lost_takes_its_lane_with_it(bench: Lanes) -> None:
+    head, follower = bench.offer(1, 2)
+    bench.lanes.take()
+    bench.lanes.let_go(head)
+    assert bench.aside == [follower]
+    assert bench.lanes.ready() == 0
+
+
+def test_only_the_partitions_asked_for_are_withdrawn(bench: Lanes) -> None:
+    leaving = bench.offer(1, 2, key="a", partition=1)
+    (staying,) = bench.offer(3, key="b", partition=2)
+    assert sorted(held.delivery.position for held in bench.lanes.withdraw({1})) == ["1", "2"]
+    assert bench.lanes.take() is staying
+    assert all(held.returning for held in leaving)
+
+
+def test_a_late_withdrawal_lets_the_workers_end(bench: Lanes) -> None:
+    bench.offer(1, partition=1)
+    bench.lanes.close(2)
+    bench.lanes.withdraw({1})
+    assert [bench.lanes.take(), bench.lanes.take()] == [None, None]
