@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.bus.inbox import Inbox, Positions
     from engine.bus.producer import Producer
     from engine.core.leases import Ownership
+    from hbus_console.consumers.pair import Pair
     from hbus_console.topics.models import Subscription
 
 T = TypeVar("T")
@@ -161,26 +162,32 @@ def lease(name: str) -> Ownership:
     return Lease(store(), settings.HBUS_PREFIX, name, owner=node_name(), ttl_s=LEASE_S)
 
 
-def consumer_for(subscription: Subscription) -> Consumer:
+def consumer_for(subscription: Subscription) -> Consumer | Pair:
     """A consumer for one row, not started; its topic must be loaded.
 
     Raises ``ConfigurationError`` when the row's handler is code that this process has not registered.
     """
     from engine.bus.consumer import Consumer
+    from hbus_console.consumers.pair import Pair
     from hbus_console.consumers.policies import handler_of, policy_of
 
     policy = policy_of(subscription)
     handler = handler_of(subscription)
-    return Consumer(
-        transport(subscription.topic.transport),
-        policy,
-        handler.call,
-        name=node_name(),
-        facts=facts(),
-        inbox=inbox() if policy.transactional else None,
-        positions=positions(),
-        handler_name=handler.name,
-    )
+
+    def on(name: str) -> Consumer:
+        return Consumer(
+            transport(name),
+            policy,
+            handler.call,
+            name=node_name(),
+            facts=facts(),
+            inbox=inbox() if policy.transactional else None,
+            positions=positions(),
+            handler_name=handler.name,
+        )
+
+    topic = subscription.topic
+    return Pair(on(topic.transport), on(topic.leaving)) if topic.leaving else on(topic.transport)
 
 
 def close(drain_s: float = 5.0) -> None:

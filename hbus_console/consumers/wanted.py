@@ -48,6 +48,7 @@ def _version(row: Subscription) -> tuple[Any, ...]:
         row.pk,
         policy_of(row),
         row.topic.transport,
+        row.topic.leaving,
         row.handler,
         row.webhook_url,
         row.webhook_secret,

@@ -41,18 +41,19 @@ class DeadLetterCollector:
             started = self._clock.monotonic()
             away: dict[str, Unavailable] = {}
             for subscription in Subscription.objects.select_related("topic"):
-                transport = subscription.topic.transport
-                if transport in away:
-                    continue
-                try:
-                    while self._take(self._admin(transport), subscription.topic.name, subscription.group):
-                        if self._clock.monotonic() - started > TICK_S:
-                            return
-                except GroupLost:
-                    # Nothing can have died in a group that is not there; the sampler reports it.
-                    continue
-                except Unavailable as error:
-                    away[transport] = error
+                topic = subscription.topic
+                for transport in (topic.transport, topic.leaving) if topic.leaving else (topic.transport,):
+                    if transport in away:
+                        continue
+                    try:
+                        while self._take(self._admin(transport), topic.name, subscription.group):
+                            if self._clock.monotonic() - started > TICK_S:
+                                return
+                    except GroupLost:
+                        # Nothing can have died in a group that is not there; the sampler reports it.
+                        continue
+                    except Unavailable as error:
+                        away[transport] = error
             for unavailable in away.values():
                 raise unavailable
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from django.db import transaction
 
 from engine.bus.errors import GroupLost
+from engine.bus.partitions import together
 from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
@@ -75,6 +76,9 @@ class LagSampler:
         # The checkpoint comes first: it may lag behind what is settled, never run ahead of it.
         checkpoint = admin.checkpoint(subscription.topic.name, subscription.group)
         lag = admin.lag(subscription.topic.name, subscription.group)
+        if subscription.topic.leaving:
+            there = self._admin(subscription.topic.leaving)
+            lag = together([lag, there.lag(subscription.topic.name, subscription.group)])
         sample = LagSample(
             at_ms=now_ms,
             topic=subscription.topic.name,

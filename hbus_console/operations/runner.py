@@ -110,7 +110,8 @@ class OperationRunner:
         self._pace.spend(operation, len(step.items))
         if step.finished:
             self._pace.forget(operation)
-        return not step.finished
+        # A step that found nothing to do yet, such as one that waits, is not repeated at once.
+        return not step.finished and bool(step.items or step.scanned)
 
     def _step(self, operation: Operation, room: int) -> Step:
         now = to_datetime(self._clock.now_ms())

@@ -61,6 +61,8 @@ class Topic(models.Model):
     ttl_s = models.PositiveIntegerField(default=0)
     #: Name of the transport; empty: the installation's default.
     transport = models.CharField(max_length=32, blank=True)
+    #: The transport it is moving away from: still read, no longer published to. Empty unless it moves.
+    leaving = models.CharField(max_length=32, blank=True)
     #: Holds the deliveries of every subscription; publishing goes on.
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)

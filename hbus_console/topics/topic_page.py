@@ -11,6 +11,7 @@ from hbus_console.accounts.permissions import Actor
 from hbus_console.ledger import flow
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.topics.models import Topic
+from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
 from hbus_console.topics.supply import Promise, promises
 from hbus_console.ui import formats
@@ -62,10 +63,8 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> 
     """How the topic stands, in one sentence, and its tone."""
     dead = sum(row.dead for row in readers)
     behind = [row for row in readers if row.behind]
-    if topic.team_id is None:
-        return "Nobody owns it, so every publish is refused until a team takes it over.", "bad"
-    if topic.paused:
-        return f"Deliveries to all subscriptions are held: “{topic.pause_reason}”. Publishing goes on.", "warn"
+    if special := _special(topic):
+        return special
     if dead:
         letters = "A dead letter waits" if dead == 1 else f"{formats.num(dead)} dead letters wait"
         return f"{letters} for a decision.", "bad"
@@ -76,6 +75,17 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> 
         return "Nobody subscribes to it yet.", ""
     who = "Its one subscription keeps" if len(readers) == 1 else f"All {len(readers)} subscriptions keep"
     return f"{who} up with {formats.rate(rates.published)} messages a second.", "ok"
+
+
+def _special(topic: Topic) -> tuple[str, str] | None:
+    """What matters more than how its readers keep up."""
+    if topic.team_id is None:
+        return "Nobody owns it, so every publish is refused until a team takes it over.", "bad"
+    if topic.paused:
+        return f"Deliveries to all subscriptions are held: “{topic.pause_reason}”. Publishing goes on.", "warn"
+    if topic.leaving:
+        return f"It is moving from {topic.leaving} to {carrier_of(topic.transport)}; both are read.", "warn"
+    return None
 
 
 def _figures(

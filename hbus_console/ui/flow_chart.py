@@ -19,6 +19,7 @@ from hbus_console.ui.timerange import TimeRange
 MARKED = {
     "topic.create": "created",
     "topic.change": "changed",
+    "topic.move": "moved",
     "topic.pause": "paused",
     "topic.resume": "resumed",
     "topic.delete": "deleted",

@@ -28,7 +28,7 @@ from engine.bus.conformance import (
 from engine.bus.conformance.base import PATIENCE_S, Workbench, bodies, bury, numbered, retry, settle
 from engine.bus.conformance.payloads import PAYLOADS
 from engine.bus.registry import open_transport
-from engine.bus.transport import Delivery, Lag, Receiver, Status, Transport
+from engine.bus.transport import Delivery, Lag, Receiver, Status, Transport, Verdict
 from engine.core.clock import ManualClock
 
 LEASE_MS = 1_000
@@ -134,6 +134,14 @@ class TestNsq(
     test_a_dead_message_lies_once_in_the_dead_letters_with_its_record = None
     # No order
     test_a_batch_whose_leases_ran_out_comes_again_in_order = None
+    test_resume_goes_on_where_the_pause_began = None
+    test_reading_goes_on_where_a_closed_receiver_stopped = None
+    test_released_messages_come_back_in_order_and_before_new_ones = None
+    test_only_what_was_not_settled_comes_again = None
+    test_groups_read_concurrently_without_touching_each_other = None
+    test_every_group_gets_every_message = None
+    test_publishing_and_reading_interleave_without_loss = None
+    test_a_batch_of_thousands_is_stored_whole_and_in_order = None
     # Waits of a minute, or margins that only an injected clock keeps; below in shorter form
     test_after_the_window_the_key_is_free_again = None
     test_a_retry_waits_until_it_is_due = None
@@ -169,6 +177,50 @@ class TestNsq(
         taken = bench.take(bench.receiver("two"), 120)
         assert set(bodies(taken)) == set(numbered(120))
         assert {delivery.attempt for delivery in taken} == {2}
+
+    def test_a_resumed_group_gets_all_that_waited(self, bench: Workbench) -> None:
+        receiver = bench.receiver()
+        bench.admin.pause(bench.topic, bench.group)
+        bench.publish(*numbered(4))
+        assert receiver.receive(10, 0) == []
+        bench.admin.resume(bench.topic, bench.group)
+        assert set(bodies(bench.drain(receiver))) == set(numbered(4))
+        assert bench.admin.lag(bench.topic, bench.group).paused is False
+
+    def test_consumers_that_come_and_go_have_all_of_it_once_together(self, bench: Workbench) -> None:
+        bench.publish(*numbered(30))
+        taken: list[bytes] = []
+        for turn in range(6):
+            receiver = bench.receiver(f"c{turn}")
+            batch = bench.take(receiver, 5)
+            settle(receiver, batch)
+            receiver.close()
+            taken += bodies(batch)
+        assert sorted(taken) == sorted(numbered(30))
+
+    def test_released_messages_come_again_as_the_same_attempt(self, bench: Workbench) -> None:
+        bench.publish(*numbered(30))
+        receiver = bench.receiver()
+        settle(receiver, bench.take(receiver, 20), Verdict.RELEASE)
+        taken = bench.take(bench.receiver("two"), 30)
+        assert sorted(bodies(taken)) == sorted(numbered(30))
+        assert {delivery.attempt for delivery in taken} == {1}
+
+    def test_only_the_unsettled_come_again(self, bench: Workbench) -> None:
+        bench.publish(*numbered(10))
+        one = bench.receiver("one")
+        taken = bench.take(one, 10)
+        settle(one, taken[::2])
+        again = bench.take(bench.receiver("two"), 5)
+        assert set(bodies(again)) == set(bodies(taken[1::2]))
+
+    def test_thousands_go_to_every_group(self, bench: Workbench) -> None:
+        names = [bench.group, *(f"group-{number}" for number in range(3))]
+        for name in names[1:]:
+            bench.admin.create_group(bench.topic, name)
+        bench.publish(*numbered(2_345))
+        for name in names:
+            assert sorted(bodies(bench.drain(bench.receiver(group=name)))) == sorted(numbered(2_345))
 
     def test_a_lease_that_runs_out_ends_a_long_wait(self, bench: Workbench) -> None:
         bench.publish(b"x")

@@ -54,12 +54,14 @@ def make_group(subscription: Subscription) -> bool:
 def set_pause(subscription: Subscription) -> bool:
     """Make the store hold or hand out deliveries as the rows say; ``True`` when it had to be changed."""
     topic = subscription.topic
-    admin = wiring.admin(topic.transport)
     wanted = topic.paused or subscription.paused
-    if admin.lag(topic.name, subscription.group).paused == wanted:
-        return False
-    (admin.pause if wanted else admin.resume)(topic.name, subscription.group)
-    return True
+    changed = False
+    for transport in (topic.transport, topic.leaving) if topic.leaving else (topic.transport,):
+        admin = wiring.admin(transport)
+        if admin.lag(topic.name, subscription.group).paused != wanted:
+            (admin.pause if wanted else admin.resume)(topic.name, subscription.group)
+            changed = True
+    return changed
 
 
 def remove(removal: StoreRemoval) -> None:

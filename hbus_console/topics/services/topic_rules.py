@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+
 from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
 from engine.bus.registry import known_transports
 from engine.bus.transport import Capabilities
@@ -63,6 +65,11 @@ def capabilities(transport: str) -> Capabilities:
         return wiring.transport(transport).capabilities
     except ConfigurationError as error:
         raise BadInput(error.what, remedy=error.remedy, field="transport") from error
+
+
+def carrier_of(transport: str) -> str:
+    """The transport's own name, also where a topic leaves it to the installation."""
+    return transport or str(settings.HBUS_TRANSPORT)
 
 
 def fit_name(name: str, transport: str) -> None:

@@ -46,6 +46,7 @@ def snapshot(row: Topic) -> dict[str, Any]:
         "owner": row.team.name if row.team else "",
         **{field: getattr(row, field) for field in _STORED},
         "paused": row.paused,
+        **({"leaving": row.leaving} if row.leaving else {}),
     }
 
 

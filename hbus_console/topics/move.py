@@ -1,0 +1,117 @@
+"""The operation that moves a live topic to another transport, and can be resumed at any point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import QueryDict
+
+from engine.bus.registry import known_transports
+from engine.core.clock import SystemClock
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor
+from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services import moving
+from hbus_console.topics.services.topic_rules import carrier_of
+
+#: The old transport has to be empty for so long: whoever still knew the old rules has published by then.
+QUIET_MS = 10_000
+
+_clock = SystemClock()
+
+
+class Move:
+    """Its spec is ``{"topic": name, "to": transport}``."""
+
+    name = "move"
+    verb = "Move"
+    action = Action.TOPIC_GOVERN
+
+    def from_query(self, query: QueryDict) -> dict[str, Any]:
+        return {"topic": str(query.get("topic", "")), "to": str(query.get("to", ""))}
+
+    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+        for field in ("topic", "to"):
+            if not isinstance(spec.get(field), str) or not spec[field]:
+                raise BadInput(f"{field} is missing.", remedy="Name the topic and where to.", field=f"spec.{field}")
+        if spec["to"] not in known_transports():
+            raise BadInput(
+                f"There is no transport {spec['to']!r}.",
+                remedy=f"Choose one of {', '.join(known_transports())}.",
+                field="spec.to",
+            )
+        moving.check_move(actor, spec["topic"], spec["to"])
+        return {"topic": spec["topic"], "to": spec["to"]}
+
+    def topic(self, spec: Mapping[str, Any]) -> str:
+        return str(spec.get("topic") or "")
+
+    def title(self, spec: Mapping[str, Any]) -> str:
+        return f"Move {spec['topic']} to {spec['to']}"
+
+    def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        row = moving.check_move(actor, spec["topic"], spec["to"])
+        old = row.leaving or carrier_of(row.transport)
+        groups = _groups(row)
+        unsettled = sum(moving.lag_there(old, row.name, group).unsettled or 0 for group in groups)
+        warnings = [
+            f"Publishing goes to {spec['to']} at once; {old} is read beside it until it is empty and quiet.",
+            f"Then what {old} holds of it is removed, also what was kept for replay. The ledger keeps its evidence.",
+            "Handlers may see messages of both in any order, and some twice: inboxes stop those.",
+        ]
+        if not wiring.transport(spec["to"]).capabilities.seek:
+            warnings.append(f"On {spec['to']} nothing can be replayed or read back: see what the topic promises there.")
+        scanned = f"{unsettled:,} unsettled deliveries of {len(groups)} subscriptions were counted on {old}"
+        return Plan(None, warnings=warnings, scanned=scanned)
+
+    def step(self, task: Task, limit: int) -> Step:
+        name, to, cursor = task.spec["topic"], task.spec["to"], dict(task.cursor)
+        row = moving.check_move(task.actor, name, to) if not cursor else Topic.objects.get(name=name)
+        if not row.leaving and not cursor:
+            moving.prepare(row, to)
+            row = moving.cut_over(task.actor, name, to, task.reason)
+        if not cursor:
+            note = f"publishing goes to {to}; {row.leaving} is being emptied"
+            return Step((), {"from": row.leaving, "quiet_since": 0}, finished=False, note=note)
+        return self._drain(task, row, cursor)
+
+    def _drain(self, task: Task, row: Topic, cursor: dict[str, Any]) -> Step:
+        old, now = cursor["from"], _clock.now_ms()
+        admin = wiring.admin(old)
+        lags = {group: moving.lag_there(old, row.name, group) for group in _groups(row)}
+        published = admin.counts(row.name).get("published", 0)
+        left = sum(lag.unsettled or 0 for lag in lags.values())
+        dead = sum(lag.dead for lag in lags.values())
+        known = all(lag.unsettled is not None for lag in lags.values())
+        if left or dead or not known or published != cursor.get("published"):
+            said = (
+                f"{left:,} unsettled and {dead:,} dead letters are left on {old}" if known else f"{old} cannot be asked"
+            )
+            return Step((), {**cursor, "quiet_since": now, "published": published}, finished=False, note=said)
+        quiet_ms = now - cursor["quiet_since"]
+        if quiet_ms < QUIET_MS:
+            note = f"{old} is empty; waiting until it has been quiet for {QUIET_MS // 1000} s"
+            return Step((), cursor, finished=False, note=note)
+        items = [self._verified(row, group, old, task.spec["to"]) for group in lags]
+        moving.finish_move(task.actor, row.name, task.reason)
+        return Step(items, cursor, finished=True, note=f"{row.name} is carried by {task.spec['to']} alone")
+
+    def _verified(self, row: Topic, group: str, old: str, new: str) -> Item:
+        """One line of evidence per subscription."""
+        parts = []
+        for transport in (old, new):
+            admin = wiring.admin(transport)
+            published = admin.counts(row.name).get("published", 0)
+            counts, lag = admin.counts(row.name, group), moving.lag_there(transport, row.name, group)
+            parts.append(
+                f"{transport}: {published:,} published, {counts.get('settled', 0):,} settled, "
+                f"{counts.get('dead', 0):,} died, {lag.unsettled:,} unsettled"
+            )
+        return Item(f"{row.name}/{group}", "", row.name, Result.DONE, subscription=group, detail="; ".join(parts))
+
+
+def _groups(row: Topic) -> list[str]:
+    return list(row.subscriptions.order_by("group").values_list("group", flat=True))

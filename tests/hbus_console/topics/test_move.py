@@ -1,0 +1,169 @@
+"""A topic moves to another transport while it is in use: nothing is lost, and every step can be taken again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from pytest_django import Settings
+
+from engine.bus.transport import Settlement
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM, Forbidden
+from hbus_console.consumers.pair import Pair
+from hbus_console.operations import services as operations
+from hbus_console.operations.models import Operation
+from hbus_console.operations.runner import OperationRunner
+from hbus_console.topics import move, services
+from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+from tests.hbus_console.topics.conftest import EDITOR
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+
+SPEC = {"topic": "booking.created", "to": "nsq"}
+
+
+@pytest.fixture
+def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monkeypatch: pytest.MonkeyPatch) -> Topic:
+    """A topic with a reader on Redis Streams, and an nsqd to go to."""
+    settings.NSQD_URL = (nsqd_url,)
+    wiring.close()
+    monkeypatch.setattr(move, "QUIET_MS", 200)
+    services.create_topic(SYSTEM, TopicDraft("booking.created", "Reservations", priorities=False))
+    draft = SubscriptionDraft(
+        topic="booking.created", group="billing", owner="Reservations", handler="webhook",
+        webhook_url="https://example.com/hook",
+    )  # fmt: skip
+    services.create_subscription(SYSTEM, draft, "for the test")
+    return Topic.objects.get(name="booking.created")
+
+
+def publish(*numbers: int) -> None:
+    for number in numbers:
+        wiring.producer().publish("booking.created", {"id": number})
+
+
+def settle(transport: str, number: int) -> None:
+    receiver = wiring.transport(transport).receiver("booking.created", "billing", consumer="c", lease_ms=30_000)
+    taken = []
+    deadline = time.monotonic() + 10
+    while len(taken) < number and time.monotonic() < deadline:
+        taken += receiver.receive(number - len(taken), 0.2)
+    assert receiver.settle([Settlement(each.receipt) for each in taken]) == [True] * number
+    receiver.close()
+
+
+def advance(operation: Operation, until: Callable[[], bool]) -> None:
+    """As the keeper does; every tick by another runner, as after a crash."""
+    deadline = time.monotonic() + 10
+    while not until() and time.monotonic() < deadline:
+        OperationRunner().tick()
+        operation.refresh_from_db()
+        time.sleep(0.02)
+    assert until(), operation.last_error or operation.note
+
+
+def test_it_is_published_to_the_new_one_at_once_and_ends_when_the_old_one_is_empty(
+    moving: Topic, told: Callable[[], list[str]]
+) -> None:
+    publish(1, 2, 3)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: "3 unsettled" in operation.note)
+
+    # When both are in use
+    moving.refresh_from_db()
+    assert (moving.transport, moving.leaving) == ("nsq", "redis_stream")
+    publish(4, 5)
+    assert wiring.admin("redis_stream").counts("booking.created")["published"] == 3
+    assert wiring.admin("nsq").lag("booking.created", "billing").waiting == 2
+    assert operation.state == "running"
+
+    # Then it is done only when the old one is empty, and says what was counted
+    settle("redis_stream", 3)
+    advance(operation, lambda: operation.state == "done")
+    moving.refresh_from_db()
+    assert (moving.transport, moving.leaving) == ("nsq", "")
+    (item,) = operation.items.all()
+    assert "redis_stream: 3 published, 3 settled, 0 died, 0 unsettled" in item.detail
+    assert "nsq: 2 published, 0 settled, 0 died, 2 unsettled" in item.detail
+    assert StoreRemoval.objects.get().transport == "redis_stream"
+    assert told()[-4:] == ["operation.start", "topic.move", "topic.moved", "operation.end"]
+    settle("nsq", 2)
+
+
+def test_what_was_cancelled_on_the_way_goes_on_when_started_again(moving: Topic) -> None:
+    publish(1)
+    first = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(first, lambda: "1 unsettled" in first.note)
+    operations.cancel(SYSTEM, first.pk, "lunch")
+    moving.refresh_from_db()
+    assert moving.leaving == "redis_stream"
+
+    settle("redis_stream", 1)
+    second = operations.start(SYSTEM, "move", SPEC, reason="after lunch").operation
+    advance(second, lambda: second.state == "done")
+    moving.refresh_from_db()
+    assert moving.leaving == ""
+
+
+def test_a_subscription_of_a_leaving_topic_reads_both(moving: Topic) -> None:
+    Topic.objects.filter(pk=moving.pk).update(leaving="redis_stream", transport="nsq")
+    row = Subscription.objects.select_related("topic").get()
+    pair = wiring.consumer_for(row)
+    assert isinstance(pair, Pair)
+    pair.start()
+    try:
+        deadline = time.monotonic() + 10
+        while pair.status().state != "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert pair.status().state == "running"
+        pair.pause()
+        assert pair.status().state == "paused"
+    finally:
+        assert pair.stop(5).clean
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"topic": "booking.created", "to": "redis_stream"}, "to"),
+        ({"topic": "booking.created", "to": "kafka"}, "spec.to"),
+    ],
+)
+def test_a_move_that_makes_no_sense_is_refused(moving: Topic, spec: dict[str, str], field: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        operations.dry_run(SYSTEM, "move", spec)
+    assert refused.value.field == field
+
+
+def test_an_ordered_topic_stays_and_says_why(moving: Topic) -> None:
+    Topic.objects.filter(pk=moving.pk).update(ordering="key")
+    with pytest.raises(BadInput, match="order of keys"):
+        operations.start(SYSTEM, "move", SPEC, reason="more room")
+
+
+def test_it_takes_a_governor(moving: Topic) -> None:
+    with pytest.raises(Forbidden):
+        operations.start(EDITOR, "move", SPEC, reason="more room")
+
+
+def test_the_page_leads_to_the_dry_run_which_says_what_will_happen(
+    moving: Topic, signed_in: Callable[..., Client]
+) -> None:
+    browser = signed_in()
+    page = browser.get("/topics/booking.created/settings/").content.decode()
+    assert "/operations/plan/move/" in page
+    dry = browser.get("/operations/plan/move/?topic=booking.created&to=nsq").content.decode()
+    assert "Publishing goes to nsq at once" in dry
+    assert "nothing can be replayed" in dry
+
+
+def test_the_command_tells_the_plan(moving: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
+    assert "0 unsettled deliveries of 1 subscriptions" in capsys.readouterr().out
+    assert not Operation.objects.exists()
