@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import add
 
 from django.db import connections
 
 from engine.core.facts import Fact
-from hbus_console.ledger.models import FlowSample
+from hbus_console.ledger.models import FlowRollup, FlowSample
 from hbus_console.ledger.router import LEDGER
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
+ROLLUP_MS = FlowRollup.BUCKET_S * 1000
 
 #: Kinds that concern no single message.
 _NOTICES = frozenset(
@@ -62,12 +64,18 @@ _INSERT_NOTICE = """
 INSERT INTO ledger_notice (kind, at_ms, topic, subscription, node, count, detail)
 VALUES (%s, %s, %s, %s, %s, %s, %s)
 """
-_ADD_FLOW = f"""
-INSERT INTO ledger_flowsample (topic, subscription, bucket_ms, {", ".join(_COLUMNS)})
+
+
+def _adding_to(table: str) -> str:
+    return f"""
+INSERT INTO {table} (topic, subscription, bucket_ms, {", ".join(_COLUMNS)})
 VALUES (%s, %s, %s, {", ".join(["%s"] * len(_COLUMNS))})
 ON CONFLICT (topic, subscription, bucket_ms) DO UPDATE
-    SET {", ".join(f"{name} = ledger_flowsample.{name} + excluded.{name}" for name in _COLUMNS)}
-"""  # noqa: S608 - column names are constants of this module
+    SET {", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in _COLUMNS)}
+"""  # noqa: S608 - names are constants of this module
+
+
+_ADD_FLOW, _ADD_ROLLUP = _adding_to("ledger_flowsample"), _adding_to("ledger_flowrollup")
 
 Row = tuple[str | int, ...]
 #: The largest number of a PostgreSQL integer.
@@ -110,16 +118,27 @@ class Rows:
             if kind != "published":
                 events(_event(fact))
 
+    def _rolled_up(self) -> dict[tuple[str, str, int], list[int]]:
+        """The flow of this batch in the longer spans: mostly one for each topic and subscription."""
+        found: dict[tuple[str, str, int], list[int]] = {}
+        for (topic, subscription, bucket_ms), counts in self.flow.items():
+            cell = (topic, subscription, bucket_ms - bucket_ms % ROLLUP_MS)
+            known = found.get(cell)
+            found[cell] = list(counts) if known is None else list(map(add, known, counts))
+        return found
+
     def write(self) -> None:
         """Insert everything into the ledger database."""
         connection = connections[LEDGER]
         flow: list[Row] = [(*cell, *counts) for cell, counts in self.flow.items()]
+        rollup: list[Row] = [(*cell, *counts) for cell, counts in self._rolled_up().items()]
         with connection.cursor() as cursor:
             for statement, rows in (
                 (_INSERT_MESSAGE, self.messages),
                 (_INSERT_EVENT, self.events),
                 (_INSERT_NOTICE, self.notices),
                 (_ADD_FLOW, flow),
+                (_ADD_ROLLUP, rollup),
             ):
                 if rows:
                     cursor.executemany(statement, rows)

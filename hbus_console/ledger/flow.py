@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from django.db import connections
 from django.db.models import F, Max, Q, QuerySet, Sum
 
-from hbus_console.ledger.models import FlowSample, LagSample
+from hbus_console.ledger.models import Flow, FlowRollup, FlowSample, LagSample
+from hbus_console.ledger.router import LEDGER
 from hbus_console.ledger.scopes import topic_filter
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
+ROLLUP_MS = FlowRollup.BUCKET_S * 1000
+#: Longer spans are read from the roll-up.
+LONG_MS = 6 * 3_600_000
 #: Rates are the mean over this many of the last complete buckets.
 RATE_BUCKETS = 3
 #: A chart has at most so many points.
@@ -140,7 +146,7 @@ def series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", s
     everything else that subscription's.
     """
     step_ms, first, count = _slots(start_ms, end_ms)
-    rows = _samples(first * step_ms, (first + count) * step_ms, scopes)
+    rows = _samples(first * step_ms, (first + count) * step_ms, scopes, _is_long(start_ms, end_ms))
     if topic:
         rows = rows.filter(topic=topic)
     if subscription:
@@ -197,7 +203,9 @@ def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:
 
 
 def lag_series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", subscription: str = "") -> LagSeries:
-    """Unsettled messages over all chosen subscriptions, as the highest reading of each slot."""
+    """Unsettled messages over all chosen subscriptions, as the highest reading of each slot; over all topics and a
+    long span, as the first reading of each: adding up every reading of a day would cost seconds.
+    """
     step_ms, first, count = _slots(start_ms, end_ms)
     rows = LagSample.objects.filter(
         topic_filter(scopes), at_ms__gte=first * step_ms, at_ms__lt=(first + count) * step_ms, waiting__isnull=False
@@ -206,6 +214,8 @@ def lag_series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "
         rows = rows.filter(topic=topic)
     if subscription:
         rows = rows.filter(subscription=subscription)
+    if not topic and _is_long(start_ms, end_ms):
+        rows = rows.filter(at_ms__in=_instants(step_ms, first, count))
     unsettled: list[int | None] = [None] * count
     # One tick of the sampler stamps all its rows with the same instant.
     everything = F("waiting") + F("in_flight") + F("retrying") + F("parked")
@@ -216,14 +226,30 @@ def lag_series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "
     return LagSeries(step_s=step_s, t=[(first + slot) * step_s for slot in range(count)], unsettled=unsettled)
 
 
-def _samples(start_ms: int, end_ms: int, scopes: Sequence[str]) -> QuerySet[FlowSample]:
-    return FlowSample.objects.filter(topic_filter(scopes), bucket_ms__gte=start_ms, bucket_ms__lt=end_ms)
+def _samples(start_ms: int, end_ms: int, scopes: Sequence[str], long: bool = False) -> QuerySet[Flow]:
+    rows: QuerySet[Any] = FlowRollup.objects.all() if long else FlowSample.objects.all()
+    return rows.filter(topic_filter(scopes), bucket_ms__gte=start_ms, bucket_ms__lt=end_ms)
+
+
+def _is_long(start_ms: int, end_ms: int) -> bool:
+    """Whether a span is read from the roll-up: then its slots are whole spans of that."""
+    return end_ms - start_ms > LONG_MS
+
+
+def _instants(step_ms: int, first: int, count: int) -> list[int]:
+    """The first sampled instant of each slot: one look into the index for each."""
+    slots = ", ".join(f"({slot * step_ms}, {(slot + 1) * step_ms})" for slot in range(first, first + count))
+    one = "SELECT MIN(at_ms) FROM ledger_lagsample WHERE at_ms >= slot.column1 AND at_ms < slot.column2"
+    with connections[LEDGER].cursor() as cursor:
+        cursor.execute(f"SELECT ({one}) FROM (VALUES {slots}) AS slot")  # noqa: S608 - numbers only
+        return [at_ms for (at_ms,) in cursor.fetchall() if at_ms is not None]
 
 
 def _slots(start_ms: int, end_ms: int, points: int = POINTS) -> tuple[int, int, int]:
     """Slot length in ms (whole buckets), number of the first slot since the epoch, and how many slots."""
     span = max(end_ms - start_ms, BUCKET_MS)
-    step_ms = -(-span // (points * BUCKET_MS)) * BUCKET_MS
+    bucket_ms = ROLLUP_MS if _is_long(start_ms, end_ms) else BUCKET_MS
+    step_ms = -(-span // (points * bucket_ms)) * bucket_ms
     first = start_ms // step_ms
     return step_ms, first, max(1, -(-end_ms // step_ms) - first)
 
@@ -233,7 +259,7 @@ def _sparks(
 ) -> dict[tuple[str, str], list[float]]:
     step_ms, first, count = _slots(start_ms, end_ms, points)
     rows = (
-        _samples(first * step_ms, (first + count) * step_ms, scopes)
+        _samples(first * step_ms, (first + count) * step_ms, scopes, _is_long(start_ms, end_ms))
         .filter(which)
         .values_list("topic", "subscription", F("bucket_ms") / step_ms)
         .annotate(total=Sum(column))

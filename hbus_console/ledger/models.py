@@ -72,10 +72,8 @@ class LedgerEvent(models.Model):
         ]
 
 
-class FlowSample(models.Model):
-    """What flowed through one topic (or one of its subscriptions) in one bucket of ten seconds."""
-
-    BUCKET_S = 10
+class Flow(models.Model):
+    """What flowed through one topic (or one of its subscriptions) in one span of time."""
 
     bucket_ms = models.BigIntegerField()
     topic = models.CharField(max_length=200)
@@ -94,6 +92,15 @@ class FlowSample(models.Model):
     duration_us = models.BigIntegerField(default=0)
 
     class Meta:
+        abstract = True
+
+
+class FlowSample(Flow):
+    """In ten seconds. Old ones are folded, see :mod:`hbus_console.ledger.retention`."""
+
+    BUCKET_S = 10
+
+    class Meta:
         constraints = [
             models.UniqueConstraint(fields=["topic", "subscription", "bucket_ms"], name="one_flow_sample_per_bucket")
         ]
@@ -102,6 +109,18 @@ class FlowSample(models.Model):
             # Failed publishes are rare: alert rules look for them every few seconds.
             models.Index(fields=["bucket_ms"], condition=models.Q(failed__gt=0), name="flow_failed"),
         ]
+
+
+class FlowRollup(Flow):
+    """In five minutes, booked together with the samples: what charts of many hours add up."""
+
+    BUCKET_S = 300
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "subscription", "bucket_ms"], name="one_flow_rollup_per_bucket")
+        ]
+        indexes = [models.Index(fields=["bucket_ms"], name="flow_rollup_time")]
 
 
 class LagSample(models.Model):

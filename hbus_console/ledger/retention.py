@@ -7,7 +7,7 @@ from django.db.models import F, Min, Sum
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.database import fresh_connections
-from hbus_console.ledger.models import FlowSample, LagSample, LedgerEvent, LedgerMessage, Notice
+from hbus_console.ledger.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage, Notice
 from hbus_console.ledger.router import LEDGER
 from hbus_console.ledger.search import id_ends
 
@@ -113,4 +113,5 @@ def _trim_samples(now_ms: int) -> None:
     old_lag.filter(rest__gte=LAG_EVERY_MS).delete()
     LagSample.objects.filter(at_ms__lt=now_ms - SAMPLES_MS).delete()
     FlowSample.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
+    FlowRollup.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
     Notice.objects.filter(at_ms__lt=now_ms - NOTICES_MS).delete()

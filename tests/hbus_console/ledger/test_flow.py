@@ -1,11 +1,18 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
+from django.apps import apps
+from django.db import connections
+from django.db.models import F
 
+from engine.core.facts import Fact
 from hbus_console.ledger import flow
-from hbus_console.ledger.models import FlowSample, LagSample
+from hbus_console.ledger.booking import Rows
+from hbus_console.ledger.models import FlowRollup, FlowSample, LagSample
 from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -17,6 +24,10 @@ LAST = NOW - NOW % BUCKET - BUCKET
 
 def sample(topic: str, subscription: str = "", bucket_ms: int = LAST, **counts: int) -> None:
     FlowSample.objects.create(topic=topic, subscription=subscription, bucket_ms=bucket_ms, **counts)
+    long_ms = bucket_ms - bucket_ms % flow.ROLLUP_MS
+    FlowRollup.objects.get_or_create(topic=topic, subscription=subscription, bucket_ms=long_ms)
+    cell = FlowRollup.objects.filter(topic=topic, subscription=subscription, bucket_ms=long_ms)
+    cell.update(**{name: F(name) + count for name, count in counts.items()})
 
 
 def lag(topic: str, subscription: str, at_ms: int, waiting: int | None, oldest_ms: int | None = None) -> None:
@@ -103,6 +114,34 @@ def test_a_long_span_is_folded_into_few_points() -> None:
     assert sum(found.published) * found.step_s == pytest.approx(100)
 
 
+def test_a_long_span_reads_the_roll_up_alone() -> None:
+    sample("a", published=300)
+    sample("a", "g", settled=60, settled_first=60, duration_us=600_000)
+    sample("a", published=300, bucket_ms=LAST - 8 * 3_600_000)
+    FlowSample.objects.all().delete()
+
+    found = flow.series(NOW - 12 * 3_600_000, NOW, ["*"], topic="a")
+
+    assert found.step_s % 300 == 0
+    assert sum(found.published) * found.step_s == pytest.approx(600)
+    assert found.first_attempt == 1.0
+    assert sum(flow.topic_sparks(NOW - 12 * 3_600_000, NOW, ["*"])["a"]) > 0
+    assert sum(flow.series(NOW - 3_600_000, NOW, ["*"]).published) == 0, "a short one reads the samples"
+
+
+def test_the_lag_over_a_long_span_is_one_reading_a_slot() -> None:
+    slot = (NOW - 3_600_000) // flow.ROLLUP_MS * flow.ROLLUP_MS
+    for tick in range(10):
+        lag("a", "g", slot + 1_000 + tick * 5_000, 10 + tick)
+        lag("b", "h", slot + 1_000 + tick * 5_000, 100)
+
+    found = flow.lag_series(NOW - 12 * 3_600_000, NOW, ["*"])
+
+    assert [value for value in found.unsettled if value is not None] == [10 + 100 + 2 * 3]
+    of_one = flow.lag_series(NOW - 12 * 3_600_000, NOW, ["*"], "a", "g")
+    assert [value for value in of_one.unsettled if value is not None] == [19 + 3]
+
+
 def test_sparks_come_by_topic_and_by_subscription() -> None:
     sample("a", published=100)
     sample("a", "g", settled=50)
@@ -168,3 +207,36 @@ def test_a_day_of_twenty_subscriptions_is_charted_fast() -> None:
     # Generous for a shared machine; a scan of the whole table would take longer than both.
     assert now_s < 0.1
     assert chart_s < 0.2
+
+
+def test_what_is_booked_stands_in_the_samples_and_in_the_roll_up_alike() -> None:
+    begin = NOW // flow.ROLLUP_MS * flow.ROLLUP_MS
+    for batch in (range(20), range(20, 40)):
+        rows = Rows()
+        for number in batch:
+            rows.add(
+                [
+                    Fact("published", begin + number * 10_000, "a"),
+                    Fact("settled", begin + number * 10_000, "a", "g", attempt=1, duration_us=5),
+                ],
+                per_message=False,
+            )
+        rows.write()
+    assert FlowSample.objects.filter(subscription="").count() == 40
+    found = FlowRollup.objects.order_by("subscription", "bucket_ms")
+    assert [(it.subscription, it.bucket_ms - begin, it.published, it.settled, it.duration_us) for it in found] == [
+        ("", 0, 30, 0, 0),
+        ("", 300_000, 10, 0, 0),
+        ("g", 0, 0, 30, 150),
+        ("g", 300_000, 0, 10, 50),
+    ]
+
+
+def test_the_migration_rolls_up_what_was_booked_before() -> None:
+    migration = import_module("hbus_console.ledger.migrations.0006_flow_rollup")
+    sample("a", published=5)
+    sample("a", published=7, bucket_ms=LAST - BUCKET)
+    FlowRollup.objects.all().delete()
+    with connections["ledger"].cursor() as cursor:
+        migration.roll_up(apps, SimpleNamespace(connection=connections["ledger"], execute=cursor.execute))
+    assert sum(FlowRollup.objects.values_list("published", flat=True)) == 12

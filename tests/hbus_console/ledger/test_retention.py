@@ -4,7 +4,7 @@ import pytest
 
 from engine.core.clock import ManualClock
 from hbus_console.ledger import retention
-from hbus_console.ledger.models import FlowSample, LagSample, LedgerEvent, LedgerMessage, Notice
+from hbus_console.ledger.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage, Notice
 from hbus_console.ledger.retention import DAY_MS, LedgerRetention
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -71,12 +71,14 @@ def test_old_flow_is_folded_without_losing_a_count() -> None:
 
 def test_samples_and_notices_end_after_their_time() -> None:
     for age in (13, 15):
+        FlowRollup.objects.create(topic="t", bucket_ms=(NOW - age * DAY_MS) // 300_000 * 300_000, published=1)
         FlowSample.objects.create(topic="t", bucket_ms=(NOW - age * DAY_MS) // 300_000 * 300_000, published=1)
         at_ms = (NOW - age * DAY_MS) // 300_000 * 300_000
         LagSample.objects.create(at_ms=at_ms, topic="t", subscription="s", waiting=0, in_flight=0, retrying=0)
         Notice.objects.create(kind="trimmed", at_ms=NOW - (age + 76) * DAY_MS)
     keep(5)
     assert (FlowSample.objects.count(), LagSample.objects.count(), Notice.objects.count()) == (1, 1, 1)
+    assert FlowRollup.objects.count() == 1
 
 
 def test_old_readings_of_the_lag_are_thinned() -> None:
