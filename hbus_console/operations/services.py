@@ -40,6 +40,9 @@ State = Operation.State
 #: The fastest rate that can be asked for, in messages a second.
 FASTEST = 100_000
 
+#: The kind of the actors of :mod:`hbus_console.accounts.command_line`.
+SHELL = "shell"
+
 _clock = SystemClock()
 
 
@@ -171,6 +174,9 @@ def acting(found: Operation) -> Actor:
     """Whoever started it, with the grants they hold now: what was taken from them ends the operation."""
     if found.actor_kind == SYSTEM.kind:
         return SYSTEM
+    if found.actor_kind == SHELL:
+        # Whoever may run commands on this machine is nobody's row.
+        return Actor(found.actor, found.actor_kind, grants=SYSTEM.grants)
     user = User.objects.filter(pk=found.user_id).first() if found.user_id is not None else None
     person = actor_of(user) if user is not None else ANONYMOUS
     if not person.is_authenticated:

@@ -13,7 +13,9 @@ from pytest_django import Settings
 from engine.bus.transport import Settlement
 from engine.core.errors import BadInput
 from hbus_console import wiring
+from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.accounts.permissions import SYSTEM, Forbidden
+from hbus_console.audit.models import AuditEntry
 from hbus_console.consumers.pair import Pair
 from hbus_console.operations import services as operations
 from hbus_console.operations.models import Operation
@@ -94,6 +96,13 @@ def test_it_is_published_to_the_new_one_at_once_and_ends_when_the_old_one_is_emp
     assert StoreRemoval.objects.get().transport == "redis_stream"
     assert told()[-4:] == ["operation.start", "topic.move", "topic.moved", "operation.end"]
     settle("nsq", 2)
+
+
+def test_a_move_begun_on_the_command_line_is_carried_out_as_that_person(moving: Topic) -> None:
+    shell = command_line_actor()
+    operation = operations.start(shell, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: operation.state == "done")
+    assert AuditEntry.objects.get(action="topic.moved").actor == shell.name
 
 
 def test_what_was_cancelled_on_the_way_goes_on_when_started_again(moving: Topic) -> None:
