@@ -157,9 +157,8 @@ def test_it_tells_which_payload_fields_it_looks_at() -> None:
     assert compile_filter("type == 'a'").payload_fields == ()
 
 
-WORDS = st.sampled_from(
-    "type payload key headers exists and or not in == != < > ( ) [ ] , . \"a\" 'b' 1 -2.5 true null x $ \".split()  # noqa: SIM905
-)
+SAID = "type payload key headers exists and or not in == != < > ( ) [ ] , . 'b' 1 -2.5 true null x $ \\"
+WORDS = st.sampled_from(SAID.split())
 
 
 @given(st.lists(WORDS, max_size=30).map(" ".join) | st.text(max_size=60))
