@@ -145,15 +145,16 @@ def _await_settled(doomed: Sequence[Poison], progress: Progress, stop: threading
 def _open() -> int:
     """Messages of the example on their way: in its subscriptions, in the outbox, or dead and not yet taken over."""
     count = outbox_state().waiting
-    carriers = dict(Topic.objects.values_list("name", "transport"))
+    carriers = {row.name: [row.transport, *filter(None, [row.leaving])] for row in Topic.objects.all()}
     for topic, group in subscriptions():
-        try:
-            lag = wiring.admin(carriers.get(topic, "")).lag(topic, group)
-        except (GroupLost, Unavailable):
-            # Being healed or restarted at this moment: certainly not settled.
-            count += 1
-            continue
-        count += lag.dead + (1 if lag.unsettled is None else lag.unsettled)
+        for carrier in carriers.get(topic, [""]):
+            try:
+                lag = wiring.admin(carrier).lag(topic, group)
+            except (GroupLost, Unavailable):
+                # Being healed or restarted at this moment: certainly not settled.
+                count += 1
+                continue
+            count += lag.dead + (1 if lag.unsettled is None else lag.unsettled)
     return count
 
 

@@ -31,7 +31,8 @@ class Move:
     action = Action.TOPIC_GOVERN
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
-        return {"topic": str(query.get("topic", "")), "to": str(query.get("to", ""))}
+        # In an address ``to`` is the end of the pages' time range.
+        return {"topic": str(query.get("topic", "")), "to": str(query.get("carrier", ""))}
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         for field in ("topic", "to"):

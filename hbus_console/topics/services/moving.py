@@ -17,7 +17,7 @@ from hbus_console.errors import Conflict
 from hbus_console.topics import catalog
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import checks, lookup
-from hbus_console.topics.services.topic_rules import carrier_of, checked, fit_name
+from hbus_console.topics.services.topic_rules import capabilities, carrier_of, checked, fit_name
 from hbus_console.topics.services.topics import snapshot
 
 
@@ -39,6 +39,8 @@ def check_move(actor: Actor, name: str, to: str) -> Topic:
             field="ordering",
         )
     fit_name(name, to)
+    if not capabilities(to).durable:
+        raise BadInput(f"{to} forgets everything with a restart.", remedy="Choose another transport.", field="to")
     checked({**snapshot(row), "transport": to})
     if StoreRemoval.objects.filter(topic=name).exists():
         raise Conflict(f"What {name} left behind is still being removed.", remedy="Try again in a minute.", field="to")

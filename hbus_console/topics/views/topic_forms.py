@@ -18,6 +18,7 @@ from hbus_console.topics import forms, services
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services.schemas import parse
+from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.services.topics import snapshot
 from hbus_console.topics.views.common import form_page, found_topic, team_names
 from hbus_console.topics.views.topic import frame
@@ -91,6 +92,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         **frame(request, topic, "settings"),
         **_choices(),
         "values": _shown(snapshot(topic)),
+        "destinations": [each for each in known_transports() if each not in (carrier_of(topic.transport), "memory")],
         "readers": list(topic.subscriptions.values_list("group", flat=True)),
         "change_curl": CurlRequest(
             "PATCH", f"/api/v1/topics/{name}", {"retention_hours": topic.retention_hours, "reason": "why"}

@@ -141,6 +141,7 @@ def test_a_subscription_of_a_leaving_topic_reads_both(moving: Topic) -> None:
     ("spec", "field"),
     [
         ({"topic": "booking.created", "to": "redis_stream"}, "to"),
+        ({"topic": "booking.created", "to": "memory"}, "to"),
         ({"topic": "booking.created", "to": "kafka"}, "spec.to"),
     ],
 )
@@ -167,9 +168,17 @@ def test_the_page_leads_to_the_dry_run_which_says_what_will_happen(
     browser = signed_in()
     page = browser.get("/topics/booking.created/settings/").content.decode()
     assert "/operations/plan/move/" in page
-    dry = browser.get("/operations/plan/move/?topic=booking.created&to=nsq").content.decode()
+    dry = browser.get("/operations/plan/move/?topic=booking.created&carrier=nsq").content.decode()
     assert "Publishing goes to nsq at once" in dry
     assert "nothing can be replayed" in dry
+
+
+def test_the_page_of_a_move_shows_what_was_counted(moving: Topic, signed_in: Callable[..., Client]) -> None:
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: operation.state == "done")
+    page = signed_in().get(f"/operations/{operation.pk}/").content.decode()
+    assert "booking.created/billing" in page
+    assert "0 published, 0 settled" in page
 
 
 def test_the_command_tells_the_plan(moving: Topic, capsys: pytest.CaptureFixture[str]) -> None:
