@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from hbus_console.ui import formats
 
+#: Units of time, and how many seconds each is.
+_IN_SECONDS = {"seconds": 1, "minutes": 60}
 #: Units for one of them.
 _ONE = {"messages": "message", "dead letters": "dead letter", "failed publishes": "failed publish"}
 
@@ -30,10 +32,9 @@ class Kind:
 
     def said(self, value: float) -> str:
         """A value with its unit: ``2,400 messages``, ``4 m 51 s``."""
-        if self.unit == "seconds":
-            return formats.duration(value * 1_000_000)
-        if self.unit == "minutes":
-            return formats.duration(value * 60_000_000)
+        if self.unit in _IN_SECONDS:
+            seconds = value * _IN_SECONDS[self.unit]
+            return formats.duration(seconds * 1_000_000) if seconds >= 1 else f"{formats.num(round(seconds, 1))} s"
         number = formats.num(round(value, 2))
         return f"{number} {_ONE[self.unit] if value == 1 else self.unit}"
 

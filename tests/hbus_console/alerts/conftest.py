@@ -85,4 +85,3 @@ def rule(kind: str = "lag", threshold: float = 100, **fields: object) -> Rule:
 
 def webhook(name: str = "on-call", url: str = "https://on-call.example/in") -> Channel:
     return Channel.objects.create(name=name, kind="webhook", url=url, secret="whsec_hush")
-

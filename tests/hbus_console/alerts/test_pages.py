@@ -10,6 +10,7 @@ from django.test import Client
 
 from hbus_console.accounts.permissions import Role
 from hbus_console.alerts import services
+from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
 from hbus_console.ui import live
 from hbus_console.ui.overview import standing
@@ -231,3 +232,19 @@ def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_
     assert "Any subscription on any topic lets a message wait 5 m or more, for 2 min" in html
     assert "Any topic saw 1 failed publish or more within 5 min" in html
     assert "tell nobody but this console" in html
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("oldest", 0, "0 s"),
+        ("oldest", 0.44, "0.4 s"),
+        ("oldest", 291, "4 m 51 s"),
+        ("silent_topic", 90, "1 h 30 m"),
+        ("lag", 1, "1 message"),
+        ("publish_failures", 1, "1 failed publish"),
+        ("dead_letters", 2_400, "2,400 dead letters"),
+    ],
+)
+def test_values_are_said_in_their_unit(kind: str, value: float, said: str) -> None:
+    assert KINDS[kind].said(value) == said

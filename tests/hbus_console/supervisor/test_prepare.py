@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.test import override_settings
 
 from engine.core.errors import ConfigurationError
+from hbus_console.alerts.models import Rule
 from hbus_console.supervisor import prepare
 
 
@@ -74,3 +75,13 @@ def test_a_database_that_is_behind_is_named() -> None:
         assert "ledger" in prepare.aliases_to_migrate()
     finally:
         call_command("migrate", database="ledger", verbosity=0)
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_a_new_installation_begins_with_alert_rules(assets: Path) -> None:
+    said: list[str] = []
+    prepare.prepare(said.append, first_admin=False)
+    prepare.prepare(said.append, first_admin=False)
+    assert [line for line in said if "alert rules" in line] == [
+        f"Made the {Rule.objects.count()} alert rules that every installation begins with …"
+    ]
