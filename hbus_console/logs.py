@@ -19,6 +19,7 @@ _LEVELS = {
     "retried": logging.INFO,
     "expired": logging.INFO,
     "redriven": logging.INFO,
+    "replayed": logging.INFO,
     "discarded": logging.INFO,
     "store_back": logging.INFO,
     "lease_lost": logging.WARNING,

@@ -53,6 +53,7 @@ INSTALLED_APPS = [
     "hbus_console.cluster",
     "hbus_console.alerts",
     "hbus_console.operations",
+    "hbus_console.replays",
     "hbus_console.api",
     "hbus_console.ui",
     "hbus_console.supervisor",

@@ -18,6 +18,7 @@ urlpatterns = [
     path("messages/", include("hbus_console.ledger.urls")),
     path("dead-letters/", include("hbus_console.deadletters.urls")),
     path("alerts/", include("hbus_console.alerts.urls")),
+    path("replays/", include("hbus_console.replays.urls")),
     path("operations/", include("hbus_console.operations.urls")),
     path("cluster/", include("hbus_console.cluster.urls")),
     path("api/v1/", include("hbus_console.api.urls", namespace="v1")),

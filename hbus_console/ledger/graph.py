@@ -37,7 +37,7 @@ def before(life: Life) -> Box | None:
     replay = life.envelope.hbusreplay if life.envelope is not None else ""
     causation = life.entry.causation_id if life.entry else ""
     if causation:
-        role = "redriven from" if replay == "redrive" else "caused by"
+        role = {"redrive": "redriven from", "replay": "replayed from"}.get(replay, "caused by")
         href = reverse("ledger:message", args=[causation]) if life.cause is not None else ""
         return Box(role, short_id(causation), "act" if replay else "", href, mono=True)
     if life.correlation_id:

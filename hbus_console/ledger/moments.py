@@ -157,6 +157,8 @@ _PLAIN = {
 
 def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
     """Tone, sentence and notes of one event."""
+    if event.kind == "replayed":
+        return "act", "Replayed into" if event.subscription else "Replayed into another topic", (event.detail,)
     if event.kind == "settled":
         attempt = f"attempt {event.attempt}" if event.attempt else ""
         return "ok", "Settled by", (attempt, _where(event), event.detail)

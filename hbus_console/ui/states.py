@@ -12,7 +12,7 @@ _TONES: dict[str, str] = {
         "stopped lagging released expired expiring silent held stale not-verified parked blocked"
     ),
     "bad": ("dead failed down lost store-lost ownerless broken refused revoked exited crashed gone error nowhere"),
-    "act": "redriven discarded skipped unparked revealed granted changed",
+    "act": "redriven replayed discarded skipped unparked revealed granted changed",
     "info": "queued new leased in-flight duplicate deduplicated",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split()}

@@ -117,6 +117,9 @@ TABLE: dict[str, Line] = {
     "dead-letters/export": may(GET="viewer", lists=True),
     "dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    # --- replays
+    "replays/<str:topic>/": may(GET="viewer"),
+    "replays/<str:topic>/test/": may(GET="viewer"),
     # --- operations
     "operations/": may(GET="viewer", lists=True),
     "operations/plan/<slug:kind>/": may(

@@ -1,0 +1,243 @@
+"""Replaying as an operation: chosen messages are published again, as new messages that name their originals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from django.http import QueryDict
+
+from engine.bus import message as envelope
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import Message
+from engine.bus.trace import trace_id_of
+from engine.bus.transport import Admin, Stored
+from engine.core.clock import SystemClock, to_datetime
+from engine.core.errors import BadInput
+from engine.core.facts import Fact
+from engine.core.ids import new_id
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor, Forbidden, require
+from hbus_console.ledger.payloads import Rules, shown
+from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.outbox.services import send_on_commit
+from hbus_console.replays import spec as specs
+from hbus_console.replays.spec import Chosen, Selection
+from hbus_console.topics.models import Subscription, Topic
+
+#: Messages read from the store at once.
+PAGE = 500
+#: The most messages a dry run looks at.
+PLAN_MOST = 20_000
+#: The most messages one step looks at, matching or not.
+SCAN_MOST = 5_000
+_SAMPLES = 5
+_SHOWN = 120
+
+_clock = SystemClock()
+
+
+@dataclass(frozen=True)
+class Found:
+    """One message of the range: ``message`` is ``None`` when its envelope cannot be read."""
+
+    stored: Stored
+    message: Message | None
+
+
+class Replay:
+    """See :class:`hbus_console.operations.kinds.Kind`."""
+
+    name = "replay"
+    verb = "Replay"
+    action = Action.REPLAY
+
+    def from_query(self, query: QueryDict) -> dict[str, Any]:
+        given = {name: str(query.get(name, "")).strip() for name in specs.FIELDS}
+        return {name: value for name, value in given.items() if value}
+
+    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+        return specs.read(actor, spec, _clock.now_ms()).as_spec()
+
+    def topic(self, spec: Mapping[str, Any]) -> str:
+        return str(spec.get("topic", ""))
+
+    def title(self, spec: Mapping[str, Any]) -> str:
+        wanted = specs.stored(spec)
+        return f"Replay {wanted.topic} {wanted.words}"
+
+    def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        return look(specs.stored(spec))
+
+    def step(self, task: Task, limit: int) -> Step:
+        wanted = specs.stored(task.spec)
+        topic = Topic.objects.filter(name=wanted.topic).first()
+        if topic is None:
+            raise BadInput(f"There is no topic {wanted.topic!r} any more.")
+        _still_allowed(task.actor, wanted)
+        chosen, now_ms = Chosen(wanted), _clock.now_ms()
+        after, scanned = str(task.cursor.get("after", "")), 0
+        items: list[Item] = []
+        facts: list[Fact] = []
+        finished = True
+        for found in _walk(topic, wanted, after):
+            if len(items) == limit or scanned == SCAN_MOST:
+                finished = False
+                break
+            scanned, after = scanned + 1, found.stored.position
+            if found.message is None:
+                items.append(_unreadable(wanted, found.stored))
+            elif chosen(found.message):
+                copy = _copy(found.message, wanted, now_ms)
+                send_on_commit(wanted.into_topic or wanted.topic, copy)
+                items.append(_item(wanted, found, copy))
+                facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
+        if facts:
+            transaction.on_commit(lambda: wiring.facts().emit(facts))
+        total = int(task.cursor.get("scanned", 0)) + scanned
+        matched = int(task.cursor.get("matched", 0)) + len(facts)
+        note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")
+        return Step(
+            items,
+            {"after": after, "scanned": total, "matched": matched},
+            finished=finished,
+            scanned=scanned,
+            note=note,
+        )
+
+
+def look(wanted: Selection) -> Plan:
+    """What a replay would find, as far as one look reaches; changes nothing."""
+    chosen = Chosen(wanted)
+    topic = Topic.objects.get(name=wanted.topic)
+    scanned = matched = unreadable = 0
+    samples: list[Sample] = []
+    why = "the end of the range was reached"
+    for found in _walk(topic, wanted, ""):
+        if scanned == PLAN_MOST:
+            why = f"a dry run looks at {PLAN_MOST:,} messages at most"
+            break
+        scanned += 1
+        if found.message is None:
+            unreadable += 1
+        elif chosen(found.message):
+            matched += 1
+            if len(samples) < _SAMPLES:
+                samples.append(_sample(topic, wanted, found.stored, found.message))
+    complete = scanned < PLAN_MOST or why.startswith("the end")
+    return Plan(
+        total=matched if complete else None,
+        samples=samples,
+        warnings=_warnings(wanted, unreadable),
+        scanned=f"Scanned {scanned:,}, matched {matched:,}, stopped because {why}",
+    )
+
+
+def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
+    """The messages of the range from ``after`` on, in the order of publishing."""
+    admin: Admin = wiring.admin(topic.transport)
+    cursor = after or wanted.after or (f"@{wanted.from_ms}" if wanted.from_ms else "")
+    until = admin.read(topic.name, wanted.until) if wanted.until else None
+    while True:
+        page = admin.browse(topic.name, after=cursor, limit=PAGE)
+        for stored in page.entries:
+            if stored.at_ms > wanted.to_ms:
+                return
+            if stored.at_ms >= wanted.from_ms:
+                yield Found(stored, _decoded(stored))
+            if wanted.until and (stored.position == wanted.until or (until and stored.at_ms > until.at_ms)):
+                return
+        if not page.next_position:
+            return
+        cursor = page.next_position
+
+
+def _decoded(stored: Stored) -> Message | None:
+    try:
+        return envelope.decode(stored.body)
+    except MalformedEnvelope:
+        return None
+
+
+def _copy(original: Message, wanted: Selection, now_ms: int) -> Message:
+    expires_ms = _expiry(original)
+    return msgspec.structs.replace(
+        original,
+        id=new_id(now_ms),
+        causationid=original.id,
+        hbusreplay="replay",
+        hbustarget=wanted.into_group,
+        hbusdue="",
+        expirytime="" if expires_ms is not None and expires_ms <= now_ms else original.expirytime,
+    )
+
+
+def _expiry(message: Message) -> int | None:
+    try:
+        return message.expires_ms()
+    except ValueError:
+        # An instant nobody can read: the copy goes without it.
+        return 0
+
+
+def _still_allowed(actor: Actor, wanted: Selection) -> None:
+    try:
+        require(actor, Action.REPLAY, wanted.topic)
+        if wanted.into_topic:
+            require(actor, Action.PUBLISH, wanted.into_topic)
+    except Forbidden as error:
+        raise BadInput(f"It may not go on: {error.what}") from error
+
+
+def _warnings(wanted: Selection, unreadable: int) -> list[str]:
+    said = []
+    if unreadable:
+        said.append(f"{unreadable:,} messages cannot be read and will be left.")
+    if wanted.into_group:
+        row = Subscription.objects.filter(topic__name=wanted.topic, group=wanted.into_group).first()
+        if row is not None and (row.paused or row.topic.paused):
+            said.append(f"The copies will wait: {wanted.into_group} is paused.")
+        if row is not None and row.transactional:
+            said.append(f"{wanted.into_group} keeps an inbox; copies have new ids, so their effects happen again.")
+    return said
+
+
+def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -> Sample:
+    value = shown(message, Rules.of(topic)).value
+    text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
+    detail = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return Sample(message.id, topic.name, wanted.into_group, to_datetime(stored.at_ms), detail)
+
+
+def _unreadable(wanted: Selection, stored: Stored) -> Item:
+    why = "its envelope cannot be read"
+    return Item(stored.position, stored.position[:64], wanted.topic, Result.FAILED, wanted.into_group, why)
+
+
+def _item(wanted: Selection, found: Found, copy: Message) -> Item:
+    detail = f"in topic {wanted.into_topic}" if wanted.into_topic else ""
+    return Item(found.stored.position, copy.causationid, wanted.topic, Result.DONE, wanted.into_group, detail, copy.id)
+
+
+def _fact(wanted: Selection, found: Found, copy: Message, now_ms: int, detail: str) -> Fact:
+    return Fact(
+        "replayed",
+        now_ms,
+        topic=wanted.topic,
+        subscription=wanted.into_group,
+        message_id=copy.causationid,
+        key=copy.partitionkey,
+        correlation_id=copy.correlationid,
+        trace_id=trace_id_of(copy.traceparent),
+        source=copy.source,
+        position=found.stored.position,
+        node=wiring.node_name(),
+        detail=detail,
+    )
+
+
+REPLAY = Replay()

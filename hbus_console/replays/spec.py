@@ -1,0 +1,175 @@
+"""What to replay: which messages of which topic, and into what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.bus.filters import MessageFilter, compile_filter
+from engine.bus.message import Message
+from engine.core.clock import from_rfc3339
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.topics.masking import is_masked
+from hbus_console.topics.models import Subscription, Topic
+
+#: Where a replay may begin and end, and what it may look for.
+FIELDS = ("topic", "from", "to", "after", "until", "key", "filter", "into_group", "into_topic")
+_LONGEST = 2_000
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A checked spec. Times are epoch milliseconds; 0 leaves that end open."""
+
+    topic: str
+    from_ms: int = 0
+    to_ms: int = 0
+    #: Positions: what lies after the first, up to and with the second.
+    after: str = ""
+    until: str = ""
+    key: str = ""
+    filter: str = ""
+    into_group: str = ""
+    into_topic: str = ""
+
+    def as_spec(self) -> dict[str, Any]:
+        """As an operation keeps it."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def words(self) -> str:
+        """Where it goes."""
+        return f"into {self.into_group}" if self.into_group else f"into topic {self.into_topic}"
+
+
+class Chosen:
+    """Whether a message is one of those selected."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._filter: MessageFilter | None = compile_filter(selection.filter) if selection.filter else None
+
+    def __call__(self, message: Message) -> bool:
+        wanted = self._selection
+        if message.hbustarget and message.hbustarget != wanted.into_group:
+            # A copy that somebody made for another subscription alone.
+            return False
+        if wanted.key and message.partitionkey != wanted.key:
+            return False
+        return self._filter is None or self._filter.matches(message)
+
+
+def read(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
+    """The spec, checked whole: what it names exists, and ``actor`` may do it. Raises ``BadInput`` or ``Forbidden``.
+
+    An open end becomes now: what comes later, the copies among it, is not replayed.
+    """
+    given = {name: _text(spec, name) for name in spec}
+    topic = _topic(given.get("topic", ""), "topic")
+    require(actor, Action.REPLAY, topic.name)
+    _check_target(actor, topic, given)
+    return _range(actor, topic, given, now_ms)
+
+
+def read_range(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
+    """Likewise without a target: to look only, for whoever may read payloads."""
+    given = {name: _text(spec, name) for name in spec if not name.startswith("into_")}
+    topic = _topic(given.get("topic", ""), "topic")
+    require(actor, Action.PAYLOAD_READ, topic.name)
+    return _range(actor, topic, given, now_ms)
+
+
+def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) -> Selection:
+    if not wiring.transport(topic.transport).capabilities.browse:
+        raise BadInput(
+            f"{topic.name} lies on {wiring.transport(topic.transport).name}, which cannot be read back.",
+            remedy="Replay from a topic on Redis Streams, or from the archive.",
+            field="spec.topic",
+        )
+    to_ms = _instant(given, "to")
+    selection = Selection(
+        topic=topic.name,
+        from_ms=_instant(given, "from"),
+        to_ms=min(to_ms, now_ms) if to_ms else now_ms,
+        after=given.get("after", ""),
+        until=given.get("until", ""),
+        key=given.get("key", ""),
+        filter=given.get("filter", ""),
+        into_group=given.get("into_group", ""),
+        into_topic=given.get("into_topic", ""),
+    )
+    if selection.from_ms and selection.from_ms >= selection.to_ms:
+        raise BadInput("The range is empty.", remedy="Let it begin before it ends.", field="spec.from")
+    _check_filter(actor, topic, selection.filter)
+    return selection
+
+
+def stored(spec: Mapping[str, Any]) -> Selection:
+    """A spec as :meth:`Selection.as_spec` gave it."""
+    return Selection(**spec)
+
+
+def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
+    group, target = given.get("into_group", ""), given.get("into_topic", "")
+    if bool(group) == bool(target):
+        raise BadInput(
+            "A replay goes into a subscription of the topic, or into another topic.",
+            remedy="Give into_group or into_topic.",
+            field="spec.into_group",
+        )
+    if group and not Subscription.objects.filter(topic=topic, group=group).exists():
+        raise BadInput(
+            f"{group!r} is not subscribed to {topic.name}.", remedy="Name a subscription.", field="spec.into_group"
+        )
+    if target:
+        into = _topic(target, "into_topic")
+        if into.pk == topic.pk:
+            raise BadInput(
+                "A topic is not replayed into itself.", remedy="Name a subscription.", field="spec.into_topic"
+            )
+        require(actor, Action.PUBLISH, into.name)
+
+
+def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
+    """Whoever may ask whether a hidden value is so may find out what it is."""
+    if not text:
+        return
+    try:
+        fields = compile_filter(text).payload_fields
+    except BadInput as error:
+        raise BadInput(error.what, remedy=error.remedy, field="spec.filter") from error
+    if any(not field or is_masked(field, topic.masked_fields) for field in fields) and topic.masked_fields:
+        require(actor, Action.PAYLOAD_REVEAL, topic.name)
+
+
+def _topic(name: str, field: str) -> Topic:
+    found = Topic.objects.filter(name=name).first()
+    if found is None:
+        raise BadInput(f"There is no topic {name!r}.", remedy="Name one that is there.", field=f"spec.{field}")
+    return found
+
+
+def _instant(given: Mapping[str, str], name: str) -> int:
+    text = given.get(name, "")
+    if not text:
+        return 0
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        return int(text)
+    try:
+        return from_rfc3339(text)
+    except ValueError as error:
+        raise BadInput(
+            f"{text!r} is no instant.", remedy="Write 2026-11-21T08:00:00Z.", field=f"spec.{name}"
+        ) from error
+
+
+def _text(spec: Mapping[str, Any], name: str) -> str:
+    value = spec[name]
+    if name not in FIELDS:
+        raise BadInput(f"{name!r} is no part of a replay.", remedy=f"Use {', '.join(FIELDS)}.", field=f"spec.{name}")
+    if not isinstance(value, str) or len(value) > _LONGEST or "\x00" in value:
+        raise BadInput(f"{name} is no text.", remedy=f"Send up to {_LONGEST:,} characters.", field=f"spec.{name}")
+    return value.strip()

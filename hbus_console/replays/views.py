@@ -1,0 +1,56 @@
+"""The form of a replay, and its button that tries a filter."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from engine.core.clock import SystemClock, to_rfc3339
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.permissions import Action, allows
+from hbus_console.accounts.scopes import topics_q
+from hbus_console.accounts.web import console_view
+from hbus_console.replays import spec as specs
+from hbus_console.replays.kind import look
+from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.views.common import found_topic
+from hbus_console.ui.timerange import time_range
+
+_clock = SystemClock()
+
+
+@require_GET
+@console_view(Action.VIEW, resource="{topic}")
+def form(request: HttpRequest, topic: str) -> HttpResponse:
+    who, row = actor(request), found_topic(topic)
+    span = time_range(request)
+    given = {name: request.GET.get(name, "") for name in specs.FIELDS}
+    given["from"] = given["from"] or to_rfc3339(span.start_ms)
+    context = {
+        "nav": "topics",
+        "topic": row,
+        "given": given,
+        "groups": Subscription.objects.filter(topic=row).order_by("group").values_list("group", flat=True),
+        "others": Topic.objects.filter(topics_q(who, "name", Action.PUBLISH)).exclude(pk=row.pk).order_by("name"),
+        "readable": wiring.transport(row.transport).capabilities.browse,
+        "may_replay": allows(who, Action.REPLAY, row.name),
+        "may_read": allows(who, Action.PAYLOAD_READ, row.name),
+    }
+    return render(request, "replays/form.html", context)
+
+
+@require_GET
+@console_view(Action.PAYLOAD_READ, resource="{topic}")
+def test(request: HttpRequest, topic: str) -> HttpResponse:
+    """Tries the filter on the chosen range: how much was looked at, how much matches, and why it stopped."""
+    given = {name: request.GET[name] for name in specs.FIELDS if request.GET.get(name)}
+    context: dict[str, object]
+    try:
+        wanted = specs.read_range(actor(request), {**given, "topic": topic}, _clock.now_ms())
+        context = {"plan": look(wanted)}
+    except BadInput as refused:
+        context = {"refused": refused}
+    return render(request, "replays/_test.html", context)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from engine.bus.consumer import Consumer
+from engine.bus.options import PublishOptions
+from engine.bus.policy import SubscriptionPolicy
+from engine.bus.producer import Receipt
+from engine.core.errors import BadInput
+from engine.core.facts import MemoryFacts
+from hbus_console import wiring
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Actor, Forbidden
+from hbus_console.audit.models import AuditEntry
+from hbus_console.operations import services
+from hbus_console.operations.models import OperationItem
+from hbus_console.operations.runner import OperationRunner
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.replays import kind as replays
+from hbus_console.topics.models import Subscription, Topic
+from tests.hbus_console.replays.conftest import TOPIC, MakeUser, copies, replay, run, stored
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+
+
+def test_chosen_messages_come_again_as_copies_for_one_subscription(editor: Actor, published: list[Receipt]) -> None:
+    originals = {message.id: message for message in stored()}
+
+    operation = replay(editor, filter='payload.hotel == "Resort" and key == "H-0"', into_group="availability")
+
+    assert (operation.state, operation.done, operation.scanned) == ("done", 10, 40)
+    made = copies()
+    assert len(made) == 10
+    for copy in made:
+        original = originals[copy.causationid]
+        assert copy.id not in originals
+        assert (copy.data, copy.correlationid, copy.partitionkey) == (
+            original.data,
+            original.correlationid,
+            original.partitionkey,
+        )
+        assert (copy.hbustarget, original.json()["hotel"]) == ("availability", "Resort")
+    results = OperationItem.objects.filter(operation=operation).values_list("message_id", "new_message_id")
+    assert dict(results) == {copy.causationid: copy.id for copy in made}
+    assert AuditEntry.objects.get(seq=operation.audit_seq).after["spec"]["into_group"] == "availability"
+    assert operation.note == "Scanned 40, matched 10, reached the end of the range"
+
+
+def test_handlers_see_that_it_is_a_replay_and_other_groups_settle_it_unhandled(
+    editor: Actor, published: list[Receipt]
+) -> None:
+    replay(editor, key="H-1", into_group="availability")
+    handled: dict[str, list[bool]] = {"availability": [], "billing": []}
+    everything = threading.Event()
+
+    def handler(group: str) -> Any:
+        def handle(_: Any, context: Any) -> None:
+            handled[group].append(context.replayed)
+            if (len(handled["availability"]), len(handled["billing"])) == (60, 40):
+                everything.set()
+
+        return handle
+
+    consumers = [
+        Consumer(wiring.transport(), SubscriptionPolicy(TOPIC, group), handler(group), name=group, facts=MemoryFacts())
+        for group in handled
+    ]
+    for consumer in consumers:
+        consumer.start()
+    assert everything.wait(20), {group: len(seen) for group, seen in handled.items()}
+    for consumer in consumers:
+        consumer.stop(5.0)
+    assert sum(handled["availability"]) == 20
+    assert not any(handled["billing"])
+    assert wiring.admin().lag(TOPIC, "billing").unsettled == 0
+
+
+def test_into_another_topic_they_are_for_all(editor: Actor, published: list[Receipt]) -> None:
+    operation = replay(editor, after=published[29].position, into_topic="booking.again")
+    assert operation.done == 10
+    assert [message.json()["n"] for message in stored("booking.again")] == list(range(30, 40))
+    assert {message.hbustarget for message in stored("booking.again")} == {""}
+    assert copies(TOPIC) == []
+
+
+def test_a_range_of_positions_has_both_ends(editor: Actor, published: list[Receipt]) -> None:
+    replay(editor, after=published[4].position, until=published[9].position, into_group="billing")
+    assert [message.json()["n"] for message in copies()] == [5, 6, 7, 8, 9]
+
+
+def test_what_comes_after_the_start_is_not_replayed(editor: Actor, published: list[Receipt]) -> None:
+    spec = {"topic": TOPIC, "into_group": "billing"}
+    operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
+    wiring.producer().publish(TOPIC, {"n": 99, "hotel": "City", "guest": "g"}, PublishOptions(key="late"))
+    late_ms = wiring.admin().browse(TOPIC, newest_first=True, limit=1).entries[0].at_ms
+    operation.spec["to_ms"] = late_ms - 1
+    operation.save()
+    run(operation)
+    assert 99 not in [message.json()["n"] for message in copies()]
+
+
+def test_copies_for_another_subscription_are_left(editor: Actor, published: list[Receipt]) -> None:
+    replay(editor, key="H-1", into_group="availability")
+    second = replay(editor, into_group="billing")
+    assert second.done == 40
+
+
+def test_a_step_that_is_repeated_after_a_crash_publishes_once(
+    editor: Actor, published: list[Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hbus_console.operations.runner.STEP", 10)
+    operation = services.start(editor, "replay", {"topic": TOPIC, "into_group": "billing"}, reason="why").operation
+    # The database breaks as the second step commits: its copies, results and cursor go together
+    broken = {"at": 2}
+    write = OperationRunner._write
+
+    def breaks(self: OperationRunner, *args: Any, **values: Any) -> None:
+        broken["at"] -= 1
+        if broken["at"] == 0:
+            raise RuntimeError("killed")
+        write(self, *args, **values)
+
+    monkeypatch.setattr(OperationRunner, "_write", breaks)
+    OperationRunner().tick()
+    assert OutboxMessage.objects.count() == OperationItem.objects.count() == 10
+
+    monkeypatch.setattr(OperationRunner, "_write", write)
+    run(operation)
+    assert sorted(message.json()["n"] for message in copies()) == list(range(40))
+
+
+def test_a_dry_run_says_how_far_it_looked(
+    editor: Actor, published: list[Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"topic": TOPIC, "filter": "payload.n >= 35", "into_group": "billing"}
+    plan = services.dry_run(editor, "replay", spec)
+    assert (plan.total, plan.scanned) == (5, "Scanned 40, matched 5, stopped because the end of the range was reached")
+    assert "masked" in plan.samples[0].detail
+    assert "g35" not in plan.samples[0].detail
+
+    monkeypatch.setattr(replays, "PLAN_MOST", 30)
+    plan = services.dry_run(editor, "replay", spec)
+    assert (plan.total, plan.scanned) == (
+        None,
+        "Scanned 30, matched 0, stopped because a dry run looks at 30 messages at most",
+    )
+    assert copies() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"topic": "nowhere", "into_group": "billing"}, "spec.topic"),
+        ({}, "spec.into_group"),
+        ({"into_group": "nobody"}, "spec.into_group"),
+        ({"into_group": "billing", "into_topic": "booking.again"}, "spec.into_group"),
+        ({"into_topic": TOPIC}, "spec.into_topic"),
+        ({"into_topic": "nowhere"}, "spec.into_topic"),
+        ({"into_group": "billing", "from": "yesterday"}, "spec.from"),
+        ({"into_group": "billing", "from": "2026-11-21T00:00:00Z", "to": "2026-11-20T00:00:00Z"}, "spec.from"),
+        ({"into_group": "billing", "filter": "payload.n =="}, "spec.filter"),
+        ({"into_group": "billing", "speed": "1"}, "spec.speed"),
+        ({"into_group": "billing", "key": 5}, "spec.key"),
+    ],
+)
+def test_bad_replays_are_refused(editor: Actor, published: list[Receipt], spec: dict[str, Any], field: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        services.dry_run(editor, "replay", {"topic": TOPIC, **spec})
+    assert refused.value.field == field
+    assert refused.value.remedy
+
+
+def test_permissions(topic: Topic, published: list[Receipt], make_user: MakeUser) -> None:
+    def asks(role: str, scope: str, **spec: str) -> None:
+        who = actor_of(make_user(role, scope, f"{role}-{User.objects.count()}"))
+        services.dry_run(who, "replay", {"topic": TOPIC, "into_group": "billing", **spec})
+
+    with pytest.raises(Forbidden):
+        asks("operator", "*")
+    with pytest.raises(Forbidden):
+        asks("editor", "invoice.*")
+    asks("editor", "booking.*")
+    # Whoever may ask whether a hidden value is so may find out what it is
+    for filter_ in ('payload.guest == "g1"', "exists(payload)"):
+        with pytest.raises(Forbidden):
+            asks("editor", "*", filter=filter_)
+        asks("governor", "*", filter=filter_)
+    asks("editor", "*", filter="payload.hotel == 'City'")
+
+
+def test_who_lost_the_permission_does_not_go_on(editor: Actor, published: list[Receipt]) -> None:
+    operation = services.start(editor, "replay", {"topic": TOPIC, "into_group": "billing"}, reason="why").operation
+    User.objects.get(username="edith").grants.all().delete()
+    run(operation)
+    assert (operation.state, copies()) == ("failed", [])
+    assert "may not" in operation.last_error
+
+
+def test_a_paused_target_is_said_before(editor: Actor, published: list[Receipt]) -> None:
+    Subscription.objects.filter(group="billing").update(paused=True)
+    plan = services.dry_run(editor, "replay", {"topic": TOPIC, "into_group": "billing"})
+    assert plan.warnings == ["The copies will wait: billing is paused."]

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from engine.bus.producer import Receipt
+from hbus_console.operations.models import Operation
+from tests.hbus_console.replays.conftest import TOPIC, MakeUser
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+
+
+@pytest.fixture
+def page(published: list[Receipt], make_user: MakeUser) -> Client:
+    client = Client()
+    client.force_login(make_user())
+    return client
+
+
+def test_the_form_offers_what_can_be_chosen(page: Client) -> None:
+    shown = page.get(f"/replays/{TOPIC}/?filter=payload.n+%3E+3").content.decode()
+    for said in ("availability", "billing", "booking.again", "payload.n &gt; 3", "Test this filter", "Dry run"):
+        assert said in shown
+
+
+def test_a_filter_can_be_tried(page: Client) -> None:
+    shown = page.get(f"/replays/{TOPIC}/test/", {"filter": "payload.n >= 35"}).content.decode()
+    assert "Scanned 40, matched 5, stopped because the end of the range was reached" in shown
+    assert "masked" in shown
+    assert "g35" not in shown
+
+
+def test_a_wrong_filter_is_refused_at_its_place(page: Client) -> None:
+    shown = page.get(f"/replays/{TOPIC}/test/", {"filter": "payload.n >="}).content.decode()
+    assert "A value is missing before" in shown
+    assert "at character 13" in shown
+
+
+def test_trying_a_masked_field_takes_the_permission(page: Client) -> None:
+    assert page.get(f"/replays/{TOPIC}/test/", {"filter": "payload.guest == 'g1'"}).status_code == 403
+
+
+def test_the_dry_run_starts_it(page: Client) -> None:
+    asked = {"topic": TOPIC, "filter": "payload.n >= 35", "into_group": "billing"}
+    shown = page.get("/operations/plan/replay/", asked)
+    assert "matched 5" in shown.content.decode()
+    started = page.post(
+        "/operations/plan/replay/", {"spec": shown.context["spec"], "reason": "lost last night", "rate_per_s": "10"}
+    )
+    operation = Operation.objects.get()
+    assert started.headers["Location"] == f"/operations/{operation.pk}/"
+    assert (operation.kind, operation.total, operation.rate_per_s) == ("replay", 5, 10)
