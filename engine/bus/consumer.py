@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
+from engine.bus.breaker_board import BreakerBoard
+from engine.bus.consuming.breaker import Breaker
+from engine.bus.consuming.crew import Crew, Hung
 from engine.bus.consuming.feed import Feed, PlainFeed
 from engine.bus.consuming.health import Backoff, StoreHealth
 from engine.bus.consuming.heartbeat import Heartbeat
@@ -18,14 +20,15 @@ from engine.bus.consuming.reader import Reader
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.seating import Seating
 from engine.bus.consuming.settler import Finished, Settler
+from engine.bus.consuming.status import ConsumerStatus, Left
 from engine.bus.consuming.threads import LoopThread
 from engine.bus.consuming.worker import Handler, Worker
 from engine.bus.inbox import Inbox, Positions
 from engine.bus.partitions import Partitioned, PartitionedReceiver
-from engine.bus.policy import SubscriptionPolicy
+from engine.bus.policy import MOST_THREADS, SubscriptionPolicy
 from engine.bus.transport import Receiver, Transport, Verdict
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import ConfigurationError
+from engine.core.errors import BadInput, ConfigurationError
 from engine.core.facts import Emitter
 
 __all__ = ["Consumer", "ConsumerStatus", "Handler", "Left"]
@@ -40,62 +43,13 @@ SEAT_S = 10.0
 RATE_LEAST_S = 1.0
 
 
-@dataclass(frozen=True)
-class ConsumerStatus:
-    """How a consumer stands now."""
-
-    name: str
-    topic: str
-    group: str
-    #: starting | running | paused | draining | stopped | store lost | waiting for ownership
-    state: str
-    #: Handlers running now.
-    in_flight: int
-    #: Leased and not begun, those behind another of their key included.
-    queued: int
-    #: Decided and not yet taken by the store.
-    unsettled: int
-    #: Settled for good since the start: acknowledged, expired or dead.
-    handled: int
-    #: Attempts that failed since the start.
-    failed: int
-    #: Handled per second between the last two looks that were at least a second apart.
-    rate: float
-    #: Seconds since the reading loop last moved: the sign of life. It moves at least every few seconds.
-    loop_age_s: float
-    #: Of an ordered group, what this consumer owns: partition to epoch.
-    partitions: dict[int, int]
-    last_error: str
-    #: How long the oldest running handler has been at it.
-    oldest_running_s: float
-    #: Threads that are gone and should not be; normally empty.
-    dead_threads: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Left:
-    """What a drain left undone; all of it will be delivered again."""
-
-    #: Handlers still running when the time was up.
-    running: int = 0
-    #: Decisions the store had not taken.
-    unsettled: int = 0
-    #: Handed back unhandled, as it should be.
-    released: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """Whether every handler ended and every decision was taken."""
-        return not self.running and not self.unsettled
-
-
 class Consumer:
     """Handles one subscription until stopped. Start it once; every other method is thread-safe.
 
     ``name`` is stable over restarts and unique among live consumers of the group. ``handler(message, context)``
     settles by returning and fails the attempt by raising. ``inbox`` is needed for (and used by) transactional
     subscriptions. ``positions`` tells where to begin again after the store has
-    lost the group.
+    lost the group. ``breakers`` is where the group's consumers share their breaker; without it each has its own.
     """
 
     def __init__(
@@ -112,6 +66,7 @@ class Consumer:
         seat_s: float = SEAT_S,
         chance: random.Random | None = None,
         handler_name: str = "",
+        breakers: BreakerBoard | None = None,
     ) -> None:
         _check(policy, inbox)
         self._clock = clock = clock or SystemClock()
@@ -141,6 +96,17 @@ class Consumer:
             )
         self._feed: Feed = self._lanes or PlainFeed()
         self._prefetch = Prefetch(policy.concurrency)
+        self._breaker = None
+        if policy.breaker.failures:
+            self._breaker = Breaker(
+                policy,
+                board=breakers,
+                consumer=name,
+                facts=facts,
+                clock=clock,
+                chance=chance,
+                on_open=lambda: self._release(self._feed.withdraw()),
+            )
         recovery = Recovery(
             admin=transport.admin,
             topic=policy.topic,
@@ -188,6 +154,7 @@ class Consumer:
             backoff=Backoff(chance),
             clock=clock,
             stop=self._stop,
+            breaker=self._breaker,
         )
         self._seating: Seating | None = None
         if ordered is not None:
@@ -211,8 +178,9 @@ class Consumer:
             handler=handler_name or getattr(handler, "__qualname__", type(handler).__name__),
             chance=chance,
         )
-        self._workers = [
-            Worker(
+        self._crew = Crew(
+            policy.concurrency,
+            recruit=lambda: Worker(
                 policy=policy,
                 handler=handler,
                 inbox=inbox if policy.transactional else None,
@@ -224,9 +192,15 @@ class Consumer:
                 clock=clock,
                 freed=self._reader.freed,
                 lanes=self._lanes,
-            )
-            for _ in range(policy.concurrency)
-        ]
+                breaker=self._breaker,
+            ),
+            thread_for=self._thread_for,
+            feed=self._feed,
+            clock=clock,
+            lease_s=policy.lease_s,
+            max_handler_s=policy.max_handler_s,
+            stop=self._stop,
+        )
         self._threads = self._make_threads()
         self._rate_lock = threading.Lock()
         self._rate_seen = (clock.monotonic(), 0)
@@ -237,6 +211,7 @@ class Consumer:
         self._started = True
         for thread in self._threads.values():
             thread.start()
+        self._crew.start()
 
     def stop(self, drain_s: float = 30.0) -> Left:
         """Read no more, let running handlers end, hand back the rest, settle what is decided, within ``drain_s``.
@@ -261,10 +236,8 @@ class Consumer:
         clock.wait(self._threads["reader"].ended, handlers_until - clock.monotonic())
         waiting += self._feed.withdraw()
         self._release(waiting)
-        self._feed.close(len(self._workers))
-        for index in range(len(self._workers)):
-            clock.wait(self._threads[f"worker-{index}"].ended, handlers_until - clock.monotonic())
-        running = self._count_running()
+        self._crew.close(handlers_until)
+        running = self._crew.running()
         self._settler.close()
         settled = clock.wait(self._threads["settler"].ended, begun + drain_s - clock.monotonic())
         unsettled = 0 if settled else self._settler.waiting
@@ -287,16 +260,26 @@ class Consumer:
         """Handle messages again."""
         self._reader.resume()
 
+    def set_concurrency(self, threads: int) -> None:
+        """Handle that many messages at once from now on. Running handlers end; nothing in hand is dropped."""
+        if not 1 <= threads <= MOST_THREADS:
+            raise BadInput(
+                f"concurrency must be from 1 to {MOST_THREADS}.", remedy="4 is the default.", field="concurrency"
+            )
+        self._prefetch.resize(threads)
+        self._reader.concurrency = threads
+        self._crew.resize(threads)
+
     def status(self) -> ConsumerStatus:
         """How it stands; costs little."""
         now = self._clock.monotonic()
-        busy = [worker.begun for worker in self._workers if worker.running is not None]
+        hung = self._crew.hung(now)
         return ConsumerStatus(
             name=self._name,
             topic=self._policy.topic,
             group=self._policy.group,
-            state=self._state(),
-            in_flight=len(busy),
+            state=self._state(hung),
+            in_flight=self._crew.running(),
             queued=self._feed.ready() + self._feed.blocked(),
             unsettled=self._settler.waiting,
             handled=self._settler.handled,
@@ -305,51 +288,54 @@ class Consumer:
             loop_age_s=now - self._reader.moved,
             partitions=dict(self._seating.owned) if self._seating else {},
             last_error=self._health.last_error,
-            oldest_running_s=max((now - begun for begun in busy), default=0.0),
+            oldest_running_s=self._crew.oldest_s(now),
             dead_threads=tuple(thread.name for thread in self._threads.values() if thread.died),
+            hung=hung,
+            concurrency=self._crew.size,
+            breaker=self._breaker.standing.state if self._breaker else "off",
+            last_error_ms=self._health.last_error_ms,
+            recovered_ms=self._health.recovered_ms,
         )
 
     def _make_threads(self) -> dict[str, LoopThread]:
         loops = {
             "settler": self._settler.run,
             "heartbeat": self._heartbeat.run,
-            **{f"worker-{index}": worker.run for index, worker in enumerate(self._workers)},
             "reader": self._reader.run,
         }
         if self._seating is not None:
             loops["seating"] = self._seating.run
         if self._lanes is not None:
             loops["lanes"] = self._lanes.run_timer
-        return {
-            duty: LoopThread(
-                f"hbus-{self._policy.topic}/{self._policy.group}-{duty}",
-                loop,
-                stop=self._stop,
-                clock=self._clock,
-                report=self._health.trouble,
-            )
-            for duty, loop in loops.items()
-        }
+        if self._policy.max_handler_s:
+            loops["watch"] = self._crew.watch
+        return {duty: self._thread_for(duty, loop) for duty, loop in loops.items()}
 
-    def _state(self) -> str:
-        if self._stopped:
-            return "stopped"
-        if self._draining:
-            return "draining"
-        if self._reader.paused:
-            return "paused"
-        if self._health.lost:
-            return "store lost"
-        if self._seating is not None and not self._seating.owned:
-            return "waiting for ownership"
-        return "running" if self._reader.began else "starting"
+    def _thread_for(self, duty: str, loop: Callable[[], None]) -> LoopThread:
+        return LoopThread(
+            f"hbus-{self._policy.topic}/{self._policy.group}-{duty}",
+            loop,
+            stop=self._stop,
+            clock=self._clock,
+            report=self._health.trouble,
+        )
+
+    def _state(self, hung: Sequence[Hung]) -> str:
+        """The first that is true."""
+        states = {
+            "stopped": self._stopped,
+            "draining": self._draining,
+            "paused": self._reader.paused,
+            "store lost": self._health.lost,
+            "hung": sum(not one.given_up for one in hung) >= self._crew.size,
+            "breaker open": self._breaker is not None and not self._breaker.closed,
+            "waiting for ownership": self._seating is not None and not self._seating.owned,
+            "running": self._reader.began,
+        }
+        return next((state for state, true in states.items() if true), "starting")
 
     def _count_running(self) -> int:
-        count = 0
-        for worker in self._workers:
-            if worker.running is not None:
-                count += 1
-        return count
+        return self._crew.running()
 
     def _release(self, deliveries: list[Held]) -> None:
         now_ms = self._clock.now_ms()

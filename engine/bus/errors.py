@@ -45,6 +45,10 @@ class Unrecoverable(Exception):
     """Raised by a handler to say that no further attempt can help: the message is dead at once."""
 
 
+class HandlerHung(TimeoutError):
+    """A handler took longer than its subscription's ``max_handler_s``; the attempt counts as failed."""
+
+
 class RetryLater(Exception):
     """Raised by a handler to ask for the next attempt after ``seconds``. It counts as an attempt."""
 

@@ -20,6 +20,7 @@ MOST_THREADS = 256
 FAILED_HEAD = ("block", "park", "pass")
 SHORTEST_LEASE_S = 1.0
 LONGEST_LEASE_S = 3_600.0
+MOST_BREAKER_FAILURES = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,43 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True)
+class BreakerPolicy:
+    """When failures look like an outage, and for how long nothing is delivered then.
+
+    It opens once ``failures`` different messages have failed within ``window_s`` and make up ``share`` of all that was
+    handled since the first of them; 0 failures: never. It stays open for ``open_s``, twice as long each time the
+    message tried afterwards fails, at most ``longest_open_s``.
+    """
+
+    failures: int = 20
+    share: float = 0.8
+    window_s: float = 30.0
+    open_s: float = 10.0
+    longest_open_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.failures <= MOST_BREAKER_FAILURES:
+            raise BadInput(
+                f"breaker_failures must be from 0 to {MOST_BREAKER_FAILURES}.",
+                remedy="20 is the default; 0 switches the breaker off.",
+                field="breaker_failures",
+            )
+        if not 0.1 <= self.share <= 1:
+            raise BadInput(
+                "The share of failures must be from 0.1 to 1.", remedy="0.8 is the default.", field="breaker_share"
+            )
+        for field, value in (("breaker_window_s", self.window_s), ("breaker_open_s", self.open_s)):
+            if not 1 <= value <= LONGEST_LEASE_S:
+                raise BadInput(f"{field} must be from 1 to {LONGEST_LEASE_S:g} seconds.", field=field)
+        if not self.open_s <= self.longest_open_s <= 86_400:
+            raise BadInput(
+                "breaker_longest_open_s must be at least breaker_open_s and at most 86400 seconds.",
+                remedy="300 is the default.",
+                field="breaker_longest_open_s",
+            )
+
+
+@dataclass(frozen=True)
 class SubscriptionPolicy:
     """What a consumer needs to know about its subscription."""
 
@@ -64,6 +102,10 @@ class SubscriptionPolicy:
     partitions: int = 1
     #: With ``ordering="key"``, what a message that fails does to those of its key behind it: one of ``FAILED_HEAD``.
     on_failed_head: str = "block"
+    breaker: BreakerPolicy = BreakerPolicy()
+    #: How long a handler may take before its message is given up (and tried again, or dead) and its thread replaced;
+    #: 0: for ever, and the message is its own until it ends.
+    max_handler_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= MOST_THREADS:
@@ -75,6 +117,10 @@ class SubscriptionPolicy:
                 f"lease_s must be from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g} seconds.",
                 remedy="30 is the default; longer handlers need no longer lease, it is renewed.",
                 field="lease_s",
+            )
+        if self.max_handler_s and not SHORTEST_LEASE_S <= self.max_handler_s <= 86_400:
+            raise BadInput(
+                "max_handler_s must be 0, or from 1 to 86400 seconds.", remedy="0 sets no limit.", field="max_handler_s"
             )
         if self.ordering not in ("none", "key"):
             raise BadInput(f"ordering {self.ordering!r} is not known.", remedy="Use none or key.", field="ordering")

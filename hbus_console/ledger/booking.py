@@ -28,6 +28,7 @@ _NOTICES = frozenset(
         "store_back",
         "facts_dropped",
         "breaker_opened",
+        "breaker_probing",
         "breaker_closed",
     }
 )

@@ -36,6 +36,10 @@ class Feed(Protocol):
         """Let that many workers end once the rest is taken."""
         ...
 
+    def dismiss(self, workers: int) -> None:
+        """Let that many workers end when they come for more; the others go on."""
+        ...
+
     def ready(self) -> int:
         """How many wait for a worker and could be taken now."""
         ...
@@ -65,15 +69,24 @@ class PlainFeed:
 
     def withdraw(self, partitions: Collection[int] | None = None) -> list[Held]:
         taken: list[Held] = []
+        dismissed = 0
         while True:
             try:
                 held = self._queue.get_nowait()
             except Empty:
-                return taken
+                break
             if held is not None:
                 taken.append(held)
+            else:
+                dismissed += 1
+        # What tells a worker to end stays.
+        self.dismiss(dismissed)
+        return taken
 
     def close(self, workers: int) -> None:
+        self.dismiss(workers)
+
+    def dismiss(self, workers: int) -> None:
         for _ in range(workers):
             self._queue.put(None)
 

@@ -47,9 +47,13 @@ class StoreHealth:
         self.lost = False
         #: The last trouble of any kind, for the status; kept until the next.
         self.last_error = ""
+        self.last_error_ms = 0
+        #: When the store was back after it was lost.
+        self.recovered_ms = 0
 
     def trouble(self, error: BaseException | str) -> None:
         """Remember what went wrong."""
+        self.last_error_ms = self._clock.now_ms()
         self.last_error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
 
     def away(self, error: Exception) -> None:
@@ -70,6 +74,7 @@ class StoreHealth:
             if not self.lost:
                 return
             self.lost = False
+        self.recovered_ms = self._clock.now_ms()
         _log.warning("consumer %s of %s/%s has its store back", self._node, self._topic, self._group)
         self._say("store_back", "")
 

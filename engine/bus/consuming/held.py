@@ -24,6 +24,8 @@ class Held(msgspec.Struct, eq=False, gc=False):
     key: str = ""
     #: On its way back to the store, where the order is made again: whatever comes of its key meanwhile goes back too.
     returning: bool = False
+    #: The one message that an open breaker lets through to be tried.
+    probe: bool = False
     message: Message | None = None
     context: Context | None = None
 

@@ -157,6 +157,9 @@ class KeyLanes:
         with self._lock:
             self._closed.set()
         self._changed.set()
+        self.dismiss(workers)
+
+    def dismiss(self, workers: int) -> None:
         for _ in range(workers):
             self._ready.put(None)
 

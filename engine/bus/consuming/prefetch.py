@@ -22,6 +22,10 @@ class Prefetch:
         self._mean_s: float | None = None
         self._mean_bytes = 0.0
 
+    def resize(self, concurrency: int) -> None:
+        """Feed that many threads from now on."""
+        self._concurrency = concurrency
+
     def observe(self, duration_s: float) -> None:
         """Learn from one finished handler. Called from many threads; a lost update does no harm."""
         mean_s = self._mean_s

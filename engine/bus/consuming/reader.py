@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.feed import Feed
 from engine.bus.consuming.health import Backoff, StoreHealth
 from engine.bus.consuming.held import Hands, Held
@@ -47,13 +48,16 @@ class Reader:
         backoff: Backoff,
         clock: Clock,
         stop: threading.Event,
+        breaker: Breaker | None = None,
     ) -> None:
         self._receiver = receiver
         self._feed = feed
         self._hands = hands
         self._prefetch = prefetch
         self._running = running
-        self._concurrency = concurrency
+        #: Handler threads to be fed; may change.
+        self.concurrency = concurrency
+        self._breaker = breaker
         self._unsettled = unsettled
         self._release = release
         self._lease_s = lease_s
@@ -122,6 +126,14 @@ class Reader:
             return
         self._pause_done = False
         room = self._room()
+        probing = False
+        if self._breaker is not None:
+            self._breaker.look()
+            probing = not self._breaker.closed
+            if probing and not self._may_probe(self._breaker):
+                self._clock.wait(self._stop, IDLE_S)
+                return
+            room = 1 if probing else room
         if not room:
             return
         sent = self._clock.monotonic()
@@ -130,9 +142,13 @@ class Reader:
         self._health.answered()
         if deliveries:
             self._prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
-        self._accept(deliveries, sent)
+        self._accept(deliveries, sent, probing)
 
-    def _accept(self, deliveries: list[Delivery], sent: float) -> None:
+    def _may_probe(self, breaker: Breaker) -> bool:
+        """Whether one message may be read although the breaker is not closed."""
+        return breaker.probes and not any(held.probe for held in self._hands.everything())
+
+    def _accept(self, deliveries: list[Delivery], sent: float, probing: bool = False) -> None:
         now = self._clock.monotonic()
         if deliveries and now - sent > self._lease_s / 3:
             # Nobody knows how much of that time the leases have been running (this process may have been stopped
@@ -143,7 +159,12 @@ class Reader:
         fresh = self._hands.take(deliveries, sent)
         if not fresh:
             return
-        if self._stop.is_set() or self.paused:
+        if probing:
+            for held in fresh:
+                held.probe = True
+        # It may have opened while the read was on its way.
+        shut = self._breaker is not None and not self._breaker.closed and not probing
+        if self._stop.is_set() or self.paused or shut:
             self._release(fresh)
         else:
             self._feed.offer(fresh)
@@ -160,7 +181,7 @@ class Reader:
         if room:
             return room
         limit = self._prefetch.limit()
-        self._low_water = max(0, limit - _quarter(limit) - self._concurrency)
+        self._low_water = max(0, limit - _quarter(limit) - self.concurrency)
         self._freed.clear()
         self._hungry = True
         # A worker may have become free before it could see that we are hungry.

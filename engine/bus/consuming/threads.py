@@ -39,6 +39,11 @@ class LoopThread:
         self._thread.start()
 
     @property
+    def ident(self) -> int | None:
+        """The interpreter's number of the thread, once it runs."""
+        return self._thread.ident
+
+    @property
     def alive(self) -> bool:
         return self._thread.is_alive()
 

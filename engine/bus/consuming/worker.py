@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 
 from engine.bus import context as contexts
+from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.feed import Feed
 from engine.bus.consuming.held import Hands, Held
 from engine.bus.consuming.judge import Judge
@@ -13,7 +15,7 @@ from engine.bus.consuming.lanes import KeyLanes
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
-from engine.bus.errors import MalformedEnvelope, Unrecoverable
+from engine.bus.errors import HandlerHung, MalformedEnvelope, Unrecoverable
 from engine.bus.inbox import Inbox
 from engine.bus.message import Message, decode
 from engine.bus.policy import SubscriptionPolicy
@@ -47,6 +49,7 @@ class Worker:
         clock: Clock,
         freed: Callable[[], None],
         lanes: KeyLanes | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         self._policy = policy
         self._handler = handler
@@ -59,6 +62,12 @@ class Worker:
         self._clock = clock
         self._freed = freed
         self._lanes = lanes
+        self._breaker = breaker
+        #: Decides between a handler's return and its being given up; needed only where there is a limit.
+        self._end = threading.Lock() if policy.max_handler_s else None
+        self._given_up = False
+        #: What the handler has that runs in this thread, even if it was given up.
+        self.at_work: Held | None = None
         self.running: Held | None = None
         #: Monotonic seconds at which the handler was last called.
         self.begun = 0.0
@@ -75,6 +84,9 @@ class Worker:
                 kept = self._handle(held)
             finally:
                 self.running = None
+            if self._given_up:
+                # Another thread has taken this one's place.
+                return
             if not kept:
                 self._feed.done(held)
             freed()
@@ -116,6 +128,7 @@ class Worker:
         context = Context(message, self._policy.topic, self._policy.group, held.attempt, begun_ms)
         held.context = context
         self.begun = begun
+        self.at_work = held
         kind = "settled"
         failure: BaseException | None = None
         token = contexts.enter(context)
@@ -129,12 +142,57 @@ class Worker:
             failure = error
         finally:
             contexts.leave(token)
+            self.at_work = None
         duration_s = clock.monotonic() - begun
+        if self._end is not None and not self._ended(held, context, duration_s):
+            return True
         self._prefetch.observe(duration_s)
         if failure is not None:
-            return self._fail(held, failure, begun_ms, int(duration_s * 1e6))
+            return self._failed(held, failure, begun_ms, int(duration_s * 1e6))
+        if self._breaker is not None:
+            self._breaker.worked(held)
         self._settler.add(Finished(held, kind, begun_ms + int(duration_s * 1e3), int(duration_s * 1e6)))
         return False
+
+    def give_up(self, ran_s: float) -> bool:
+        """Fail the attempt whose handler does not return, from another thread; ``False`` when it just has.
+
+        The handler learns of it by ``context.lease_lost``; what it still does is its own, and this thread ends with it.
+        """
+        held = self.at_work
+        if held is None or self._end is None:
+            return False
+        with self._end:
+            if self.at_work is not held or self._given_up:
+                return False
+            self._given_up = True
+        if held.context is not None:
+            held.context.lease_lost = True
+        self.running = None
+        error = HandlerHung(f"the handler did not return within {self._policy.max_handler_s:g} s and was given up")
+        kept = self._failed(held, error, self._clock.now_ms() - int(ran_s * 1e3), int(ran_s * 1e6))
+        if not kept:
+            self._feed.done(held)
+        self._freed()
+        return True
+
+    def _ended(self, held: Held, context: Context, duration_s: float) -> bool:
+        """Whether the attempt is still this thread's to decide."""
+        assert self._end is not None
+        with self._end:
+            if not self._given_up:
+                return True
+        said = f"attempt {context.attempt} was given up; its handler returned after {duration_s:.1f} s"
+        self._settler.say(held, "lease_lost", at_ms=self._clock.now_ms(), detail=said)
+        return False
+
+    def _failed(self, held: Held, error: BaseException, begun_ms: int, duration_us: int) -> bool:
+        """An attempt of the handler failed: judge it, and let the breaker know."""
+        kept = self._fail(held, error, begun_ms, duration_us)
+        if self._breaker is not None:
+            # Last: it may withdraw what waits, this one included.
+            self._breaker.failed(held, error)
+        return kept
 
     def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:
         return inbox.once(

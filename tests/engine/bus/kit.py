@@ -14,7 +14,7 @@ from engine.bus.config import BusConfig
 from engine.bus.consumer import Consumer, Handler
 from engine.bus.options import NO_OPTIONS, PublishOptions
 from engine.bus.partitions import Owned, Parked, Partitioned, PartitionedReceiver, Turn, Unparked
-from engine.bus.policy import RetryPolicy, SubscriptionPolicy
+from engine.bus.policy import BreakerPolicy, RetryPolicy, SubscriptionPolicy
 from engine.bus.producer import Producer, Receipt
 from engine.bus.registry import open_transport
 from engine.bus.transport import (
@@ -219,6 +219,8 @@ class Bus:
         transactional: bool = False,
         ordering: str = "none",
         on_failed_head: str = "block",
+        breaker: BreakerPolicy = BreakerPolicy(),  # noqa: B008 - frozen
+        max_handler_s: float = 0.0,
         **more: Any,
     ) -> Consumer:
         policy = SubscriptionPolicy(
@@ -231,6 +233,8 @@ class Bus:
             ordering,
             self.policy.partitions if ordering == "key" else 1,
             on_failed_head,
+            breaker,
+            max_handler_s,
         )
         return Consumer(
             transport or self.transport,
