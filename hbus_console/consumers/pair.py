@@ -33,6 +33,10 @@ class Pair:
         self._arriving.resume()
         self._leaving.resume()
 
+    def set_concurrency(self, threads: int) -> None:
+        self._arriving.set_concurrency(threads)
+        self._leaving.set_concurrency(threads)
+
     def status(self) -> ConsumerStatus:
         """Sums; the state is that of the one that is worse off."""
         one, other = self._arriving.status(), self._leaving.status()

@@ -131,6 +131,7 @@ def test_a_subscription_of_a_leaving_topic_reads_both(moving: Topic) -> None:
         while pair.status().state != "running" and time.monotonic() < deadline:
             time.sleep(0.05)
         assert pair.status().state == "running"
+        pair.set_concurrency(2)
         pair.pause()
         assert pair.status().state == "paused"
     finally:
