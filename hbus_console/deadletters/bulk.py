@@ -77,7 +77,8 @@ class Bulk:
         if "letters" in spec:
             number = len(spec["letters"])
             return f"{self.verb} {number:,} chosen dead letter{'' if number == 1 else 's'}"
-        narrowed = " ".join(f"{_WORDS[name]} {spec[name]}" for name in _FILTERS if spec.get(name))
+        said = {**spec, "fingerprint": str(spec.get("fingerprint", ""))[:6]}
+        narrowed = " ".join(f"{_WORDS[name]} {said[name]}" for name in _FILTERS if spec.get(name))
         return f"{self.verb} dead letters {narrowed}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:

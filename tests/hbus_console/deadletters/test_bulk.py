@@ -1,0 +1,139 @@
+"""Redriving and discarding many at once, by selection and by filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.errors import BadInput
+from engine.core.facts import MemoryFacts
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Actor, Forbidden
+from hbus_console.deadletters import services as letters
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.operations import services
+from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.runner import OperationRunner
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.topics.models import Subscription, Topic
+from tests.hbus_console.deadletters.conftest import MakeLetter
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def olga(db: None) -> Actor:
+    user = User.objects.create(username="olga")
+    user.grants.create(role="operator", scope="*")
+    return actor_of(user)
+
+
+def run(actor: Actor, kind: str, spec: dict[str, Any]) -> Operation:
+    operation = services.start(actor, kind, spec, reason="room map deployed").operation
+    OperationRunner().tick()
+    operation.refresh_from_db()
+    return operation
+
+
+def test_a_group_is_redriven_once_each(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+    mine = [make_letter() for _ in range(5)]
+    other = make_letter(fingerprint="another")
+
+    operation = run(olga, "redrive", {"fingerprint": mine[0].fingerprint})
+
+    assert (operation.state, operation.total, operation.done) == ("done", 5, 5)
+    for letter in mine:
+        letter.refresh_from_db()
+        assert (letter.state, letter.decided_by) == ("redriven", "olga")
+        assert letter.reason == f"operation {operation.pk}: room map deployed"
+    other.refresh_from_db()
+    assert other.state == "dead"
+    copies = dict(OperationItem.objects.values_list("message_id", "new_message_id"))
+    assert copies == {letter.message_id: letter.redriven_as for letter in mine}
+    assert set(OutboxMessage.objects.values_list("message_id", flat=True)) == set(copies.values())
+
+
+def test_a_selection_says_what_had_been_decided_before(
+    olga: Actor, make_letter: MakeLetter, facts: MemoryFacts
+) -> None:
+    one, two, three = make_letter(), make_letter(), make_letter()
+    started = services.start(olga, "redrive", {"letters": [one.pk, two.pk]}, reason="why").operation
+    letters.discard(olga, two.pk, "obsolete")
+    OperationRunner().tick()
+    started.refresh_from_db()
+    assert (started.done, started.skipped, started.failed) == (1, 1, 0)
+    assert OperationItem.objects.get(message_id=two.message_id).detail == "olga had discarded it before"
+    three.refresh_from_db()
+    assert three.state == "dead"
+
+
+def test_discarding_in_bulk_publishes_nothing(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+    make_letter(), make_letter()
+    assert run(olga, "discard", {"topic": "booking.changed"}).done == 2
+    assert set(DeadLetter.objects.values_list("state", flat=True)) == {"discarded"}
+    assert not OutboxMessage.objects.exists()
+
+
+def test_what_cannot_be_redriven_is_left_and_said(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+    make_letter(subscription="gone"), make_letter()
+    plan = services.dry_run(olga, "redrive", {"topic": "booking.changed"})
+    assert plan.warnings == ["1 cannot be redriven: gone is no longer subscribed to booking.changed."]
+
+    operation = run(olga, "redrive", {"topic": "booking.changed"})
+    assert (operation.done, operation.failed) == (1, 1)
+    assert DeadLetter.objects.get(subscription="gone").state == "dead"
+
+
+def test_a_paused_subscription_is_said_before(olga: Actor, make_letter: MakeLetter) -> None:
+    make_letter()
+    Subscription.objects.update(paused=True)
+    plan = services.dry_run(olga, "redrive", {"topic": "booking.changed"})
+    assert plan.warnings == ["1 will wait: partner-sync on booking.changed is paused."]
+
+
+def test_what_dies_after_the_start_was_in_no_dry_run(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+    make_letter()
+    operation = services.start(olga, "redrive", {"topic": "booking.changed"}, reason="why").operation
+    late = make_letter()
+    OperationRunner().tick()
+    operation.refresh_from_db()
+    late.refresh_from_db()
+    assert (operation.done, late.state) == (1, "dead")
+
+
+def test_a_filter_does_not_reach_beyond_the_scope(make_letter: MakeLetter, facts: MemoryFacts) -> None:
+    Topic.objects.create(name="payroll.paid", team=Topic.objects.get().team)
+    Subscription.objects.create(topic=Topic.objects.get(name="payroll.paid"), group="partner-sync")
+    make_letter(), make_letter(topic="payroll.paid")
+    user = User.objects.create(username="narrow")
+    user.grants.create(role="operator", scope="booking.*")
+    narrow = actor_of(user)
+
+    assert services.dry_run(narrow, "redrive", {"subscription": "partner-sync"}).total == 1
+    assert run(narrow, "redrive", {"subscription": "partner-sync"}).done == 1
+    assert DeadLetter.objects.get(topic="payroll.paid").state == "dead"
+    with pytest.raises(Forbidden):
+        services.dry_run(narrow, "redrive", {"topic": "payroll.paid"})
+    with pytest.raises(BadInput, match="nothing to do"):
+        services.start(narrow, "redrive", {"letters": [DeadLetter.objects.get(state="dead").pk]}, reason="why")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({}, "spec"),
+        ({"colour": "red"}, "spec.colour"),
+        ({"letters": []}, "spec.letters"),
+        ({"letters": ["1"]}, "spec.letters"),
+        ({"letters": [True]}, "spec.letters"),
+        ({"letters": list(range(1_001))}, "spec.letters"),
+        ({"topic": 5}, "spec.topic"),
+    ],
+)
+def test_bad_choices_are_refused(olga: Actor, make_letter: MakeLetter, spec: dict[str, Any], field: str) -> None:
+    make_letter()
+    with pytest.raises(BadInput) as refused:
+        services.start(olga, "redrive", spec, reason="why")
+    assert refused.value.field == field
