@@ -32,6 +32,7 @@ class Action(StrEnum):
     SUBSCRIPTION_OPERATE = "subscription.operate"
     DEAD_LETTER_REDRIVE = "dead_letter.redrive"
     DEAD_LETTER_DISCARD = "dead_letter.discard"
+    DEAD_LETTER_EDIT = "dead_letter.edit"
     REPLAY = "message.replay"
     TOPIC_EDIT = "topic.edit"
     SCHEMA_EDIT = "schema.edit"
@@ -65,6 +66,7 @@ NEEDS: dict[Action, Role] = {
     Action.DEAD_LETTER_DISCARD: Role.OPERATOR,
     Action.AUDIT_READ: Role.OPERATOR,
     Action.ALERT_OPERATE: Role.OPERATOR,
+    Action.DEAD_LETTER_EDIT: Role.EDITOR,
     Action.REPLAY: Role.EDITOR,
     Action.TOPIC_EDIT: Role.EDITOR,
     Action.SCHEMA_EDIT: Role.EDITOR,
@@ -93,6 +95,7 @@ WORDS: dict[Action, str] = {
     Action.SUBSCRIPTION_OPERATE: "pause, resume or drain subscriptions",
     Action.DEAD_LETTER_REDRIVE: "redrive dead letters",
     Action.DEAD_LETTER_DISCARD: "discard dead letters",
+    Action.DEAD_LETTER_EDIT: "edit dead letters",
     Action.REPLAY: "replay messages",
     Action.TOPIC_EDIT: "edit topics",
     Action.SCHEMA_EDIT: "add schemas",

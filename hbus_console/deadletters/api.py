@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from django.http.response import HttpResponseBase
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
@@ -64,6 +65,13 @@ _GROUPS = {
     },
 }
 _REASON = {"application/json": REASON}
+_EDIT = {
+    "application/json": {
+        "type": "object",
+        "properties": {"payload": {}, "reason": _TEXT},
+        "required": ["payload", "reason"],
+    }
+}
 _DECISION = {
     "type": "object",
     "properties": {
@@ -72,6 +80,13 @@ _DECISION = {
         "letter": _LETTER,
     },
 }
+
+
+class EditBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload to send instead, and why."""
+
+    payload: Any
+    reason: str = ""
 
 
 class Letters(ApiView):
@@ -155,6 +170,23 @@ class Discard(ApiView):
         return _decided(self, services.discard(self.actor, letter_id, read(request, ReasonBody).reason))
 
 
+class Edit(ApiView):
+    @extend_schema(
+        operation_id="dead_letters_edit",
+        summary="Publish it again with another payload",
+        description=(
+            "The copy is marked by `hbusedited`. The stand-in of a masked value means the stored value; changing one "
+            "takes the permission to reveal it. A second call does nothing."
+        ),
+        tags=["dead letters"],
+        request=_EDIT,
+        responses={(200, "application/json"): _DECISION, **REFUSED},
+    )
+    def post(self, request: Request, letter_id: int) -> Response:
+        body = read(request, EditBody)
+        return _decided(self, services.redrive_edited(self.actor, letter_id, body.payload, body.reason))
+
+
 class Export(ApiView):
     @extend_schema(
         operation_id="dead_letters_export",
@@ -198,5 +230,6 @@ urlpatterns = [
     path("dead-letters/export", Export.as_view(), name="dead-letter-export"),
     path("dead-letters/<int:letter_id>", OneLetter.as_view(), name="dead-letter"),
     path("dead-letters/<int:letter_id>/redrive", Redrive.as_view(), name="dead-letter-redrive"),
+    path("dead-letters/<int:letter_id>/edit", Edit.as_view(), name="dead-letter-edit"),
     path("dead-letters/<int:letter_id>/discard", Discard.as_view(), name="dead-letter-discard"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -23,6 +24,7 @@ from engine.core.ids import new_id
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require, visible_scopes
 from hbus_console.audit.services import record
+from hbus_console.deadletters import editing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.ledger.attention import Sentence
@@ -32,6 +34,8 @@ from hbus_console.topics.models import Subscription
 from hbus_console.topics.services.checks import reason as checked_reason
 
 _clock = SystemClock()
+#: No other payload than the stored one.
+_AS_IT_IS: Any = object()
 #: The overview names at most so many groups.
 _MOST_SENTENCES = 3
 
@@ -110,7 +114,9 @@ def redrive(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock)
     return Decision(letter, done=True)
 
 
-def redrive_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock = _clock) -> bool:
+def redrive_now(
+    actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock = _clock, edited: Any = _AS_IT_IS
+) -> bool:
     """The decision and the copy, in the caller's transaction, without permission and audit entry.
 
     ``False`` when somebody had decided before; the letter then tells what. Raises ``BadInput`` when it cannot be.
@@ -122,13 +128,63 @@ def redrive_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock =
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     now_ms = clock.now_ms()
     copy = _copy(original, letter.subscription, now_ms)
+    if edited is not _AS_IT_IS:
+        data = msgspec.Raw(msgspec.json.encode(edited))
+        copy = msgspec.structs.replace(copy, data=data, extensions={**copy.extensions, "hbusedited": "true"})
     if not _decide(letter, DeadLetter.State.REDRIVEN, actor, reason, now_ms, redriven_as=copy.id):
         letter.refresh_from_db()
         return False
     send_on_commit(letter.topic, copy)
-    fact = _fact("redriven", letter, original, now_ms, f"as {copy.id} by {actor.name}: {reason}")
+    how = "" if edited is _AS_IT_IS else "edited, "
+    fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
     transaction.on_commit(lambda: wiring.facts().emit([fact]))
     return True
+
+
+def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, clock: Clock = _clock) -> Decision:
+    """Redrive the letter with another payload. The copy says that it was edited; the difference, masked, is audited.
+
+    ``payload`` is JSON; a stand-in of a masked value means that value as it is stored. Raises as :func:`redrive`, and
+    ``BadInput`` at ``payload`` when it breaks the topic's schema; ``Forbidden`` for a masked value that was changed by
+    somebody who may not reveal it.
+    """
+    letter = letter_for(actor, letter_id, Action.DEAD_LETTER_EDIT)
+    why = checked_reason(reason)
+    if letter.state != DeadLetter.State.DEAD:
+        return Decision(letter, done=False)
+    obstacle = editing.draft(letter).obstacle
+    original, _ = _message(letter)
+    if original is None or obstacle:
+        raise BadInput(obstacle, remedy="Redrive it as it is, or discard it.", field="payload")
+    edited = editing.merged(actor, letter, original, payload)
+    policy = wiring.catalog().topic(letter.topic)
+    problem = policy.schema.problem(edited) if policy.schema else None
+    if problem is not None:
+        field, what = problem
+        raise BadInput(
+            f"It breaks the schema of {letter.topic}: {what}.",
+            remedy="Mend the payload, or the schema.",
+            field=f"payload.{field}" if field else "payload",
+        )
+    with transaction.atomic():
+        if not redrive_now(actor, letter, why, clock=clock, edited=edited):
+            return Decision(letter, done=False)
+        record(
+            actor,
+            "dead_letter.edit",
+            "message",
+            letter.message_id,
+            topic=letter.topic,
+            reason=why,
+            before={"state": DeadLetter.State.DEAD.value, "payload": editing.visible(letter, original.json())},
+            after={
+                "state": letter.state,
+                "payload": editing.visible(letter, edited),
+                "letter": letter.pk,
+                "redriven_as": letter.redriven_as,
+            },
+        )
+    return Decision(letter, done=True)
 
 
 def discard(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock) -> Decision:

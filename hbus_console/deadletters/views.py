@@ -12,14 +12,14 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
 from hbus_console.accounts.scopes import topics_q
 from hbus_console.accounts.web import console_view, field_errors
-from hbus_console.deadletters import reading, services
+from hbus_console.deadletters import editing, reading, services
 from hbus_console.deadletters.groups import Filters, listing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.streaming import json_lines
@@ -55,6 +55,42 @@ def redrive(request: HttpRequest, letter_id: int) -> HttpResponse:
 @console_view(Action.VIEW, post=Action.DEAD_LETTER_DISCARD, resource=SOMEWHERE)
 def discard(request: HttpRequest, letter_id: int) -> HttpResponse:
     return _decide(request, letter_id, services.discard, "discard")
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, post=Action.DEAD_LETTER_EDIT, resource=SOMEWHERE)
+def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
+    """Redrive one letter with another payload."""
+    who = actor(request)
+    letter = services.letter_for(who, letter_id)
+    draft = editing.draft(letter)
+    text, reason, errors = draft.text, "", {}
+    if request.method == "POST":
+        text, reason = request.POST.get("payload", ""), request.POST.get("reason", "")
+        try:
+            decision = services.redrive_edited(who, letter_id, editing.parsed(text), reason)
+        except BadInput as refused:
+            errors = field_errors(refused)
+        else:
+            (messages.success if decision.done else messages.warning)(request, decision.sentence)
+            query = urlencode({"open": letter.fingerprint, "letter": letter_id})
+            return redirect(f"{reverse('deadletters:list')}?{query}")
+    context = {
+        "nav": "dead-letters",
+        "letter": letter,
+        "draft": draft,
+        "text": text,
+        "reason": reason,
+        "errors": errors,
+        "payload_errors": [said for field, said in errors.items() if field != "reason"],
+        "effect": services.effect(letter),
+        "may_edit": allows(who, Action.DEAD_LETTER_EDIT, letter.topic),
+        "may_reveal": allows(who, Action.PAYLOAD_REVEAL, letter.topic),
+        "curl_spec": CurlRequest(
+            "POST", f"/api/v1/dead-letters/{letter.pk}/edit", {"payload": {}, "reason": "why"}, idempotent=True
+        ),
+    }
+    return render(request, "deadletters/edit.html", context, status=422 if errors else 200)
 
 
 def _decide(
@@ -121,6 +157,7 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
         "act": verb,
         "may_redrive": allows(who, Action.DEAD_LETTER_REDRIVE, letter.topic),
         "may_discard": allows(who, Action.DEAD_LETTER_DISCARD, letter.topic),
+        "may_edit": allows(who, Action.DEAD_LETTER_EDIT, letter.topic),
         "curl_spec": CurlRequest(
             "POST", f"/api/v1/dead-letters/{letter.pk}/{verb}", {"reason": "why"}, idempotent=True
         ),

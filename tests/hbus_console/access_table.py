@@ -100,6 +100,7 @@ TABLE: dict[str, Line] = {
     "subscriptions/<str:topic>/<str:group>/pause/": may(POST=("operator", WHY)),
     "subscriptions/<str:topic>/<str:group>/drain/": may(POST=("operator", WHY)),
     "subscriptions/<str:topic>/<str:group>/resume/": may(POST=("operator", WHY)),
+    "subscriptions/<str:topic>/<str:group>/breaker/": may(POST=("operator", {"act": "close", "reason": "why"})),
     "subscriptions/<str:topic>/<str:group>/order/": may(GET="viewer"),
     "subscriptions/<str:topic>/<str:group>/unpark/": may(
         POST=("operator", {"key": "a", "head": "retry", "reason": "why"})
@@ -117,6 +118,7 @@ TABLE: dict[str, Line] = {
     "dead-letters/export": may(GET="viewer", lists=True),
     "dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    "dead-letters/<int:letter_id>/edit": may(GET="viewer", POST=("editor", {"payload": "{}", **WHY})),
     # --- replays
     "replays/<str:topic>/": may(GET="viewer"),
     "replays/<str:topic>/test/": may(GET="viewer"),
@@ -182,6 +184,9 @@ TABLE: dict[str, Line] = {
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/pause": may(POST=("operator", WHY)),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/resume": may(POST=("operator", WHY)),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/drain": may(GET="viewer", POST=("operator", WHY)),
+    "api/v1/topics/<str:topic>/subscriptions/<str:group>/breaker": may(
+        GET="viewer", POST=("operator", {"act": "close", "reason": "why"})
+    ),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/order": may(GET="viewer"),
     "api/v1/topics/<str:topic>/subscriptions/<str:group>/unpark": may(
         POST=("operator", {"key": "a", "head": "retry", "reason": "why"})
@@ -199,6 +204,7 @@ TABLE: dict[str, Line] = {
     "api/v1/dead-letters/export": may(GET="viewer", lists=True),
     "api/v1/dead-letters/<int:letter_id>": may(GET="viewer"),
     "api/v1/dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
+    "api/v1/dead-letters/<int:letter_id>/edit": may(POST=("editor", {"payload": {}, **WHY})),
     "api/v1/dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
     # --- API: operations
     "api/v1/operations": may(

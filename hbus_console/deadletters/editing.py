@@ -1,0 +1,103 @@
+"""The payload of a dead letter under a person's hands: what is masked comes back as it was unless they may see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.bus import message as envelope
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import Message
+from engine.core.errors import BadInput
+from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.payloads import Rules, shown
+from hbus_console.topics.masking import mask, masked
+from hbus_console.topics.models import Topic
+
+#: The longest payload that the form takes, in characters of JSON.
+LONGEST = 200_000
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the form begins with; with an ``obstacle`` the letter cannot be edited."""
+
+    text: str
+    masked: tuple[str, ...] = ()
+    obstacle: str = ""
+
+
+class _Changed(Exception):
+    """A masked value, or a list around one, is not as it was."""
+
+
+def draft(letter: DeadLetter) -> Draft:
+    """The payload as the form shows it."""
+    try:
+        message = envelope.decode(bytes(letter.body))
+    except MalformedEnvelope as error:
+        return Draft("", obstacle=f"Its envelope is unreadable: {error.what}")
+    payload = shown(message, _rules(letter))
+    if message.data_base64 is not None or payload.form != "json" or "*" in payload.hidden:
+        return Draft("", obstacle="Only a payload of JSON can be edited that is not hidden as a whole.")
+    return Draft(json.dumps(payload.value, indent=2, ensure_ascii=False), payload.hidden)
+
+
+def parsed(text: str) -> Any:
+    """The JSON of a form; raises ``BadInput`` with the line of the trouble."""
+    if len(text) > LONGEST:
+        raise BadInput(f"The payload has {len(text):,} characters.", remedy=f"At most {LONGEST:,}.", field="payload")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"The payload is not JSON: {error}.", remedy="Mend it there.", field="payload") from error
+
+
+def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) -> Any:
+    """``payload`` with the stored values where it holds their stand-ins.
+
+    Who may not reveal may not change what is masked either: a new value in its place, a missing one or a list around
+    it of another length raises ``Forbidden``.
+    """
+    rules = _rules(letter)
+    stored = original.json()
+    try:
+        for field in rules.masked_fields:
+            payload = _restore(payload, stored, field.replace("[]", "").split("."), masked(rules.classification))
+    except _Changed:
+        require(actor, Action.PAYLOAD_REVEAL, letter.topic)
+    return payload
+
+
+def visible(letter: DeadLetter, payload: Any) -> Any:
+    """The payload as evidence may hold it."""
+    rules = _rules(letter)
+    return mask(payload, rules.masked_fields, rules.classification)
+
+
+def _rules(letter: DeadLetter) -> Rules:
+    return Rules.of(Topic.objects.filter(name=letter.topic).first())
+
+
+def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> Any:
+    if not steps:
+        if given == stand_in:
+            return stored
+        if given != stored:
+            raise _Changed
+        return given
+    if isinstance(stored, list):
+        if not isinstance(given, list) or len(given) != len(stored):
+            raise _Changed
+        return [_restore(one, other, steps, stand_in) for one, other in zip(given, stored, strict=True)]
+    if not isinstance(stored, dict):
+        return given
+    name, *rest = steps
+    if not isinstance(given, dict) or (name in given) != (name in stored):
+        raise _Changed
+    if name not in stored:
+        return given
+    return {**given, name: _restore(given[name], stored[name], rest, stand_in)}

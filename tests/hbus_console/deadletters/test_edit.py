@@ -1,0 +1,155 @@
+"""Redriving one letter with another payload."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from django.test import Client
+
+from engine.bus.message import NO_DATA, decode
+from engine.core.errors import BadInput
+from engine.core.facts import MemoryFacts
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Forbidden
+from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters import editing, services
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.topics.models import SchemaVersion, Topic
+from tests.hbus_console.deadletters.conftest import MakeLetter, person
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+PAYLOAD = {"room": "DBL-SEA", "guests": [{"name": "Ana", "age": 40}, {"name": "Rui", "age": 41}], "nights": 2}
+HIDDEN = "masked · personal"
+
+
+@pytest.fixture
+def letter(make_letter: MakeLetter, facts: MemoryFacts) -> DeadLetter:
+    Topic.objects.update(masked_fields=["guests.name"], classification="personal")
+    return make_letter(message={"data": msgspec.Raw(msgspec.json.encode(PAYLOAD))})
+
+
+def shown(letter: DeadLetter) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(editing.draft(letter).text)
+    return found
+
+
+def copy() -> Any:
+    return decode(bytes(OutboxMessage.objects.get().body))
+
+
+def test_the_copy_is_edited_and_says_so(letter: DeadLetter, facts: MemoryFacts) -> None:
+    decision = services.redrive_edited(person("editor"), letter.pk, {**shown(letter), "room": "DBL"}, "wrong code")
+
+    assert decision.done
+    made = copy()
+    assert made.json() == {**PAYLOAD, "room": "DBL"}
+    assert (made.causationid, made.hbusreplay, made.hbustarget) == (letter.message_id, "redrive", "partner-sync")
+    assert made.extensions == {"tenant": "lisbon", "hbusedited": "true"}
+    assert made.id == decision.letter.redriven_as != letter.message_id
+
+
+def test_the_difference_is_audited_masked(letter: DeadLetter) -> None:
+    services.redrive_edited(person("editor"), letter.pk, {**shown(letter), "room": "DBL"}, "wrong code")
+    entry = AuditEntry.objects.get(action="dead_letter.edit")
+    assert (entry.before["payload"]["room"], entry.after["payload"]["room"]) == ("DBL-SEA", "DBL")
+    assert entry.after["payload"]["guests"] == [{"name": HIDDEN, "age": 40}, {"name": HIDDEN, "age": 41}]
+    assert "Ana" not in json.dumps([entry.before, entry.after])
+
+
+def test_a_second_click_does_nothing(letter: DeadLetter) -> None:
+    editor = person("editor")
+    assert services.redrive_edited(editor, letter.pk, shown(letter), "one").done
+    again = services.redrive_edited(editor, letter.pk, {**shown(letter), "room": "X"}, "two")
+    assert not again.done
+    assert "had redriven it before" in again.sentence
+    assert OutboxMessage.objects.count() == 1
+
+
+def masked_changes() -> list[dict[str, Any]]:
+    ana, rui = {"name": HIDDEN, "age": 40}, {"name": HIDDEN, "age": 41}
+    return [
+        {**PAYLOAD, "guests": [{"name": "Eve", "age": 40}, rui]},
+        {**PAYLOAD, "guests": [{"age": 40}, rui]},
+        # A list that is shorter would give one guest the name of another
+        {**PAYLOAD, "guests": [rui]},
+        {**PAYLOAD, "guests": [ana, rui, ana]},
+        {**PAYLOAD, "guests": {"name": HIDDEN}},
+        {"room": "DBL"},
+        ["no object"],
+    ]
+
+
+@pytest.mark.parametrize("payload", masked_changes())
+def test_what_is_masked_is_changed_by_those_only_who_may_reveal_it(letter: DeadLetter, payload: Any) -> None:
+    with pytest.raises(Forbidden):
+        services.redrive_edited(person("editor"), letter.pk, payload, "why")
+    assert not OutboxMessage.objects.exists()
+    assert DeadLetter.objects.get().state == "dead"
+    assert services.redrive_edited(person("governor"), letter.pk, payload, "why").done
+
+
+def test_a_governor_may_change_one_masked_value(letter: DeadLetter) -> None:
+    payload = {**PAYLOAD, "guests": [{"name": "Eve", "age": 40}, {"name": "Rui", "age": 41}]}
+    services.redrive_edited(person("governor"), letter.pk, payload, "misspelt")
+    assert copy().json() == payload
+
+
+def test_the_schema_is_asked(letter: DeadLetter) -> None:
+    body = {"type": "object", "properties": {"nights": {"type": "integer", "minimum": 1}}}
+    SchemaVersion.objects.create(topic=Topic.objects.get(), version=1, body=body, created_by="x")
+    with pytest.raises(BadInput) as refused:
+        services.redrive_edited(person("editor"), letter.pk, {**shown(letter), "nights": 0}, "why")
+    assert refused.value.field == "payload.nights"
+    assert not OutboxMessage.objects.exists()
+
+
+def test_operators_may_not_and_reasons_are_needed(letter: DeadLetter) -> None:
+    with pytest.raises(Forbidden):
+        services.redrive_edited(person("operator"), letter.pk, shown(letter), "why")
+    with pytest.raises(BadInput) as refused:
+        services.redrive_edited(person("editor"), letter.pk, shown(letter), " ")
+    assert refused.value.field == "reason"
+
+
+def test_bytes_cannot_be_edited(make_letter: MakeLetter, facts: MemoryFacts) -> None:
+    letter = make_letter(message={"data": NO_DATA, "data_base64": b"\x00"})
+    with pytest.raises(BadInput, match="Only a payload of JSON"):
+        services.redrive_edited(person("editor"), letter.pk, {}, "why")
+
+
+@pytest.fixture
+def page(letter: DeadLetter) -> Client:
+    user = User.objects.create_user("edith", password="x")
+    user.grants.create(role="editor", scope="*")
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_the_page_shows_the_payload_masked_and_redrives(page: Client, letter: DeadLetter) -> None:
+    address = f"/dead-letters/{letter.pk}/edit"
+    form = page.get(address)
+    assert "Ana" not in form.content.decode()
+    assert "guests.name" in form.content.decode()
+
+    wrong = page.post(address, {"payload": "{", "reason": "why"})
+    assert wrong.status_code == 422
+    assert "not JSON" in wrong.content.decode()
+
+    edited = json.dumps({**json.loads(form.context["text"]), "room": "DBL"})
+    done = page.post(address, {"payload": edited, "reason": "wrong code"})
+    assert done.status_code == 302
+    assert copy().json()["room"] == "DBL"
+
+
+def test_the_endpoint_redrives(page: Client, letter: DeadLetter) -> None:
+    body = {"payload": {**shown(letter), "room": "DBL"}, "reason": "wrong code"}
+    answer = page.post(f"/api/v1/dead-letters/{letter.pk}/edit", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["done"] is True
+    assert copy().json() == {**PAYLOAD, "room": "DBL"}
