@@ -22,6 +22,7 @@ from engine.core.errors import ConfigurationError
 from engine.core.facts import Emitter, FactLog, NullFacts
 
 if TYPE_CHECKING:
+    from engine.bus.breaker_board import RedisBreakers
     from engine.bus.catalog import TopicCatalog
     from engine.bus.consumer import Consumer
     from engine.bus.delays import RedisDelays
@@ -155,6 +156,13 @@ def positions() -> Positions:
     return _once("positions", DjangoPositions)
 
 
+def breakers() -> RedisBreakers:
+    """Where all consumers of a subscription share its breaker, whatever transport carries the topic."""
+    from engine.bus.breaker_board import RedisBreakers
+
+    return _once("breakers", lambda: RedisBreakers(store(), settings.HBUS_PREFIX))
+
+
 def lease(name: str) -> Ownership:
     """A new lease on ``name`` for this process; duties run under them."""
     from engine.core.leases import Lease
@@ -184,6 +192,7 @@ def consumer_for(subscription: Subscription) -> Consumer | Pair:
             inbox=inbox() if policy.transactional else None,
             positions=positions(),
             handler_name=handler.name,
+            breakers=breakers(),
         )
 
     topic = subscription.topic

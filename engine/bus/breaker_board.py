@@ -13,7 +13,7 @@ import redis
 from engine.bus.transports.redis_stream.keys import checked
 from engine.core.clock import Clock
 from engine.core.errors import Unavailable
-from engine.core.scripts import UNREACHABLE, ScriptFolder
+from engine.core.scripts import ScriptFolder
 
 #: How long a consumer that probes may be silent before another may, in milliseconds.
 PROBE_MS = 10_000
@@ -119,8 +119,8 @@ class RedisBreakers:
                 for topic, group in subscriptions:
                     pipeline.hget(self._key(topic, group), "state")
                 found = pipeline.execute()
-        except UNREACHABLE as error:
-            raise Unavailable(f"The store cannot be reached: {error}.", remedy="It is tried again.") from error
+        except redis.RedisError as error:
+            raise Unavailable(f"The store cannot be asked: {error}.", remedy="It is tried again.") from error
         return {
             subscription: state.decode()
             for subscription, state in zip(subscriptions, found, strict=True)
@@ -134,20 +134,25 @@ class RedisBreakers:
         self, act: str, topic: str, group: str, consumer: str = "", *, why: str = "", pauses: Pauses | None = None
     ) -> Standing:
         pauses = pauses or Pauses(0, 0)
-        changed, state, until, now, opens, since, reason, prober, forced = self._scripts.call(
-            "breaker",
-            [self._key(topic, group)],
-            [
-                act,
-                consumer,
-                self._clock.now_ms() if self._clock else "",
-                why[:500],
-                pauses.first_ms,
-                pauses.longest_ms,
-                f"{pauses.share:.4f}",
-                PROBE_MS,
-            ],
-        )
+        try:
+            answer = self._scripts.call(
+                "breaker",
+                [self._key(topic, group)],
+                [
+                    act,
+                    consumer,
+                    self._clock.now_ms() if self._clock else "",
+                    why[:500],
+                    pauses.first_ms,
+                    pauses.longest_ms,
+                    f"{pauses.share:.4f}",
+                    PROBE_MS,
+                ],
+            )
+        except redis.RedisError as error:
+            # A store whose disk is full answers, and refuses.
+            raise Unavailable(f"The store refused: {error}.", remedy="It is tried again.") from error
+        changed, state, until, now, opens, since, reason, prober, forced = answer
         return Standing(
             state=state.decode(),
             until_ms=int(until),

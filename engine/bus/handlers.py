@@ -14,7 +14,7 @@ import msgspec
 from engine.bus.context import Context
 from engine.bus.errors import Unrecoverable
 from engine.bus.message import Message
-from engine.bus.policy import DEFAULT_BACKOFF_S, RetryPolicy, SubscriptionPolicy
+from engine.bus.policy import DEFAULT_BACKOFF_S, BreakerPolicy, RetryPolicy, SubscriptionPolicy
 from engine.core.errors import ConfigurationError
 
 __all__ = ["Context", "Registration", "clear", "find", "registrations", "subscription"]
@@ -56,6 +56,8 @@ def subscription(
     lease_s: float = 30.0,
     ordering: str = "none",
     on_failed_head: str = "block",
+    max_handler_s: float = 0.0,
+    breaker: BreakerPolicy = BreakerPolicy(),  # noqa: B008 - frozen
 ) -> Callable[[Function], Function]:
     """Make a function the handler of a subscription.
 
@@ -74,6 +76,8 @@ def subscription(
         transactional=transactional,
         ordering=ordering,
         on_failed_head=on_failed_head,
+        max_handler_s=max_handler_s,
+        breaker=breaker,
     )
 
     def register(function: Function) -> Function:

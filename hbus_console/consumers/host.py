@@ -30,6 +30,7 @@ class Hosted(Protocol):
     def stop(self, drain_s: float = ...) -> Any: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
+    def set_concurrency(self, threads: int) -> None: ...
     def status(self) -> Any: ...
 
 
@@ -40,6 +41,8 @@ class Wanted:
     version: tuple[Any, ...]
     paused: bool
     make: Callable[[], Hosted]
+    #: Handler threads: changed while it runs.
+    concurrency: int = 0
 
 
 @dataclass
@@ -47,6 +50,7 @@ class _Running:
     version: tuple[Any, ...]
     consumer: Hosted
     paused: bool = False
+    concurrency: int = 0
 
 
 class SubscriptionHost:
@@ -181,7 +185,7 @@ class SubscriptionHost:
         paused = want.paused or key in self._held
         try:
             if entry is None:
-                entry = _Running(want.version, want.make(), paused)
+                entry = _Running(want.version, want.make(), paused, want.concurrency)
                 if paused:
                     entry.consumer.pause()
                 with self._lock:
@@ -190,9 +194,14 @@ class SubscriptionHost:
                     entry.consumer.start()
                     self._running[key] = entry
                 _log.info("subscription started", topic=key[0], group=key[1], paused=paused)
-            elif paused != entry.paused:
-                (entry.consumer.pause if paused else entry.consumer.resume)()
-                entry.paused = paused
+            else:
+                if paused != entry.paused:
+                    (entry.consumer.pause if paused else entry.consumer.resume)()
+                    entry.paused = paused
+                if want.concurrency != entry.concurrency:
+                    entry.consumer.set_concurrency(want.concurrency)
+                    entry.concurrency = want.concurrency
+                    _log.info("threads changed", topic=key[0], group=key[1], concurrency=want.concurrency)
         except Exception as error:  # noqa: BLE001 - one that cannot start must not keep the others from it
             with self._lock:
                 self._errors[key] = f"{type(error).__name__}: {error}"

@@ -54,4 +54,5 @@ class Pair:
             last_error=one.last_error or other.last_error,
             oldest_running_s=max(one.oldest_running_s, other.oldest_running_s),
             dead_threads=one.dead_threads + other.dead_threads,
+            hung=one.hung + other.hung,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.bus.context import Context
 from engine.bus.handlers import find
 from engine.bus.message import Message
-from engine.bus.policy import DEFAULT_BACKOFF_S, RetryPolicy, SubscriptionPolicy
+from engine.bus.policy import DEFAULT_BACKOFF_S, BreakerPolicy, RetryPolicy, SubscriptionPolicy
 from engine.bus.webhook import WebhookHandler
 from engine.core.errors import ConfigurationError
 from hbus_console.database import fresh_connections
@@ -38,6 +38,14 @@ def policy_of(row: Subscription) -> SubscriptionPolicy:
         ordering=row.topic.ordering,
         partitions=row.topic.partitions,
         on_failed_head=row.on_failed_head,
+        max_handler_s=row.max_handler_s,
+        breaker=BreakerPolicy(
+            row.breaker_failures,
+            row.breaker_share / 100,
+            row.breaker_window_s,
+            row.breaker_open_s,
+            row.breaker_longest_open_s,
+        ),
     )
 
 

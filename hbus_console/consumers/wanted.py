@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +35,10 @@ class WantedSubscriptions:
                 key = (row.topic.name, row.group)
                 if has_handler(row):
                     wanted[key] = Wanted(
-                        _version(row), row.paused or row.topic.paused, partial(wiring.consumer_for, row)
+                        _version(row),
+                        row.paused or row.topic.paused,
+                        partial(wiring.consumer_for, row),
+                        row.concurrency,
                     )
                 else:
                     problems[key] = "this worker has no handler registered for it"
@@ -43,10 +47,10 @@ class WantedSubscriptions:
 
 
 def _version(row: Subscription) -> tuple[Any, ...]:
-    """Whatever of the row (and its topic) a running consumer has built in."""
+    """Whatever of the row (and its topic) a running consumer has built in; its concurrency it has not."""
     return (
         row.pk,
-        policy_of(row),
+        replace(policy_of(row), concurrency=1),
         row.topic.transport,
         row.topic.leaving,
         row.handler,

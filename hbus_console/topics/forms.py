@@ -20,6 +20,11 @@ _TOPIC_NUMBERS = ("partitions", "retention_hours", "retention_messages", "max_by
 WORKINGS = ("description", "ordering", "priorities", *_TOPIC_NUMBERS)
 GOVERNANCE = ("owner", "classification", "masked_fields", "nothing_to_mask", "compatibility", "transport")
 _POLICY_NUMBERS = ("concurrency", "max_attempts", "lease_s")
+#: Left to what they are when the form does not name them.
+_RARE_NUMBERS = (
+    "max_handler_s",
+    "breaker_failures", "breaker_share", "breaker_window_s", "breaker_open_s", "breaker_longest_open_s",
+)  # fmt: skip
 
 
 def text(form: Form, name: str) -> str:
@@ -55,6 +60,7 @@ def subscription_values(form: Form, *, webhook: bool) -> dict[str, Any]:
         "backoff_s": _tiers(text(form, "backoff_s")),
         "on_failed_head": text(form, "on_failed_head") or "block",
         **{field: _whole(form, field) for field in _POLICY_NUMBERS},
+        **{field: _whole(form, field) for field in _RARE_NUMBERS if text(form, field)},
     }
     if webhook:
         return {

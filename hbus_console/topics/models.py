@@ -135,6 +135,15 @@ class Subscription(models.Model):
     transactional = models.BooleanField(default=False)
     #: On a topic ordered by key: what a message that fails does to those of its key behind it.
     on_failed_head = models.CharField(max_length=8, choices=FailedHead, default=FailedHead.BLOCK)
+    #: Seconds a handler may take before its message is given up; 0: no limit.
+    max_handler_s = models.PositiveIntegerField(default=0)
+    #: When the breaker opens: different messages that failed (0: never), their share of all in percent, over how many
+    #: seconds; and for how many seconds it stays open, at first and at most.
+    breaker_failures = models.PositiveIntegerField(default=20)
+    breaker_share = models.PositiveIntegerField(default=80)
+    breaker_window_s = models.PositiveIntegerField(default=30)
+    breaker_open_s = models.PositiveIntegerField(default=10)
+    breaker_longest_open_s = models.PositiveIntegerField(default=300)
     #: Policies a person has set: the declaration in code no longer moves them.
     held_fields = models.JSONField(default=list, blank=True)
     paused = models.BooleanField(default=False)

@@ -16,6 +16,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger import flow
 from hbus_console.ledger.scopes import topic_filter
 from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.services.breaker import open_breakers
 from hbus_console.ui.overview import Standing, TopicRow, standing
 from hbus_console.ui.timerange import TimeRange
 
@@ -64,6 +65,8 @@ class SubscriptionRow:
     lag: flow.LagNow | None
     dead: int
     now_ms: int
+    #: ``open`` or ``probing``; empty while it is closed.
+    breaker: str = ""
 
     @property
     def unsettled(self) -> int | None:
@@ -94,6 +97,8 @@ class SubscriptionRow:
             return "topic paused", "warn"
         if row.handler == Subscription.Handler.CODE and not row.handler_name:
             return "no handler", "bad"
+        if self.breaker:
+            return f"breaker {self.breaker}", "bad"
         return ("behind", "warn") if self.behind else ("active", "ok")
 
     @property
@@ -151,12 +156,20 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filter
     now = flow.rates(now_ms, scopes).subscriptions
     lag = flow.latest_lag(scopes)
     dead = dead_counts(scopes)
-    rows = []
-    for row in found.select_related("topic", "team"):
-        key = (row.topic.name, row.group)
-        rows.append(
-            SubscriptionRow(row, sparks.get(key, ()), now.get(key, _STILL), lag.get(key), dead.get(key, 0), now_ms)
+    shown = {(row.topic.name, row.group): row for row in found.select_related("topic", "team")}
+    breakers = open_breakers(list(shown))
+    rows = [
+        SubscriptionRow(
+            row,
+            sparks.get(key, ()),
+            now.get(key, _STILL),
+            lag.get(key),
+            dead.get(key, 0),
+            now_ms,
+            breakers.get(key, ""),
         )
+        for key, row in shown.items()
+    ]
     if wanted.state:
         rows = [row for row in rows if row.state[0] == wanted.state]
     return sorted(rows, key=lambda row: row.trouble)

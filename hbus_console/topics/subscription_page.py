@@ -8,6 +8,7 @@ from typing import Any
 
 import redis
 
+from engine.bus.breaker_board import Standing
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
@@ -42,6 +43,19 @@ class ConsumerLine:
         return "silent" if self.node.silent else str(self.status.get("state", ""))
 
     @property
+    def hung(self) -> list[Mapping[str, Any]]:
+        """Handlers that do not return, each with ``us``: for how long."""
+        return [{**one, "us": round(float(one.get("running_s", 0)) * 1e6)} for one in self.status.get("hung", ())]
+
+    @property
+    def error(self) -> str:
+        """Its last trouble, with when it was over if it is."""
+        said, over_ms = str(self.status.get("last_error", "")), int(self.status.get("recovered_ms", 0))
+        if said and over_ms and over_ms >= int(self.status.get("last_error_ms", 0)):
+            return f"last error, over since {formats.clock(over_ms)[:8]}: {said}"
+        return said
+
+    @property
     def loop_us(self) -> int:
         """How long ago its reading loop last moved when it reported."""
         return round(float(self.status.get("loop_age_s", 0)) * 1_000_000)
@@ -73,6 +87,13 @@ class SubscriptionPage:
     consumers: list[ConsumerLine]
     elsewhere: list[tuple[str, str]]
     failures: list[Failure]
+    #: ``None`` while the store cannot be asked.
+    breaker: Standing | None = None
+
+    @property
+    def hung(self) -> int:
+        """How many handlers do not return, as far as the consumers are alive to tell."""
+        return sum(len(line.hung) for line in self.consumers if not line.node.silent)
 
     @property
     def draining(self) -> bool:
@@ -104,7 +125,15 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         consumers=lines,
         elsewhere=elsewhere,
         failures=_failures(topic, group, chosen),
+        breaker=_breaker(topic, group),
     )
+
+
+def _breaker(topic: str, group: str) -> Standing | None:
+    try:
+        return wiring.breakers().look(topic, group)
+    except (Unavailable, ConfigurationError):
+        return None
 
 
 def _lag(row: Subscription) -> tuple[Lag | None, str]:
@@ -151,11 +180,22 @@ def _answer(
         return f"{where} paused: “{reason}”. {rest}", "warn"
     if not any(not line.node.silent for line in lines):
         return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
-    if wanted := _undecided(row, lag):
+    if wanted := _stopped(row, lines) or _undecided(row, lag):
         return wanted
     if lag and lag.unsettled and lag.oldest_ms and now_ms - lag.oldest_ms > 60_000:
         return f"It does not keep up: {formats.num(lag.unsettled)} unsettled.", "warn"
     return f"It keeps up and settles {formats.rate(row.rates.settled)} messages a second.", "ok"
+
+
+def _stopped(row: SubscriptionRow, lines: Sequence[ConsumerLine]) -> tuple[str, str] | None:
+    """What keeps messages from being handled although somebody runs it."""
+    if row.breaker:
+        tried = "one message is being tried" if row.breaker == "probing" else "nothing is delivered meanwhile"
+        return f"Its breaker is open: {tried}.", "bad"
+    if hung := sum(not one.get("given_up") for line in lines if not line.node.silent for one in line.hung):
+        handlers = "A handler does" if hung == 1 else f"{hung} handlers do"
+        return f"{handlers} not return.", "bad"
+    return None
 
 
 def _undecided(row: SubscriptionRow, lag: Lag | None) -> tuple[str, str] | None:

@@ -37,6 +37,7 @@ urlpatterns = [
     path(f"{_ONE}/pause/", subscription.pause, name="subscription-pause"),
     path(f"{_ONE}/drain/", subscription.drain, name="subscription-drain"),
     path(f"{_ONE}/resume/", subscription.resume, name="subscription-resume"),
+    path(f"{_ONE}/breaker/", subscription.breaker, name="subscription-breaker"),
     path(f"{_ONE}/order/", order.order, name="subscription-order"),
     path(f"{_ONE}/unpark/", order.unpark, name="subscription-unpark"),
     path(f"{_ONE}/follow-code/", subscription.follow_code, name="subscription-follow-code"),

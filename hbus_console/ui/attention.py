@@ -25,6 +25,7 @@ from hbus_console.ledger.flow import LagNow
 from hbus_console.ledger.models import Notice
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.services import open_breakers
 from hbus_console.ui.formats import clock, duration, num
 
 _Thing = TypeVar("_Thing")
@@ -70,6 +71,8 @@ def concerns(
         *_alerts(who, alerts, now_ms),
         *_dead(scopes),
         *_outbox(scopes),
+        *_breakers(scopes),
+        *_hung(scopes, nodes),
         *_ownerless(scopes),
         *_ownerless_readers(scopes),
         *_notices(scopes, now_ms),
@@ -230,6 +233,44 @@ def _ownerless_readers(scopes: tuple[str, ...]) -> list[Concern]:
             f"{reverse('topics:subscriptions')}?owner=-",
             "See all",
         ),
+    )
+
+
+def _breakers(scopes: tuple[str, ...]) -> list[Concern]:
+    rows = Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group")
+    return _spell(
+        sorted(open_breakers(list(rows))),
+        lambda row: Concern(
+            "bad",
+            f"The breaker of {row[1]} on {row[0]} is open",
+            "nothing is delivered meanwhile",
+            reverse("topics:subscription", args=row),
+            "Open",
+        ),
+        Concern("bad", "Further breakers are open", "", reverse("topics:subscriptions"), "See all"),
+    )
+
+
+def _hung(scopes: tuple[str, ...], nodes: Sequence[Node]) -> list[Concern]:
+    """Handlers that do not return, by the word of consumers that are alive."""
+    seen = set(Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group"))
+    longest: dict[tuple[str, str], tuple[float, str]] = {}
+    for node in nodes:
+        for status in () if node.silent else node.detail.get("consumers", ()):
+            key = (str(status.get("topic")), str(status.get("group")))
+            running = [float(one["running_s"]) for one in status.get("hung", ()) if not one["given_up"]]
+            if key in seen and running:
+                longest[key] = max(longest.get(key, (0.0, "")), (max(running), node.name))
+    return _spell(
+        sorted(longest.items(), key=lambda item: -item[1][0]),
+        lambda item: Concern(
+            "bad",
+            f"A handler of {item[0][1]} on {item[0][0]} does not return",
+            f"hung for {duration(round(item[1][0] * 1e6))} on {item[1][1]}",
+            reverse("topics:subscription", args=item[0]),
+            "Open",
+        ),
+        Concern("bad", "Further handlers do not return", "", reverse("topics:subscriptions"), "See all"),
     )
 
 

@@ -11,7 +11,10 @@ _TONES: dict[str, str] = {
         "paused pausing draining drained retrying retried waiting delayed degraded starting restarting stopping "
         "stopped lagging released expired expiring silent held stale not-verified parked blocked"
     ),
-    "bad": ("dead failed down lost store-lost ownerless broken refused revoked exited crashed gone error nowhere"),
+    "bad": (
+        "dead failed down hung breaker-open breaker-probing lost store-lost ownerless broken refused revoked exited "
+        "crashed gone error nowhere"
+    ),
     "act": "redriven replayed discarded skipped unparked revealed granted changed",
     "info": "queued new leased in-flight duplicate deduplicated",
 }

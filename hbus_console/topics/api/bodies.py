@@ -109,6 +109,13 @@ class UnparkBody(Body):
     reason: str
 
 
+class BreakerBody(Body):
+    """What a person wants of a breaker; ``act`` is ``open`` or ``close``."""
+
+    act: str
+    reason: str
+
+
 class NewSchema(Body):
     """The next version of a topic's JSON Schema (draft 2020-12)."""
 
@@ -137,6 +144,12 @@ class NewSubscription(Body):
     lease_s: int = 30
     transactional: bool = False
     on_failed_head: str = "block"
+    max_handler_s: int = 0
+    breaker_failures: int = 20
+    breaker_share: int = 80
+    breaker_window_s: int = 30
+    breaker_open_s: int = 10
+    breaker_longest_open_s: int = 300
     start: str = "beginning"
     reason: str = ""
 
@@ -158,5 +171,11 @@ class SubscriptionChange(Body):
     lease_s: int | UnsetType = UNSET
     transactional: bool | UnsetType = UNSET
     on_failed_head: str | UnsetType = UNSET
+    max_handler_s: int | UnsetType = UNSET
+    breaker_failures: int | UnsetType = UNSET
+    breaker_share: int | UnsetType = UNSET
+    breaker_window_s: int | UnsetType = UNSET
+    breaker_open_s: int | UnsetType = UNSET
+    breaker_longest_open_s: int | UnsetType = UNSET
     reason: str = ""
     revision: int | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from engine.bus.breaker_board import Standing
 from engine.bus.transport import Lag
 from hbus_console.topics.models import SchemaVersion, Subscription, Team, Topic
 from hbus_console.topics.schemas import schema_uri
@@ -110,6 +111,12 @@ class SubscriptionOut(msgspec.Struct):
     lease_s: int
     transactional: bool
     on_failed_head: str
+    max_handler_s: int
+    breaker_failures: int
+    breaker_share: int
+    breaker_window_s: int
+    breaker_open_s: int
+    breaker_longest_open_s: int
     held_fields: list[str]
     paused: bool
     pause_reason: str
@@ -127,6 +134,17 @@ class DrainOut(msgspec.Struct):
     in_flight: int
     waiting: int | None
     retrying: int
+
+
+class BreakerOut(msgspec.Struct):
+    """How a breaker stands. ``until_ms`` is when an open one is probed; 0 while a person keeps it open."""
+
+    state: str
+    since_ms: int
+    until_ms: int
+    opens: int
+    why: str
+    forced: bool
 
 
 class SecretOut(msgspec.Struct):
@@ -190,6 +208,11 @@ def subscription(row: Subscription, lag: Lag | None = None) -> dict[str, Any]:
 def drain(status: DrainStatus) -> dict[str, Any]:
     """Where a drain stands."""
     return _plain(DrainOut(status.paused, status.drained, status.in_flight, status.waiting, status.retrying))
+
+
+def breaker(standing: Standing) -> dict[str, Any]:
+    """How a breaker stands."""
+    return _plain(BreakerOut(**_fields(standing, BreakerOut)))
 
 
 def described(kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -161,6 +161,29 @@ class Drain(ApiView):
         return Response(shapes.subscription(services.drain(self.actor, topic, group, reason)))
 
 
+class Breaker(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_breaker",
+        summary="How the breaker stands",
+        tags=["subscriptions"],
+        responses=answers(shapes.BreakerOut),
+    )
+    def get(self, request: Request, topic: str, group: str) -> Response:
+        return Response(shapes.breaker(services.breaker(self.actor, topic, group)))
+
+    @extend_schema(
+        operation_id="subscriptions_set_breaker",
+        summary="Open or close the breaker",
+        description="One that a person opened stays so until a person closes it. Needs a reason.",
+        tags=["subscriptions"],
+        request=takes(bodies.BreakerBody),
+        responses=answers(shapes.BreakerOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        body = read(request, bodies.BreakerBody)
+        return Response(shapes.breaker(services.set_breaker(self.actor, topic, group, body.act, body.reason)))
+
+
 class FollowCode(ApiView):
     @extend_schema(
         operation_id="subscriptions_follow_code",

@@ -25,6 +25,7 @@ urlpatterns = [
     path(f"{_ONE}/pause", subscriptions.Pause.as_view(), name="subscription-pause"),
     path(f"{_ONE}/resume", subscriptions.Resume.as_view(), name="subscription-resume"),
     path(f"{_ONE}/drain", subscriptions.Drain.as_view(), name="subscription-drain"),
+    path(f"{_ONE}/breaker", subscriptions.Breaker.as_view(), name="subscription-breaker"),
     path(f"{_ONE}/order", order.Order.as_view(), name="subscription-order"),
     path(f"{_ONE}/unpark", order.Unpark.as_view(), name="subscription-unpark"),
     path(f"{_ONE}/follow-code", subscriptions.FollowCode.as_view(), name="subscription-follow-code"),

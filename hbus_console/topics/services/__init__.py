@@ -4,6 +4,7 @@ Every function asks :func:`~hbus_console.accounts.permissions.require`, writes i
 transaction, and brings the store in line after the commit (the keeper does it again should that fail).
 """
 
+from hbus_console.topics.services.breaker import breaker, open_breakers, set_breaker
 from hbus_console.topics.services.declarations import SyncReport, sync_registrations
 from hbus_console.topics.services.lookup import schema, subscription, team, topic
 from hbus_console.topics.services.order import unpark
@@ -33,6 +34,7 @@ __all__ = [
     "TeamDraft",
     "TopicDraft",
     "add_schema",
+    "breaker",
     "change_subscription",
     "change_team",
     "change_topic",
@@ -45,12 +47,14 @@ __all__ = [
     "drain",
     "drain_status",
     "follow_code",
+    "open_breakers",
     "pause_subscription",
     "pause_topic",
     "resume_subscription",
     "resume_topic",
     "rotate_secret",
     "schema",
+    "set_breaker",
     "subscription",
     "sync_registrations",
     "team",

@@ -103,4 +103,10 @@ def _policy(declared: Registration) -> dict[str, object]:
         "lease_s": max(1, round(policy.lease_s)),
         "transactional": policy.transactional,
         "on_failed_head": policy.on_failed_head,
+        "max_handler_s": round(policy.max_handler_s),
+        "breaker_failures": policy.breaker.failures,
+        "breaker_share": round(policy.breaker.share * 100),
+        "breaker_window_s": round(policy.breaker.window_s),
+        "breaker_open_s": round(policy.breaker.open_s),
+        "breaker_longest_open_s": round(policy.breaker.longest_open_s),
     }

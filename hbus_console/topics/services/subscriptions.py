@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, RetryPolicy
+from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, MOST_BREAKER_FAILURES, RetryPolicy
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
@@ -20,7 +20,10 @@ from hbus_console.topics.services import checks, lookup, store
 from hbus_console.topics.webhooks import check_url
 
 #: What a declaration in code also says; once a person has set one, theirs holds.
-POLICY = ("concurrency", "max_attempts", "backoff_s", "lease_s", "transactional", "on_failed_head")
+POLICY = (
+    "concurrency", "max_attempts", "backoff_s", "lease_s", "transactional", "on_failed_head", "max_handler_s",
+    "breaker_failures", "breaker_share", "breaker_window_s", "breaker_open_s", "breaker_longest_open_s",
+)  # fmt: skip
 CHANGES = ("owner", "description", *POLICY, "webhook_url", "webhook_timeout_s")
 #: A handler's webhook may take this many seconds at most.
 MAX_TIMEOUT_S = 300
@@ -45,6 +48,14 @@ class SubscriptionDraft:
     transactional: bool = False
     #: On a topic ordered by key: ``block``, ``park`` or ``pass``, see :data:`engine.bus.policy.FAILED_HEAD`.
     on_failed_head: str = "block"
+    #: Seconds a handler may take before its message is given up; 0: no limit.
+    max_handler_s: int = 0
+    #: See :class:`engine.bus.policy.BreakerPolicy`; the share in percent.
+    breaker_failures: int = 20
+    breaker_share: int = 80
+    breaker_window_s: int = 30
+    breaker_open_s: int = 10
+    breaker_longest_open_s: int = 300
     #: ``beginning``: everything the topic still holds; ``end``: only what is published from now on.
     start: str = "beginning"
 
@@ -251,6 +262,20 @@ def _apply(row: Subscription, values: Mapping[str, Any]) -> None:
     row.lease_s = whole(values["lease_s"], "lease_s", least=1, most=3_600, unit="seconds")
     row.transactional = checks.flag(values["transactional"], "transactional")
     row.on_failed_head = checks.choice(values["on_failed_head"], "on_failed_head", FAILED_HEAD)
+    row.max_handler_s = whole(values["max_handler_s"], "max_handler_s", least=0, most=86_400, unit="seconds")
+    row.breaker_failures = whole(
+        values["breaker_failures"], "breaker_failures", least=0, most=MOST_BREAKER_FAILURES, unit="messages"
+    )
+    row.breaker_share = whole(values["breaker_share"], "breaker_share", least=10, most=100, unit="percent")
+    row.breaker_window_s = whole(values["breaker_window_s"], "breaker_window_s", least=1, most=3_600, unit="seconds")
+    row.breaker_open_s = whole(values["breaker_open_s"], "breaker_open_s", least=1, most=3_600, unit="seconds")
+    row.breaker_longest_open_s = whole(
+        values["breaker_longest_open_s"],
+        "breaker_longest_open_s",
+        least=row.breaker_open_s,
+        most=86_400,
+        unit="seconds",
+    )
     retry = RetryPolicy(
         max_attempts=whole(values["max_attempts"], "max_attempts", least=1, most=100), backoff_s=_tiers(values)
     )

@@ -41,6 +41,8 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "pause_curl": CurlRequest("POST", f"{path}/pause", {"reason": "why"}, idempotent=True),
         "drain_curl": CurlRequest("POST", f"{path}/drain", {"reason": "why"}, idempotent=True),
         "resume_curl": CurlRequest("POST", f"{path}/resume", {"reason": "why"}, idempotent=True),
+        "breaker_open_curl": CurlRequest("POST", f"{path}/breaker", {"act": "open", "reason": "why"}),
+        "breaker_close_curl": CurlRequest("POST", f"{path}/breaker", {"act": "close", "reason": "why"}),
         "change_curl": CurlRequest("PATCH", path, {"concurrency": row.concurrency, "reason": "why"}),
         "delete_curl": CurlRequest("DELETE", path, {"typed_name": row.group, "reason": "why"}),
         "rotate_curl": CurlRequest("POST", f"{path}/rotate-secret", {"reason": "why"}),
@@ -98,6 +100,25 @@ def resume(request: HttpRequest, topic: str, group: str) -> HttpResponse:
         request,
         said,
         lambda: services.resume_subscription(actor(request), topic, group, reason),
+        "topics:subscription",
+        topic,
+        group,
+    )
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    wanted, reason = request.POST.get("act", ""), request.POST.get("reason", "")
+    said = (
+        f"The breaker of {group} is open until somebody closes it: nothing is delivered."
+        if wanted == "open"
+        else f"The breaker of {group} is closed; its consumers go on within a second."
+    )
+    return act(
+        request,
+        said,
+        lambda: services.set_breaker(actor(request), topic, group, wanted, reason),
         "topics:subscription",
         topic,
         group,

@@ -36,6 +36,9 @@ class Recorder:
     def resume(self) -> None:
         self.asked.append("resume")
 
+    def set_concurrency(self, threads: int) -> None:
+        self.asked.append(("threads", threads))
+
     def status(self) -> Any:
         return SimpleNamespace(state="running")
 
@@ -48,12 +51,20 @@ class Rows:
         self.made: list[Recorder] = []
         self.error: Exception | None = None
 
-    def put(self, key: Key, version: int = 1, *, paused: bool = False, fails: Exception | None = None) -> None:
+    def put(
+        self,
+        key: Key,
+        version: int = 1,
+        *,
+        paused: bool = False,
+        fails: Exception | None = None,
+        concurrency: int = 4,
+    ) -> None:
         def make() -> Recorder:
             self.made.append(Recorder(fails=fails))
             return self.made[-1]
 
-        self.wanted[key] = Wanted((version,), paused, make)
+        self.wanted[key] = Wanted((version,), paused, make, concurrency)
 
     def __call__(self) -> dict[Key, Wanted]:
         if self.error:
@@ -215,3 +226,13 @@ def eventually(truth: Callable[[], bool]) -> None:
             return
         tries.wait(0.005)
     raise AssertionError("it never became true")
+
+
+def test_another_number_of_threads_needs_no_restart(rows: Rows, host: SubscriptionHost) -> None:
+    rows.put(CREATED, concurrency=4)
+    host.reconcile()
+    rows.put(CREATED, concurrency=9)
+    host.reconcile()
+    host.reconcile()
+    (consumer,) = rows.made
+    assert consumer.asked == ["start", ("threads", 9)]

@@ -85,7 +85,9 @@ def test_the_pause_of_the_subscription_and_of_its_topic_both_count(paused: type[
 @pytest.mark.parametrize(
     ("model", "changes", "differs"),
     [
-        (Subscription, {"concurrency": 9}, True),
+        (Subscription, {"concurrency": 9}, False),
+        (Subscription, {"breaker_failures": 9}, True),
+        (Subscription, {"max_handler_s": 9}, True),
         (Subscription, {"max_attempts": 9}, True),
         (Subscription, {"lease_s": 9}, True),
         (Subscription, {"description": "other words", "revision": 9}, False),
@@ -99,7 +101,8 @@ def test_only_what_a_consumer_has_built_in_makes_another_version(
     declare()
     wanted = WantedSubscriptions()
     before = wanted()[KEY].version
-    held = {"held_fields": ["concurrency", "max_attempts", "lease_s"]} if model is Subscription else {}
+    policies = ["concurrency", "max_attempts", "lease_s", "breaker_failures", "max_handler_s"]
+    held = {"held_fields": policies} if model is Subscription else {}
     model.objects.update(**changes, **held)
     assert (wanted()[KEY].version != before) is differs
 
