@@ -1,0 +1,46 @@
+"""Work on many messages, clicked through: from a filter that is tried to the copy's own timeline."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Watched
+
+
+def test_a_replay_from_its_form_to_the_copy(watched: Watched) -> None:
+    # Given the form of a topic, and a filter that is wrong at first
+    page = watched.open("/replays/booking.cancelled/")
+    page.fill("#filter", "payload.hotel ==")
+    page.get_by_role("button", name="Test this filter").click()
+    expect(page.locator("#matches")).to_contain_text("at character 17")
+
+    # When it is mended and tried, it says how far it looked
+    page.fill("#filter", "exists(payload.booking) or type == 'booking.cancelled'")
+    page.fill("#from", "")
+    page.get_by_role("button", name="Test this filter").click()
+    expect(page.locator("#matches")).to_contain_text(re.compile(r"Scanned [\d,]+, matched [\d,]+, stopped because"))
+
+    # And the dry run counts before anything happens
+    page.select_option("#into_group", "partner-sync")
+    page.get_by_role("button", name="Dry run…").click()
+    expect(page.locator("h1")).to_contain_text("dry run")
+    page.fill("#reason", "the partner lost a night")
+    page.select_option("#rate", "10")
+    page.get_by_role("button", name=re.compile(r"^Replay")).click()
+
+    # Then it moves by itself, can be held, goes on, and ends when it is told to
+    page.wait_for_url(re.compile(r"/operations/\d+/"))
+    progress = page.locator("#progress")
+    expect(progress.locator("tbody tr").first).to_be_visible(timeout=15_000)
+    for verb, state in (("Pause", "paused"), ("Resume", "running"), ("Cancel", "cancelled")):
+        page.get_by_role("button", name=f"{verb}…").click()
+        page.fill(f"#{verb.lower()}-why", "because")
+        page.get_by_role("button", name=f"{verb} it").click()
+        expect(page.locator("#progress .panel-head")).to_contain_text(state, timeout=10_000)
+
+    # And each result leads to the copy, which names its original
+    page.locator("#progress tbody td a.mono").first.click()
+    page.wait_for_url(re.compile(r"/messages/"))
+    expect(page.locator("main")).to_contain_text("replayed from", timeout=15_000)
