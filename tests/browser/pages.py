@@ -44,7 +44,6 @@ PAGES = [
     Page("dead-letter", "/dead-letters/?letter={letter}"),
     Page("dead-letter-edit", "/dead-letters/{letter}/edit"),
     Page("operations", "/operations/"),
-    Page("operation", "/operations/1/"),
     Page("operation-plan", "/operations/plan/redrive/?letter={letter}"),
     Page("replay", "/replays/{topic}/"),
     Page("subscription-order", "/subscriptions/{topic}/{group}/order/"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from playwright.sync_api import expect
 
@@ -40,7 +41,12 @@ def test_a_replay_from_its_form_to_the_copy(watched: Watched) -> None:
         page.get_by_role("button", name=f"{verb} it").click()
         expect(page.locator("#progress .panel-head")).to_contain_text(state, timeout=10_000)
 
-    # And each result leads to the copy, which names its original
-    page.locator("#progress tbody td a.mono").first.click()
+    # And each result leads to the copy, which names its original: once the outbox and the keeper have had a moment
+    copy = page.locator("#progress tbody td a.mono").first
+    address = f"{watched.base}{copy.get_attribute('href')}"
+    deadline = time.monotonic() + 20
+    while page.request.get(address).status == 404 and time.monotonic() < deadline:
+        page.wait_for_timeout(250)
+    copy.click()
     page.wait_for_url(re.compile(r"/messages/"))
-    expect(page.locator("main")).to_contain_text("replayed from", timeout=15_000)
+    expect(page.locator("main")).to_contain_text("replayed from")
