@@ -115,7 +115,7 @@ def test_a_full_disk_refuses_publishes_clearly_and_consumers_wait(own_store: Sta
         site.facts.wait_for("settled", 1)
 
         # When the store cannot write its snapshot any more: a folder lies where the file should be
-        folder = own_store.folder / client.config_get("dbfilename")["dbfilename"]
+        folder = own_store.folder / str(client.config_get("dbfilename")["dbfilename"])
         folder.unlink(missing_ok=True)
         (folder / "in-the-way").mkdir(parents=True)
         client.config_set("save", "3600 1")

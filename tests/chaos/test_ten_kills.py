@@ -220,7 +220,7 @@ def test_ten_kills_leave_every_effect_exactly_once(
 
     # Given all events of the hotel, each published until it is confirmed
     told: Counter[str] = Counter()
-    names = set()
+    names: set[str] = set()
     stream = events()
     while batch := list(islice(stream, BATCH)):
         names.update(name for _, name, _ in batch)
