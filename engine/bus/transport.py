@@ -48,8 +48,8 @@ class Capabilities:
     min_bytes: int = 0
     #: The longest name of a topic, in characters.
     longest_topic: int = 200
-    #: An idempotency key is checked in the act of appending. If not, it is reserved before and confirmed after: who dies
-    #: or loses the answer in between leaves it open, and a repeat may be stored twice.
+    #: An idempotency key is checked in the act of appending. If not, it is reserved before and confirmed after: who
+    #: dies or loses the answer in between leaves it open, and a repeat may be stored twice.
     exact_keys: bool = True
     #: Which of the promises a store beside the transport keeps: names of fields above, or ``leases``, ``retries``
     #: (attempts with their history and due times) and ``dead`` (dead letters), which every transport promises.

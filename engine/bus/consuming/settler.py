@@ -121,9 +121,12 @@ class Settler:
             self._settle(batch)
 
     def _settle(self, batch: Sequence[Finished]) -> None:
-        tries, repeated = 0, False
+        tries, repeated, ack = 0, False, Verdict.ACK
         while True:
-            settlements = [_settlement(finished) for finished in batch]
+            # The receipt is read now: a lease that had run out may have been renewed under a new one meanwhile.
+            settlements = [
+                Settlement(each.held.delivery.receipt) if each.verdict is ack else _settlement(each) for each in batch
+            ]
             try:
                 taken = self._receiver.settle(settlements)
                 break
@@ -144,13 +147,23 @@ class Settler:
         if tries < TRIES:
             self._health.answered()
             self._backoff.reset()
+        self._book(batch, taken, late, repeated=repeated)
+
+    def _book(self, batch: Sequence[Finished], taken: Sequence[bool], late: str, *, repeated: bool) -> None:
+        """Forget what the store has answered, and tell it."""
         facts = []
         take, drop, answered = self._queue.popleft, self._hands.drop, self._answered
         for finished, ok in zip(batch, taken, strict=True):
             take()
-            drop(finished.held)
+            held = finished.held
+            drop(held)
             if answered is not None:
-                answered(finished.held)
+                answered(held)
+            if ok and finished.kind == "settled":
+                # The common case, without a detour.
+                self.handled += 1
+                facts.append(self._fact(finished, "settled", finished.detail or late))
+                continue
             if finished.verdict is Verdict.PARK and not ok:
                 # Its key is not parked any more: it was put back, and comes again in its turn.
                 continue
@@ -221,8 +234,5 @@ class Settler:
 
 
 def _settlement(finished: Finished) -> Settlement:
-    # The receipt is read now: a lease that had run out may have been renewed under a new one meanwhile.
     receipt = finished.held.delivery.receipt
-    if finished.verdict is Verdict.ACK:
-        return Settlement(receipt)
     return Settlement(receipt, finished.verdict, finished.after_ms, finished.attempt, finished.dead, finished.held.key)

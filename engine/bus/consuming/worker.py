@@ -52,6 +52,9 @@ class Worker:
         breaker: Breaker | None = None,
     ) -> None:
         self._policy = policy
+        # What every message needs, one step away.
+        self._topic, self._group, self._lease_s = policy.topic, policy.group, policy.lease_s
+        self._last_attempt = policy.retry.max_attempts + LAPSES_FORGIVEN
         self._handler = handler
         self._inbox = inbox
         self._judge = judge
@@ -95,7 +98,7 @@ class Worker:
         """Handle one delivery; ``True`` when the feed keeps it for another attempt."""
         clock = self._clock
         begun = clock.monotonic()
-        if held.lost or begun - held.leased_at >= self._policy.lease_s:
+        if held.lost or begun - held.leased_at >= self._lease_s:
             # It may be with another consumer by now: starting it would run it twice at once.
             self._hands.drop(held)
             held.lose()
@@ -106,12 +109,12 @@ class Worker:
             message = held.message
             if message is None:
                 message = held.message = decode(held.delivery.body)
-            if message.hbustarget and message.hbustarget != self._policy.group:
+            if message.hbustarget and message.hbustarget != self._group:
                 # A redriven copy for one subscription: to this one nothing has happened, so no fact says anything.
                 return self._settle_unhandled(held, "", begun_ms)
             if message.expirytime and (message.expires_ms() or 0) <= begun_ms:
                 return self._settle_unhandled(held, "expired", begun_ms, f"expired at {message.expirytime}")
-            if held.attempt > self._policy.retry.max_attempts + LAPSES_FORGIVEN:
+            if held.attempt > self._last_attempt:
                 raise Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")
         except (MalformedEnvelope, Unrecoverable) as error:
             return self._fail(held, error, begun_ms, 0)
@@ -125,7 +128,7 @@ class Worker:
 
     def _attempt(self, held: Held, message: Message, begun: float, begun_ms: int) -> bool:
         clock = self._clock
-        context = Context(message, self._policy.topic, self._policy.group, held.attempt, begun_ms)
+        context = Context(message, self._topic, self._group, held.attempt, begun_ms)
         held.context = context
         self.begun = begun
         self.at_work = held

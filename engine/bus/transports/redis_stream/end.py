@@ -18,6 +18,8 @@ from engine.bus.transports.redis_stream.times import StoreTime
 #: The most messages one call leases: the server does nothing else meanwhile.
 LIMIT = 1_000
 
+#: What stands at the end of a position that is not of normal priority.
+MARKED = "hl"
 _RANK_OF_MARK = {mark: rank for rank, mark in enumerate(MARKS)}
 
 _attempt_encoder = msgspec.json.Encoder()
@@ -55,6 +57,17 @@ class GroupEnd:
         results = [True] * len(batch)
         if not batch:
             return results
+        ack = Verdict.ACK
+        plain = [each.receipt.partition("|")[0] for each in batch if each.verdict is ack]
+        if len(plain) == len(batch) and not [position for position in plain if position[-1] in MARKED]:
+            # The common case: all handled, all of normal priority.
+            args = (self._group, self._time.now(), 0, len(plain), 0, self._epoch, *plain)
+            for ordinal in link.run(SETTLE, self.keys.settle, args):
+                results[ordinal - 1] = False
+            return results
+        return self._settle_each(link, batch, results)
+
+    def _settle_each(self, link: Link, batch: Sequence[Settlement], results: list[bool]) -> list[bool]:
         acks: tuple[list[int], ...] = ([], [], [])
         positions: list[str] = []
         others: list[Arg] = []
