@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from engine.core.errors import ConfigurationError
 from hbus_console.state import ROOT
+from hbus_console.supervisor import nsqd
 from hbus_console.supervisor.checks import judge_store
 from hbus_console.supervisor.roles import EMBEDDED, ROLES
 
@@ -61,6 +63,16 @@ def test_no_secret_is_written_into_the_file() -> None:
 
 def test_nsq_comes_only_when_asked_for() -> None:
     assert {name for name, service in SERVICES.items() if service.get("profiles") == ["nsq"]} == {"nsqd", "nsqlookupd"}
+
+
+def test_nsqd_is_run_as_the_embedded_one_is(tmp_path: Path) -> None:
+    ours = nsqd.command(tmp_path, tmp_path, tcp_port=1, http_port=2)
+    shared = ("mem-queue-size", "sync-timeout", "max-msg-timeout")
+    wanted = {part.lstrip("-") for part in ours if part.lstrip("-").startswith(shared)}
+    assert len(wanted) == 3
+    assert wanted <= {part.lstrip("-") for part in SERVICES["nsqd"]["command"]}
+    for service in OURS.values():
+        assert service["environment"]["NSQLOOKUPD_URL"] == "http://nsqlookupd:4161"
 
 
 def test_the_image_runs_a_role_as_an_ordinary_account() -> None:
