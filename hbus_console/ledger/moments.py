@@ -167,10 +167,10 @@ def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
         return "bad", "Dead in", (_spent(life, event), fingerprint, event.detail)
     if event.kind == "delayed":
         return "info", f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
-    if event.kind == "deduplicated" and event.subscription:
-        return "info", "Second delivery had no effect in", ("its effects were committed before", event.detail)
     if event.kind == "deduplicated":
-        return "info", "Published again with the same idempotency key", ("not stored a second time",)
+        delivered = "Second delivery had no effect in", ("its effects were committed before", event.detail)
+        published = "Published again with the same idempotency key", ("not stored a second time",)
+        return "info", *(delivered if event.subscription else published)
     tone, sentence, note = _PLAIN.get(event.kind, ("info", event.kind.replace("_", " ").capitalize(), ""))
     return tone, sentence, (note, event.detail)
 
