@@ -11,8 +11,9 @@ from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import FIRST_ROOMS
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Actor
+from hbus_console.errors import Conflict
 from hbus_console.topics.models import Subscription, Team, Topic
-from hbus_console.topics.services.subscriptions import SubscriptionDraft, create_subscription
+from hbus_console.topics.services.subscriptions import SubscriptionDraft, change_subscription, create_subscription
 from hbus_console.topics.services.teams import TeamDraft, create_team
 from hbus_console.topics.services.topic_rules import TopicDraft
 from hbus_console.topics.services.topics import change_topic, create_topic
@@ -71,8 +72,17 @@ def seed(actor: Actor) -> bool:
             change_topic(actor, name, {"transport": _carrier(topic)}, _REASON)
             made = True
     for (name, group), (owner, description) in _READERS.items():
-        if not Subscription.objects.filter(topic__name=name, group=group).exists():
-            create_subscription(actor, _subscription(name, group, owner, description), _REASON)
+        found = Subscription.objects.filter(topic__name=name, group=group).first()
+        if found is None:
+            try:
+                create_subscription(actor, _subscription(name, group, owner, description), _REASON)
+                made = True
+                continue
+            except Conflict:
+                # A consumer has just declared it, from the handler's code.
+                found = Subscription.objects.get(topic__name=name, group=group)
+        if found.team is None:
+            change_subscription(actor, name, group, {"owner": owner, "description": description}, _REASON)
             made = True
     for code in FIRST_ROOMS:
         PartnerRoom.objects.get_or_create(code=code, defaults={"added_by": actor.name})

@@ -124,7 +124,7 @@ def it_replaces_a_consumer_whose_policy_changed(worker: Rig) -> None:
         """
 from hbus_console.accounts.permissions import SYSTEM
 from hbus_console.topics import services
-services.change_subscription(SYSTEM, "slow.work", "tortoise", {"concurrency": 1})
+services.change_subscription(SYSTEM, "slow.work", "tortoise", {"max_attempts": 4})
 print("null")
 """
     )

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ KILLS = 10
 BATCH = 500
 #: One event of so many is published with a delay, so that the keeper has something to lose.
 DELAYED = 50
-#: Bookings enough for a third of the events: the feed is played three times, each under a name of its own.
+#: Bookings enough for a third of the events: the feed is played about three times, each under a name of its own.
 ROUNDS = 3
 #: Real seconds after which what does not happen has failed.
 PATIENCE_S = 300.0
@@ -58,7 +58,7 @@ def hotel() -> Feed:
 def events() -> Iterator[tuple[int, str, dict[str, Any]]]:
     feed = hotel()
     played = (
-        (f"{turn}-{moment.id}", msgspec.to_builtins(moment.event)) for turn in range(ROUNDS) for moment in moments(feed)
+        (f"{turn}-{moment.id}", msgspec.to_builtins(moment.event)) for turn in count() for moment in moments(feed)
     )
     for n, (name, told) in enumerate(islice(played, EVENTS), start=1):
         yield n, name, {"n": n, "event": name, "told": told}

@@ -42,13 +42,17 @@ local function read(partition)
   return tonumber(epoch), tonumber(since), tonumber(up_to), consumer
 end
 
-local mine = {}
+-- Where the owners were lost with the group, epochs go on above the ones this consumer had: it must see that it owns anew.
+local mine, had = {}, {}
 for i = 6, #ARGV, 3 do
   local partition = tonumber(ARGV[i])
+  had[partition] = tonumber(ARGV[i + 1])
   local epoch, since, up_to, consumer = read(partition)
   -- One that ran out and that nobody has claimed since is as good as ever.
   if consumer == me and epoch == tonumber(ARGV[i + 1]) and up_to > 0 then
-    if ARGV[i + 2] == 'give' then
+    -- A group that was lost and made anew knows nothing of this epoch and would refuse all that is done under it.
+    local forgotten = redis.call('HGET', state_of(partition), 'epoch') ~= ARGV[i + 1]
+    if ARGV[i + 2] == 'give' or forgotten then
       write(partition, epoch, now, 0, '')
     else
       write(partition, epoch, since, now + ttl, me)
@@ -76,7 +80,7 @@ for partition = 0, partitions - 1 do
   if #mine >= share then break end
   local epoch, _, up_to = read(partition)
   if up_to < now then
-    epoch = epoch + 1
+    epoch = math.max(epoch, had[partition] or 0) + 1
     write(partition, epoch, now, now + ttl, me)
     redis.call('HSET', state_of(partition), 'epoch', epoch, 'read_from', score(last_lease(partition)))
     mine[#mine + 1] = { partition, epoch }
