@@ -90,6 +90,13 @@ class Workbench:
             taken += batch
         return taken
 
+    def expect_all_settled(self) -> None:
+        """Insist that nothing is left of the group's; a store may hear of a settlement a moment after it was taken."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (lag := self.admin.lag(self.topic, self.group)).unsettled and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert lag.unsettled == 0
+
     def close(self) -> None:
         for receiver in self._receivers:
             receiver.close()

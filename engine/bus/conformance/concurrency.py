@@ -41,7 +41,7 @@ class ConcurrencyConformance(TransportTests):
 
         # Then every message came exactly once
         assert seen == Counter(numbered(total))
-        assert bench.admin.lag(bench.topic, bench.group).unsettled == 0
+        bench.expect_all_settled()
 
     def test_groups_read_concurrently_without_touching_each_other(self, bench: Workbench) -> None:
         names = [f"group-{number}" for number in range(4)]
@@ -66,7 +66,7 @@ class ConcurrencyConformance(TransportTests):
             results = list(pool.map(lambda start: settle(receiver, taken[start : start + 10]), range(0, 400, 10)))
 
         assert all(all(batch) for batch in results)
-        assert bench.admin.lag(bench.topic, bench.group).unsettled == 0
+        bench.expect_all_settled()
 
     def test_of_two_that_ack_the_same_message_one_is_told_it_did(self, bench: Workbench) -> None:
         bench.publish(*numbered(100))

@@ -111,15 +111,24 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         """Seconds since nsqd was last heard of."""
         return float(time.time() - self.last_recv_timestamp)
 
-    def finish(self, ids: list[str], counted: int) -> None:
-        """Tell nsqd to forget these, of which so many were counted among those in flight."""
+    def finish(self, ids: list[str], counted: int) -> bool:
+        """Tell nsqd to forget these, of which so many were counted among those in flight.
+
+        ``False``: it cannot be told.
+        """
         # First what may come: each that is finished would otherwise let in another that nobody asked for.
         self.leave(counted)
-        if self.open and ids:
+        if not self.open:
+            return not ids
+        if ids:
             self._finished.append((time.monotonic(), ids))
             self._finished_count += len(ids)
             self._forget_old()
-            self.send("".join([f"FIN {each}\n" for each in ids]).encode())
+            try:
+                self.send("".join([f"FIN {each}\n" for each in ids]).encode())
+            except StreamClosedError:
+                return False
+        return True
 
     def leave(self, number: int) -> None:
         """So many are no longer with this consumer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from itertools import count
 
@@ -65,6 +65,8 @@ class NsqReceiver:
         self._tokens = (f"{secrets.token_hex(5)}.{number:x}" for number in count())
         self._closed = False
         self._missing = ""
+        #: Settled, and nsqd could not be told. Filled by the loop, emptied by the receiver's thread.
+        self._untold: deque[str] = deque()
         self._inflow = Inflow(
             loop,
             nodes,
@@ -83,6 +85,7 @@ class NsqReceiver:
         found: list[Delivery] = []
         while not self._closed:
             self._inflow.look_after()
+            self._mark_untold()
             if self._missing:
                 missing, self._missing = self._missing, ""
                 raise group_lost(self._names.channel, f"has no channel on nsqd at {missing} any more")
@@ -257,7 +260,9 @@ class NsqReceiver:
 
         def tell() -> None:
             for connection, hands in gone.items():
-                connection.finish(finished[connection], uncount(hands))
+                if not connection.finish(finished[connection], uncount(hands)):
+                    # It broke after they were settled: nsqd sends them again once it is back.
+                    self._untold.extend(finished[connection])
 
         if gone:
             self._loop.post(tell)
@@ -269,6 +274,14 @@ class NsqReceiver:
         for connection in connections:
             while connection.not_finished:
                 ids.append(connection.not_finished.popleft())
+        if ids:
+            self._mark(ids)
+
+    def _mark_untold(self) -> None:
+        """Before anything new is leased, so that what nsqd sends again is known."""
+        ids: list[str] = []
+        while self._untold:
+            ids.append(self._untold.popleft())
         if ids:
             self._mark(ids)
 
@@ -294,7 +307,7 @@ class NsqReceiver:
         self._each(by_connection, lambda connection, ids: connection.finish(ids, len(ids)))
 
     def _each(
-        self, ids: defaultdict[NsqdConnection, list[str]], act: Callable[[NsqdConnection, list[str]], None]
+        self, ids: defaultdict[NsqdConnection, list[str]], act: Callable[[NsqdConnection, list[str]], object]
     ) -> None:
         """Do ``act`` on the loop for every connection."""
 
