@@ -6,13 +6,14 @@ import logging
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
+from engine.bus.past import NoPast, no_past
+from engine.bus.transport import DeadEntry, Depth, Lag, TrimReport
 from engine.bus.transports.nsq.beside import Beside, group_lost
 from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
 from engine.bus.transports.nsq.nodes import Node, Nodes
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import Unavailable
 
 #: How many keys one SCAN step looks at when a topic is deleted.
 SCAN_STEP = 1_000
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 Channels = list[tuple[Node, dict[str, Mapping[str, int]] | None]]
 
 
-class NsqAdmin:
+class NsqAdmin(NoPast):
     """See :class:`engine.bus.transport.Admin`. What needs a history is refused: nsqd keeps none."""
 
     def __init__(self, beside: Beside, nodes: Nodes, prefix: str) -> None:
@@ -53,7 +54,7 @@ class NsqAdmin:
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         if start not in ("", "beginning", "end"):
-            _no_history(f"{start!r} cannot be the start of a group", "start")
+            no_past(f"{start!r} cannot be the start of a group", "start")
         names = self._group(topic, group)
         if start == "end" and not self.groups(topic):
             # A topic without a channel keeps what is published, and its first channel gets all of it.
@@ -127,18 +128,12 @@ class NsqAdmin:
         pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
         return {name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS}
 
-    def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
-        _no_history(f"{topic} cannot be read without consuming it", "topic")
-
-    def read(self, topic: str, position: str) -> Stored | None:
-        _no_history(f"{topic} cannot be read without consuming it", "topic")
-
     def seek(self, topic: str, group: str, position: str) -> None:
         names = self._group(topic, group)
         if not self._beside.command("EXISTS", names.state):
             raise group_lost(group)
         if position != "end":
-            _no_history(f"{group} cannot go to {position!r}", "position")
+            no_past(f"{group} cannot go to {position!r}", "position")
         self._everywhere(lambda node: _empty(node, names.topic.nsq, names.channel))
         self._beside.command("DEL", *names.working)
 
@@ -252,11 +247,3 @@ def _empty(node: Node, nsq_topic: str, channel: str = "") -> None:
         return
     node.make(nsq_topic, ())
     node.http.post("/topic/empty", topic=nsq_topic)
-
-
-def _no_history(what: str, field: str) -> NoReturn:
-    raise BadInput(
-        f"{what}: NSQ keeps no history.",
-        remedy="Look the messages up in the ledger, or carry the topic on Redis Streams.",
-        field=field,
-    )
