@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from engine.bus.config import BusConfig
 from engine.bus.conformance import TransportConformance
-from engine.bus.registry import open_transport
-from engine.bus.transport import Transport
-from engine.core.clock import ManualClock
+from engine.bus.conformance.delays import MakeDelays
+from tests.conformance.stores import delays_on
 
 
 class TestMemory(TransportConformance):
     @pytest.fixture
-    def transport(self, clock: ManualClock) -> Iterator[Transport]:
-        transport = open_transport(BusConfig(type="memory"), clock)
-        yield transport
-        transport.close()
+    def config(self) -> BusConfig:
+        return BusConfig(type="memory")
+
+    @pytest.fixture
+    def make_delays(self, redis_url: str, prefix: str) -> MakeDelays:
+        return delays_on(redis_url, prefix)

@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
 from engine.bus.config import BusConfig
 from engine.bus.conformance import TransportConformance, WaitingConformance
-from engine.bus.registry import open_transport
-from engine.bus.transport import Transport
-from engine.core.clock import ManualClock
+from engine.bus.conformance.delays import MakeDelays
+from hbus_console.supervisor.standalone import StandaloneStore
+from tests.conformance.stores import cutting, delays_on, restarting
+from tests.engine.bus.transports.proxy import Proxy
 
 
 class TestRedisStream(TransportConformance):
     @pytest.fixture
-    def transport(self, redis_url: str, prefix: str, clock: ManualClock) -> Iterator[Transport]:
-        transport = open_transport(BusConfig(type="redis_stream", url=redis_url, prefix=prefix), clock)
-        yield transport
-        transport.close()
+    def config(self, request: pytest.FixtureRequest, redis_url: str, prefix: str) -> BusConfig:
+        if "restart" in request.fixturenames or "cut" in request.fixturenames:
+            redis_url = request.getfixturevalue("own_store").url
+        if "cut" in request.fixturenames:
+            proxy = request.getfixturevalue("proxy")
+            redis_url = redis_url.replace(str(request.getfixturevalue("own_store").port), str(proxy.port))
+        return BusConfig(type="redis_stream", url=redis_url, prefix=prefix)
+
+    @pytest.fixture
+    def proxy(self, own_store: StandaloneStore) -> Iterator[Proxy]:
+        made = Proxy(own_store.port)
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def restart(self, own_store: StandaloneStore) -> Callable[[], None]:
+        return restarting(own_store)
+
+    @pytest.fixture
+    def cut(self, proxy: Proxy) -> Callable[[], AbstractContextManager[None]]:
+        return cutting(proxy)
+
+    @pytest.fixture
+    def make_delays(self, redis_url: str, prefix: str) -> MakeDelays:
+        return delays_on(redis_url, prefix)
 
 
 class TestWaitingByTheStoresClock(WaitingConformance):
     """As in production: no clock is injected, so a wait is one long blocking read that something must end."""
 
     lease_ms = 300
+    reads_clock = False
 
     @pytest.fixture
-    def transport(self, redis_url: str, prefix: str) -> Iterator[Transport]:
-        transport = open_transport(BusConfig(type="redis_stream", url=redis_url, prefix=prefix))
-        yield transport
-        transport.close()
-
-    @pytest.fixture
-    def pass_time(self) -> Callable[[float], None]:
-        def pass_time(seconds: float) -> None:
-            threading.Event().wait(seconds)
-
-        return pass_time
+    def config(self, redis_url: str, prefix: str) -> BusConfig:
+        return BusConfig(type="redis_stream", url=redis_url, prefix=prefix)

@@ -1,16 +1,18 @@
 """The public kit that any transport, ours or a stranger's, must pass. Needs pytest.
 
-Write a test class that inherits :class:`TransportConformance` and gives it a ``transport`` fixture::
+On the command line, with the function that the entry point names::
+
+    pytest --hbus-transport my.module:factory --hbus-url my://store
+
+Or as a class of your own, where the kit shall also restart your store, cut its wire, or wait as it takes no clock::
 
     class TestMine(TransportConformance):
         @pytest.fixture
-        def transport(self, clock):
-            transport = open_transport(BusConfig(url=...), clock)
-            yield transport
-            transport.close()
+        def config(self):
+            return BusConfig(type="mine", url=..., prefix=...)
 
-A transport whose store cannot be given a clock overrides ``pass_time`` (and ``lease_ms``, to make it short). One that
-does not declare a capability inherits the classes of what it has instead of the whole.
+Every test says which promise of :mod:`~engine.bus.conformance.promises` it checks, and which capability it asks for;
+what a transport does not declare is skipped as such. A run ends with the matrix of both.
 """
 
 from pkgutil import iter_modules
@@ -24,11 +26,15 @@ from engine.bus.conformance.admin import AdminConformance  # noqa: E402
 from engine.bus.conformance.base import TransportTests  # noqa: E402
 from engine.bus.conformance.browsing import BrowsingConformance  # noqa: E402
 from engine.bus.conformance.concurrency import ConcurrencyConformance  # noqa: E402
+from engine.bus.conformance.consuming import ConsumingConformance  # noqa: E402
 from engine.bus.conformance.deadletters import DeadLetterConformance  # noqa: E402
+from engine.bus.conformance.delays import DelayConformance  # noqa: E402
 from engine.bus.conformance.delivery import DeliveryConformance  # noqa: E402
 from engine.bus.conformance.groups import GroupConformance  # noqa: E402
 from engine.bus.conformance.idempotency import IdempotencyConformance  # noqa: E402
 from engine.bus.conformance.leases import LeaseConformance  # noqa: E402
+from engine.bus.conformance.ordering import OrderingConformance  # noqa: E402
+from engine.bus.conformance.outages import OutageConformance  # noqa: E402
 from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
 from engine.bus.conformance.payloads import PayloadConformance  # noqa: E402
 from engine.bus.conformance.priorities import PriorityConformance  # noqa: E402
@@ -56,6 +62,10 @@ class TransportConformance(
     BrowsingConformance,
     RetentionConformance,
     PartitionConformance,
+    ConsumingConformance,
+    OrderingConformance,
+    DelayConformance,
+    OutageConformance,
 ):
     """Every promise of :mod:`engine.bus.transport`."""
 
@@ -64,11 +74,15 @@ __all__ = [
     "AdminConformance",
     "BrowsingConformance",
     "ConcurrencyConformance",
+    "ConsumingConformance",
     "DeadLetterConformance",
+    "DelayConformance",
     "DeliveryConformance",
     "GroupConformance",
     "IdempotencyConformance",
     "LeaseConformance",
+    "OrderingConformance",
+    "OutageConformance",
     "PartitionConformance",
     "PayloadConformance",
     "PriorityConformance",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.bus.conformance.base import TransportTests, Workbench, bodies, numbered
+from engine.bus.conformance.promises import needs
 from engine.bus.transport import Priority, Stored
 from engine.core.errors import BadInput
 
@@ -24,9 +25,11 @@ def read_all(bench: Workbench, *, limit: int, newest_first: bool) -> list[Stored
             return found
 
 
+@needs("browse")
 class BrowsingConformance(TransportTests):
     @pytest.mark.parametrize("newest_first", [False, True])
     @pytest.mark.parametrize("limit", [1, 4, 24, 100])
+    @needs("priority")
     def test_pages_cover_all_priorities_without_gap_or_overlap(
         self, bench: Workbench, pass_time: Callable[[float], None], limit: int, newest_first: bool
     ) -> None:
@@ -45,6 +48,7 @@ class BrowsingConformance(TransportTests):
         times = [stored.at_ms for stored in found]
         assert times == sorted(times, reverse=newest_first)
 
+    @needs("priority")
     def test_both_directions_are_the_same_list(self, bench: Workbench) -> None:
         for priority in Priority:
             bench.publish(*numbered(5), priority=priority)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from engine.bus.conformance.base import TransportTests, Workbench, bodies, bury, numbered, retry, settle
+from engine.bus.conformance.promises import keeps, needs
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Partitioned, PartitionedReceiver, partition_of
 from engine.bus.transport import Delivery, Outgoing, Settlement, Transport, Verdict
@@ -63,13 +64,13 @@ def numbers(deliveries: Sequence[Delivery]) -> list[int]:
     return [int(delivery.body[1:]) for delivery in deliveries]
 
 
+@keeps("K28")
+@needs("partitions")
 class PartitionConformance(TransportTests):
     """For transports that declare ``partitions``."""
 
     @pytest.fixture
     def parts(self, bench: Workbench, transport: Transport) -> Iterator[Partitions]:
-        if not transport.capabilities.partitions:
-            pytest.skip("the transport declares no partitions")
         assert isinstance(transport, Partitioned)
         made = Partitions(bench, transport)
         yield made
@@ -186,6 +187,7 @@ class PartitionConformance(TransportTests):
 
     # Owners
 
+    @keeps("K9")
     def test_one_consumer_has_everything_and_two_have_half_each(self, parts: Partitions) -> None:
         one, two = parts.consumer("one"), parts.consumer("two")
         assert one.turn(sit=True).owned == dict.fromkeys(range(PARTITIONS), 1)
@@ -299,6 +301,7 @@ class PartitionConformance(TransportTests):
 
     # Parked keys
 
+    @keeps("K5")
     def test_a_parked_key_stays_aside_until_it_is_unparked_and_comes_back_in_order(self, parts: Partitions) -> None:
         one = parts.consumer("one")
         one.turn(sit=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from engine.bus.conformance.base import TransportTests, Workbench, bodies, retry
+from engine.bus.conformance.promises import keeps, needs
 from engine.bus.transport import Priority
 
 
+@keeps("K25")
+@needs("priority", "ordered")
 class PriorityConformance(TransportTests):
     def fill(self, bench: Workbench) -> None:
         for turn in range(3):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.bus.conformance.base import TransportTests, Workbench, bodies, numbered, retry, settle
+from engine.bus.conformance.promises import needs
 from engine.bus.transport import Priority, TrimReport
 
 PassTime = Callable[[float], None]
 
 
+@needs("browse")
 class RetentionConformance(TransportTests):
     def left(self, bench: Workbench) -> list[bytes]:
         return [stored.body for stored in bench.admin.browse(bench.topic, limit=1_000).entries]
@@ -34,6 +36,7 @@ class RetentionConformance(TransportTests):
         assert report == TrimReport(removed=243)
         assert self.left(bench) == numbered(7, start=243)
 
+    @needs("priority")
     def test_the_bound_counts_all_priorities_together_and_takes_the_oldest(
         self, bench: Workbench, pass_time: PassTime
     ) -> None:
@@ -104,6 +107,7 @@ class RetentionConformance(TransportTests):
 
         assert report == TrimReport(removed=1, held=("a", "b"), held_back=3)
 
+    @needs("priority")
     def test_one_priority_that_is_held_does_not_hold_the_others(self, bench: Workbench, pass_time: PassTime) -> None:
         bench.publish(b"low", priority=Priority.LOW)
         bench.publish(*numbered(5))

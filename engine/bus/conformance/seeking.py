@@ -7,10 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from engine.bus.conformance.base import TransportTests, Workbench, bodies, numbered, retry, settle
+from engine.bus.conformance.promises import keeps, needs
 from engine.bus.transport import Priority
 from engine.core.errors import BadInput
 
 
+@keeps("K29")
+@needs("seek")
 class SeekConformance(TransportTests):
     def test_a_group_can_go_back_to_the_beginning(self, bench: Workbench) -> None:
         bench.publish(*numbered(5))
@@ -46,6 +49,7 @@ class SeekConformance(TransportTests):
 
         assert bodies(bench.drain(receiver)) == [b"then", b"late"]
 
+    @needs("priority")
     def test_a_position_divides_all_priorities(self, bench: Workbench, pass_time: Callable[[float], None]) -> None:
         order = [Priority.LOW, Priority.HIGH, Priority.NORMAL, Priority.HIGH, Priority.LOW]
         positions = []
@@ -101,6 +105,7 @@ class SeekConformance(TransportTests):
         lag = bench.admin.lag(bench.topic, "others")
         assert (lag.waiting, lag.in_flight) == (3, 2)
 
+    @keeps("K14")
     def test_a_new_group_can_replay_from_a_position(self, bench: Workbench) -> None:
         outcomes = bench.publish(*numbered(5))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
+from engine.bus.conformance.base import PATIENCE_S
+from engine.bus.conformance.running import Recorder, SetInbox, WatchedFacts, running, until
 from engine.bus.consumer import Consumer, Handler
 from engine.bus.options import NO_OPTIONS, PublishOptions
 from engine.bus.partitions import Owned, Parked, Partitioned, PartitionedReceiver, Turn, Unparked
@@ -30,36 +31,9 @@ from engine.bus.transport import (
 )
 from engine.core.clock import Clock, ManualClock
 from engine.core.errors import Unavailable
-from engine.core.facts import Fact
 
 TOPIC = "booking.created"
 GROUP = "availability"
-#: Real seconds after which a test that waits has failed.
-PATIENCE_S = 15.0
-
-
-class WatchedFacts:
-    """An emitter whose facts can be waited for."""
-
-    def __init__(self) -> None:
-        self.seen: list[Fact] = []
-        self._changed = threading.Condition()
-
-    def emit(self, facts: Sequence[Fact]) -> None:
-        with self._changed:
-            self.seen.extend(facts)
-            self._changed.notify_all()
-
-    def of(self, kind: str) -> list[Fact]:
-        with self._changed:
-            return [fact for fact in self.seen if fact.kind == kind]
-
-    def wait_for(self, kind: str, count: int = 1) -> list[Fact]:
-        """The facts of ``kind`` as soon as there are ``count``; fails the test otherwise."""
-        with self._changed:
-            there = self._changed.wait_for(lambda: sum(fact.kind == kind for fact in self.seen) >= count, PATIENCE_S)
-        assert there, f"{count} {kind} expected, but {[fact.kind for fact in self.seen]}"
-        return self.of(kind)
 
 
 class FaultyTransport:
@@ -182,17 +156,6 @@ class _FaultyPartitionedReceiver(_FaultyReceiver):
         return self._seats.is_parked(key)
 
 
-def until(true: Callable[[], bool], *, between: Callable[[], object] = lambda: None) -> None:
-    """Look again and again, calling ``between`` two looks; the real time between them decides nothing."""
-    ticks = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.005)):
-        if true():
-            return
-        between()
-        ticks.wait(0.005)
-    raise AssertionError("it never became true")
-
-
 @dataclass
 class Bus:
     """A topic with one group on a transport, under a clock of the test's own."""
@@ -264,39 +227,6 @@ def make_bus(config: BusConfig, clock: Clock, **policy: Any) -> Bus:
     return Bus(clock, transport, facts, producer, topic)
 
 
-@contextmanager
-def running(*consumers: Consumer) -> Iterator[None]:
-    """Start consumers, and stop them whatever the test does."""
-    for consumer in consumers:
-        consumer.start()
-    try:
-        yield
-    finally:
-        for consumer in consumers:
-            consumer.stop(0.0)
-
-
-class Recorder:
-    """A handler that notes what it is given and then does what ``then`` says."""
-
-    def __init__(self, then: Callable[[Any, Any], None] | None = None) -> None:
-        self.calls: list[Any] = []
-        self._then = then
-        self._changed = threading.Condition()
-
-    def __call__(self, message: Any, context: Any) -> None:
-        with self._changed:
-            self.calls.append(message)
-            self._changed.notify_all()
-        if self._then is not None:
-            self._then(message, context)
-
-    def wait_for(self, count: int) -> None:
-        """Return once it was called ``count`` times."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.calls) >= count, PATIENCE_S), len(self.calls)
-
-
 __all__ = [
     "GROUP",
     "NO_OPTIONS",
@@ -305,6 +235,7 @@ __all__ = [
     "Bus",
     "FaultyTransport",
     "Recorder",
+    "SetInbox",
     "WatchedFacts",
     "make_bus",
     "running",

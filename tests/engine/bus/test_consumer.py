@@ -18,7 +18,7 @@ from engine.bus.policy import RetryPolicy
 from engine.bus.transport import DeadEntry, Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError
-from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, FaultyTransport, Recorder, running, until
+from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, FaultyTransport, Recorder, SetInbox, running, until
 
 
 def dead_letters(bus: Bus) -> list[DeadEntry]:
@@ -221,22 +221,6 @@ def test_each_attempt_has_a_span_of_its_own(bus: Bus, clock: ManualClock) -> Non
         bus.facts.wait_for("settled")
     assert len(set(spans)) == 2
     assert len({span[3:35] for span in spans}) == 1
-
-
-class SetInbox:
-    """An inbox in memory: remembers, and rolls back when the effect fails."""
-
-    def __init__(self) -> None:
-        self.seen: set[tuple[str, str, str]] = set()
-        self._lock = threading.Lock()
-
-    def once(self, subscription: str, source: str, message_id: str, effect: Any) -> bool:
-        with self._lock:
-            if (subscription, source, message_id) in self.seen:
-                return False
-            effect()
-            self.seen.add((subscription, source, message_id))
-            return True
 
 
 def test_the_inbox_stops_a_second_delivery_of_one_message(bus: Bus) -> None:

@@ -1,0 +1,104 @@
+"""Consumers of an ordered topic: each key in its order, whatever fails and whoever comes and goes."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+
+from engine.bus.conformance.base import PATIENCE_S, TransportTests, Workbench
+from engine.bus.conformance.promises import keeps, needs
+from engine.bus.conformance.running import House, Recorder, running, until
+from engine.bus.context import Context
+from engine.bus.message import Message
+from engine.bus.transport import Transport
+
+PARTITIONS = 4
+KEYS = 7
+
+PassTime = Callable[[float], None]
+
+
+class Journal(Recorder):
+    """Notes in which order each key's messages were handled, and whether two of one key ever ran at once."""
+
+    def __init__(self, fail: set[int] = frozenset()) -> None:  # type: ignore[assignment]
+        super().__init__(self._handle)
+        self.by_key: dict[str, list[int]] = defaultdict(list)
+        self.together: list[str] = []
+        self.fail = set(fail)
+        self.gate: threading.Event | None = None
+        self._running: set[str] = set()
+        self._lock = threading.Lock()
+
+    def _handle(self, message: Message, context: Context) -> None:
+        key, number = message.partitionkey, message.json()["n"]
+        with self._lock:
+            if key in self._running:
+                self.together.append(key)
+            self._running.add(key)
+        try:
+            if self.gate is not None:
+                assert self.gate.wait(PATIENCE_S)
+            if number in self.fail:
+                raise ValueError(f"{number} fails")
+            self.by_key[key].append(number)
+        finally:
+            with self._lock:
+                self._running.discard(key)
+
+
+@needs("ordered", "partitions")
+class OrderingConformance(TransportTests):
+    @pytest.fixture
+    def ordered(self, bench: Workbench, transport: Transport) -> House:
+        return House(bench, transport, partitions=PARTITIONS)
+
+    @keeps("K5", "K9")
+    def test_each_key_keeps_its_order_over_many_threads_and_consumers(self, ordered: House) -> None:
+        total = KEYS * 60
+        ordered.publish_many(range(total), key=lambda number: f"k{number % KEYS}")
+        journal = Journal()
+        consumers = [
+            ordered.consumer(journal, name=name, ordering="key", concurrency=4) for name in ("one", "two", "three")
+        ]
+        with running(*consumers):
+            ordered.facts.wait_for("settled", total)
+        assert journal.by_key == {f"k{key}": list(range(key, total, KEYS)) for key in range(KEYS)}
+        assert journal.together == []
+
+    @keeps("K5", "K28")
+    def test_a_failed_head_blocks_its_key_and_nobody_else(self, ordered: House, pass_time: PassTime) -> None:
+        for number, key in enumerate("aabab"):
+            ordered.publish(number, key=key)
+        journal = Journal(fail={0})
+        with running(ordered.consumer(journal, ordering="key")):
+            ordered.facts.wait_for("retried")
+            ordered.facts.wait_for("settled", 2)
+            assert journal.by_key == {"b": [2, 4]}
+            journal.fail.clear()
+            until(lambda: len(ordered.facts.of("settled")) == 5, between=lambda: pass_time(0.05))
+        assert journal.by_key["a"] == [0, 1, 3]
+
+    @keeps("K28")
+    def test_a_rebalance_keeps_the_order_and_gives_nothing_settled_again(
+        self, ordered: House, pass_time: PassTime
+    ) -> None:
+        total = KEYS * 40
+        ordered.publish_many(range(total // 2), key=lambda number: f"k{number % KEYS}")
+        journal = Journal()
+        with running(ordered.consumer(journal, name="one", ordering="key")):
+            ordered.facts.wait_for("settled", total // 4)
+            # One joins, and more comes
+            with running(ordered.consumer(journal, name="two", ordering="key")):
+                ordered.publish_many(range(total // 2, total), key=lambda number: f"k{number % KEYS}")
+                until(
+                    lambda: len(ordered.facts.of("settled")) >= 3 * total // 4,
+                    between=lambda: pass_time(0.05),
+                )
+            # It leaves again
+            until(lambda: len(ordered.facts.of("settled")) >= total, between=lambda: pass_time(0.05))
+        assert journal.by_key == {f"k{key}": list(range(key, total, KEYS)) for key in range(KEYS)}
+        assert journal.together == []

@@ -1,0 +1,93 @@
+"""``pytest --hbus-transport``, seen from outside: as a stranger runs it on a transport of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.bus.conformance.matrix import BEGIN, END
+from hbus_console.state import ROOT
+
+#: A transport that says it has settled what it has forgotten to settle.
+_FORGETFUL = """
+from engine.bus.transports.memory import open_transport as open_memory
+
+def open_transport(config, clock):
+    made = open_memory(config, clock)
+    make = made.receiver
+
+    def receiver(*arguments, **more):
+        receiver = make(*arguments, **more)
+        receiver.settle = lambda batch: [True] * len(batch)
+        return receiver
+
+    made.receiver = receiver
+    return made
+
+number = 7
+"""
+
+
+def kit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "DJANGO"))}
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    plugins = ["-p", "engine.bus.conformance.plugin", "-p", "no:django", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, *arguments],
+        cwd=folder,
+        env={**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> list[str]:
+    """The stranger's transport of the examples."""
+    return ["--hbus-transport", "examples.hbus_sqlite:open_transport", "--hbus-url", str(tmp_path / "kit.sqlite")]
+
+
+def test_a_strangers_transport_passes_and_its_matrix_is_written_and_checked(tmp_path: Path, sqlite: list[str]) -> None:
+    document = tmp_path / "transports.md"
+    document.write_text(f"# Mine\n\n{BEGIN}\n{END}\n")
+    run = kit(tmp_path, *sqlite, "--hbus-matrix", str(document))
+    assert run.returncode == 0, run.stdout
+    assert "failed" not in run.stdout.splitlines()[-1]
+    assert "| K1: What was published before anybody subscribed arrives, whole | kept |" in document.read_text()
+    assert "| K25: Higher priorities overtake a backlog | not declared: priority |" in document.read_text()
+
+    # Once the document says what no run has shown, the check fails
+    document.write_text(document.read_text().replace("not declared: priority |", "kept |"))
+    run = kit(tmp_path, *sqlite, "--hbus-matrix-check", str(document))
+    assert run.returncode == 1
+    assert "its conformance matrix is not what this run has shown" in run.stdout
+
+
+def test_a_broken_promise_is_named(tmp_path: Path) -> None:
+    (tmp_path / "forgetful.py").write_text(_FORGETFUL)
+    run = kit(tmp_path, "--hbus-transport", "forgetful:open_transport", "-k", "not_delivered_again")
+    assert run.returncode == 1
+    (line,) = (line for line in run.stdout.splitlines() if line.startswith("K4 "))
+    assert line.endswith("BROKEN (1 of 1)")
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere:open_transport", "No module named 'nowhere'"),
+        ("forgetful:open", "no attribute 'open'"),
+        ("forgetful:number", "forgetful:number is no function"),
+    ],
+)
+def test_what_is_no_transport_is_refused_with_the_remedy(tmp_path: Path, target: str, said: str) -> None:
+    (tmp_path / "forgetful.py").write_text(_FORGETFUL)
+    run = kit(tmp_path, "--hbus-transport", target)
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert said in run.stderr
+    assert "Write module:function." in run.stderr
