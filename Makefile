@@ -2,12 +2,13 @@
 #
 #   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
+#   make kit                        the conformance kit on every transport, and its table in docs/transports.md
 #   make test-postgresql            the console's tests on PostgreSQL
 #   make lint  bench  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test test-postgresql lint bench assets nsqd setup clean
+.PHONY: run demo test kit test-postgresql lint bench assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -47,7 +48,12 @@ nsqd: $(RUN_STAMP)
 # Without nsqd its tests are skipped and say so; with CI=true that fails the run.
 test: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
-	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(PYTEST)
+	$(PY) -m pytest -n 2 --dist loadgroup --hbus-matrix-check docs/transports.md --cov --cov-report=term $(PYTEST)
+
+# The conformance kit on every transport; what it has shown is written into docs/transports.md.
+kit: $(DEV_STAMP)
+	-@$(MAKE) --no-print-directory nsqd
+	$(PY) -m pytest tests/conformance -n 2 --hbus-matrix docs/transports.md $(PYTEST)
 
 # The console's own tests once more, on a PostgreSQL of the test run's own (Debian: apt install postgresql).
 test-postgresql: $(DEV_STAMP) $(ASSETS_STAMP)

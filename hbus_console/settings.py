@@ -179,6 +179,8 @@ STORAGES = {
 #: The store. Not set: the embedded Valkey of this installation, where it was last started.
 REDIS_URL = env.text("REDIS_URL") or remembered_url(STATE)
 HBUS_TRANSPORT = env.text("HBUS_TRANSPORT", "redis_stream")
+#: Where a transport of another package has its store; handed to it unread. Not set: the store.
+HBUS_TRANSPORT_URL = env.text("HBUS_TRANSPORT_URL")
 #: The nsqds that topics on NSQ publish to, by their HTTP addresses, and nsqlookupds that know of nsqds. Neither set:
 #: the embedded nsqd of this installation, where it was last started.
 NSQD_URL = env.words("NSQD_URL")

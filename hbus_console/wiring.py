@@ -16,7 +16,7 @@ import redis
 from django.conf import settings
 
 from engine.bus.config import BusConfig
-from engine.bus.registry import open_transport
+from engine.bus.registry import BUILT_IN, open_transport
 from engine.bus.transport import Admin, Transport
 from engine.core.errors import ConfigurationError
 from engine.core.facts import Emitter, FactLog, NullFacts
@@ -95,9 +95,10 @@ def bus_config(transport: str = "") -> BusConfig:
         "nsqlookupd": ",".join(settings.NSQLOOKUPD_URL),
         "max_bytes": str(settings.NSQD_MAX_BYTES),
     }
-    return BusConfig(
-        type=transport or settings.HBUS_TRANSPORT, url=redis_url(), prefix=settings.HBUS_PREFIX, options=options
-    )
+    name = transport or settings.HBUS_TRANSPORT
+    # Ours know the store; a stranger's may have another.
+    url = (name not in BUILT_IN and settings.HBUS_TRANSPORT_URL) or redis_url()
+    return BusConfig(type=name, url=url, prefix=settings.HBUS_PREFIX, options=options)
 
 
 def transport(name: str = "") -> Transport:

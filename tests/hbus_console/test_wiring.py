@@ -81,3 +81,11 @@ def test_the_name_of_a_process_is_stable(settings: Settings, monkeypatch: pytest
     monkeypatch.setenv("HBUS_ROLE", "consumer")
     monkeypatch.setenv("HBUS_SLOT", "3")
     assert wiring.node_name() == "north:consumer:3"
+
+
+def test_a_strangers_transport_gets_its_own_address_and_ours_get_the_stores(settings: Settings) -> None:
+    settings.HBUS_TRANSPORT_URL = "my://store"
+    assert wiring.bus_config("mine").url == "my://store"
+    assert wiring.bus_config("nsq").url == wiring.bus_config("redis_stream").url == wiring.redis_url()
+    settings.HBUS_TRANSPORT_URL = ""
+    assert wiring.bus_config("mine").url == wiring.redis_url()
