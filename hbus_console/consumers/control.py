@@ -6,24 +6,31 @@ A command runs in the worker's main loop and only asks the host, which acts in i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from celery.worker.control import control_command, inspect_command
 
-from hbus_console.consumers.host import Key
-
-if TYPE_CHECKING:
-    from hbus_console.consumers.hosting import HostedRole
-
-_attached: list[HostedRole] = []
+from hbus_console.consumers.host import Key, SubscriptionHost
 
 
-def attach(role: HostedRole) -> None:
+class Steered(Protocol):
+    """What remote control needs of the role it steers."""
+
+    @property
+    def host(self) -> SubscriptionHost: ...
+
+    def report(self) -> dict[str, Any]: ...
+
+
+_attached: list[Steered] = []
+
+
+def attach(role: Steered) -> None:
     """Let remote control reach the role of this process."""
     _attached[:] = [role]
 
 
-def detach(role: HostedRole) -> None:
+def detach(role: Steered) -> None:
     if role in _attached:
         _attached.remove(role)
 
@@ -66,7 +73,7 @@ def hbus_reconcile(state: Any, **_: Any) -> dict[str, Any]:
     return {"ok": "looking"}
 
 
-def _act(verb: str, act: Callable[[HostedRole], list[Key]]) -> dict[str, Any]:
+def _act(verb: str, act: Callable[[Steered], list[Key]]) -> dict[str, Any]:
     if not _attached:
         return _not_hosting()
     return {"ok": verb, "subscriptions": [list(key) for key in sorted(act(_attached[0]))]}

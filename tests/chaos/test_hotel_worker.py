@@ -58,6 +58,7 @@ def first_attempts(count: int) -> list[str]:
 
 def test_declared_handlers_run_and_follow_changes_and_remote_control(worker: Rig) -> None:
     it_runs_what_code_declares_and_says_what_it_cannot_run(worker)
+    it_changes_threads_without_a_restart(worker)
     it_replaces_a_consumer_whose_policy_changed(worker)
     it_pauses_drains_and_resumes_from_afar_and_audits_it(worker)
 
@@ -117,6 +118,20 @@ def test_without_its_store_a_worker_still_ends_when_told(worker: Rig) -> None:
     worker.await_(lambda: "lost its store" in worker.log("consumer"), what="the loss noticed")
     _, took_s = worker.stop("consumer")
     assert took_s < 15
+
+
+def it_changes_threads_without_a_restart(worker: Rig) -> None:
+    worker.python(
+        """
+from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.topics import services
+services.change_subscription(SYSTEM, "slow.work", "tortoise", {"concurrency": 3})
+print("null")
+"""
+    )
+    worker.await_(lambda: worker.consumers()[SLOW]["concurrency"] == 3, what="three threads")
+    assert worker.log("consumer").count("subscription started") == 1
+    assert "0 of 3 threads busy" in worker.manage("consumers", "status")
 
 
 def it_replaces_a_consumer_whose_policy_changed(worker: Rig) -> None:

@@ -57,7 +57,8 @@ class Command(BaseCommand):
                 # A consumer keeps its last trouble for the record; while it runs well that is no news.
                 trouble = "" if one["state"] in ("running", "paused") else one["last_error"]
                 self.stdout.write(
-                    f"  {one['group']} on {one['topic']}: {one['state']}, {one['in_flight']} in flight,"
+                    f"  {one['group']} on {one['topic']}: {one['state']},"
+                    f" {one['in_flight']} of {one['concurrency']} threads busy,"
                     f" {one['handled']:,} handled, {one['rate']:.1f}/s {trouble}".rstrip()
                 )
             for one in report.get("idle", ()):
