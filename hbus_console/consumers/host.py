@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -74,6 +74,8 @@ class SubscriptionHost:
         self._reconcile_s = reconcile_s
         self._change_drain_s = change_drain_s
         self._running: dict[Key, _Running] = {}
+        #: Stopped ones whose handlers may still run.
+        self._ending: dict[Key, Hosted] = {}
         self._errors: dict[Key, str] = {}
         self._error = ""
         self._held: set[Key] = set()
@@ -144,14 +146,20 @@ class SubscriptionHost:
         return self._error
 
     def statuses(self) -> dict[Key, Any]:
-        """The consumers' own status, by subscription."""
+        """The consumers' own status, by subscription; one that was stopped is told of until its handlers have ended."""
         with self._lock:
-            return {key: entry.consumer.status() for key, entry in self._running.items()}
+            ending = {key: consumer.status() for key, consumer in self._ending.items()}
+            running = {key: entry.consumer.status() for key, entry in self._running.items()}
+        return ending | running
 
     def idle(self) -> dict[Key, str]:
         """Wanted subscriptions that do not run here, and why."""
         with self._lock:
-            return {**self._errors, **dict.fromkeys(self._drained, "drained on this worker")}
+            why = {
+                key: "draining on this worker" if key in self._ending else "drained on this worker"
+                for key in self._drained
+            }
+            return {**self._errors, **why}
 
     def reconcile(self) -> None:
         """One look: stop, start, change, pause and resume until what runs is what is wanted."""
@@ -175,8 +183,11 @@ class SubscriptionHost:
             }
             for key in outdated:
                 del self._running[key]
+            self._ending.update(outdated)
             self._errors = {}
-        _stop_all(outdated, self._change_drain_s)
+        _stop_all(outdated, self._change_drain_s, meanwhile=self._turned)
+        with self._lock:
+            self._ending = {key: left for key, left in self._ending.items() if left.status().in_flight}
         for key, want in wanted.items():
             self._bring_up(key, want)
 
@@ -210,20 +221,27 @@ class SubscriptionHost:
     def _loop(self) -> None:
         while not self._stopping.is_set():
             self.reconcile()
-            self._turned_ms = self._clock.now_ms()
+            self._turned()
             self._clock.wait(self._wake, self._reconcile_s)
             self._wake.clear()
         with self._lock:
             for entry in self._running.values():
                 entry.consumer.pause()
 
+    def _turned(self) -> None:
+        self._turned_ms = self._clock.now_ms()
 
-def _stop_all(consumers: Mapping[Key, Hosted], drain_s: float) -> None:
-    """Stop side by side, so that the grace counts once and not once each."""
+
+def _stop_all(consumers: Mapping[Key, Hosted], drain_s: float, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Stop side by side, so that the grace counts once and not once each; ``meanwhile`` is called every second."""
     if not consumers:
         return
     with ThreadPoolExecutor(len(consumers), thread_name_prefix="hbus-drain") as pool:
-        stops = {key: pool.submit(consumer.stop, drain_s) for key, consumer in consumers.items()}
+        stops: dict[Key, Future[Any]] = {
+            key: pool.submit(consumer.stop, drain_s) for key, consumer in consumers.items()
+        }
+        while wait(stops.values(), timeout=1.0).not_done:
+            meanwhile()
     for (topic, group), stop in stops.items():
         if error := stop.exception():
             _log.error("subscription did not stop in order", topic=topic, group=group, error=str(error))

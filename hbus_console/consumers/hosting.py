@@ -18,6 +18,9 @@ from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions
 from hbus_console.database import keep_connections
 
+#: States of a consumer that takes nothing more and will be gone once its handlers have ended.
+ENDING = ("draining", "stopped")
+
 _log = structlog.get_logger(__name__)
 
 
@@ -67,7 +70,9 @@ class HostedRole:
 
     def turned_ms(self) -> int:
         """The oldest stamp among the loops: one that hangs makes the whole node fall silent."""
-        oldest_s = max((status.loop_age_s for status in self._host.statuses().values()), default=0.0)
+        # One that is being stopped reads no more, as it should.
+        ages = (each.loop_age_s for each in self._host.statuses().values() if each.state not in ENDING)
+        oldest_s = max(ages, default=0.0)
         return min(self._host.turned_ms, time.time_ns() // 1_000_000 - round(oldest_s * 1000))
 
     def report(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from celery.exceptions import OperationalError as CeleryUnreachable
@@ -13,6 +14,7 @@ from engine.core.errors import BadInput, Unavailable
 from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.celery import app
+from hbus_console.consumers.control import chooser
 
 #: Seconds to wait for the answers of all workers.
 ANSWER_S = 1.5
@@ -52,6 +54,28 @@ def steer(
             after={"topic": topic, "group": group, "workers": sorted(answers)},
         )
     return answers
+
+
+def still_at_work(
+    actor: Actor, workers: Iterable[str], *, topic: str = "", group: str = ""
+) -> dict[str, dict[tuple[str, str], int]]:
+    """Of ``workers`` that drain: worker → subscription → handlers that still run. A worker without any is left out.
+
+    One that does not answer is there with nothing in it: nobody can tell. Raises ``Forbidden`` or ``Unavailable``.
+    """
+    reports, chosen = worker_status(actor), chooser(topic, group)
+    busy: dict[str, dict[tuple[str, str], int]] = {}
+    for worker in workers:
+        if worker not in reports:
+            busy[worker] = {}
+            continue
+        lines = {
+            (str(line["topic"]), str(line["group"])): int(line["in_flight"])
+            for line in reports[worker].get("consumers", ())
+        }
+        if left := {key: running for key, running in lines.items() if chosen(key)}:
+            busy[worker] = left
+    return busy
 
 
 def _ask(command: str, arguments: dict[str, Any], worker: str) -> dict[str, dict[str, Any]]:

@@ -43,6 +43,11 @@ class ConsumerLine:
         return "silent" if self.node.silent else str(self.status.get("state", ""))
 
     @property
+    def at_work(self) -> bool:
+        """Whether it takes messages, as far as anybody knows."""
+        return not self.node.silent and self.state not in ("draining", "stopped")
+
+    @property
     def hung(self) -> list[Mapping[str, Any]]:
         """Handlers that do not return, each with ``us``: for how long."""
         return [{**one, "us": round(float(one.get("running_s", 0)) * 1e6)} for one in self.status.get("hung", ())]
@@ -94,11 +99,6 @@ class SubscriptionPage:
     def hung(self) -> int:
         """How many handlers do not return, as far as the consumers are alive to tell."""
         return sum(len(line.hung) for line in self.consumers if not line.node.silent)
-
-    @property
-    def draining(self) -> bool:
-        """Held, while some of it is still being worked on."""
-        return self.row.held and self.lag is not None and self.lag.in_flight > 0
 
     @property
     def not_obeyed(self) -> bool:
@@ -174,11 +174,9 @@ def _answer(
         return trouble, "bad"
     if row.held:
         reason = row.subscription.pause_reason or row.subscription.topic.pause_reason
-        in_flight = lag.in_flight if lag else 0
-        rest = f"{formats.num(in_flight)} still in flight." if in_flight else "It stands still."
         where = "It is" if row.subscription.paused else "Its topic is"
-        return f"{where} paused: “{reason}”. {rest}", "warn"
-    if not any(not line.node.silent for line in lines):
+        return f"{where} paused: “{reason}”.", "warn"
+    if not any(line.at_work for line in lines):
         return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
     if wanted := _stopped(row, lines) or _undecided(row, lag):
         return wanted

@@ -36,6 +36,7 @@ urlpatterns = [
     path(f"{_ONE}/settings/", subscription_forms.settings, name="subscription-settings"),
     path(f"{_ONE}/pause/", subscription.pause, name="subscription-pause"),
     path(f"{_ONE}/drain/", subscription.drain, name="subscription-drain"),
+    path(f"{_ONE}/drain/state/", subscription.drain_state, name="subscription-drain-state"),
     path(f"{_ONE}/resume/", subscription.resume, name="subscription-resume"),
     path(f"{_ONE}/breaker/", subscription.breaker, name="subscription-breaker"),
     path(f"{_ONE}/order/", order.order, name="subscription-order"),

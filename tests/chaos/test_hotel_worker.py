@@ -156,7 +156,11 @@ def it_pauses_drains_and_resumes_from_afar_and_audits_it(worker: Rig) -> None:
     publish(worker, 0)
     worker.manage("consumers", "resume")
     worker.await_(lambda: noted(worker, "end") == first_attempts(1), what="the message after the resume")
-    worker.manage("consumers", "drain", "--topic", "slow.work", "--reason", "emptying this host")
+    publish(worker, 1)
+    worker.await_(lambda: "1 attempt 1" in noted(worker, "begin"), what="a message in hand")
+    # The command returns once what was in hand has ended
+    assert "Drained: " in worker.manage("consumers", "drain", "--topic", "slow.work", "--reason", "emptying this host")
+    assert noted(worker, "end") == first_attempts(2)
     worker.await_(lambda: SLOW not in worker.consumers(), what="drain")
     assert "tortoise on slow.work: not running, drained on this worker" in worker.manage("consumers", "status")
     worker.manage("consumers", "resume", "--group", "tortoise")

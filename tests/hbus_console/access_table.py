@@ -99,6 +99,7 @@ TABLE: dict[str, Line] = {
     "subscriptions/<str:topic>/<str:group>/settings/": may(GET="viewer", POST="editor"),
     "subscriptions/<str:topic>/<str:group>/pause/": may(POST=("operator", WHY)),
     "subscriptions/<str:topic>/<str:group>/drain/": may(POST=("operator", WHY)),
+    "subscriptions/<str:topic>/<str:group>/drain/state/": may(GET="viewer"),
     "subscriptions/<str:topic>/<str:group>/resume/": may(POST=("operator", WHY)),
     "subscriptions/<str:topic>/<str:group>/breaker/": may(POST=("operator", {"act": "close", "reason": "why"})),
     "subscriptions/<str:topic>/<str:group>/order/": may(GET="viewer"),

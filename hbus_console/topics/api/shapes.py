@@ -127,13 +127,21 @@ class SubscriptionOut(msgspec.Struct):
 
 
 class DrainOut(msgspec.Struct):
-    """How far a paused subscription is from standing still."""
+    """How far a held subscription is from standing still. Counts are null while the store cannot be asked."""
 
+    #: Whether the store hands out nothing more.
     paused: bool
+    #: Nothing is handed out, nothing is leased, and no living node works on any of it.
     drained: bool
-    in_flight: int
+    in_flight: int | None
+    unsettled: int | None
     waiting: int | None
     retrying: int
+    parked: int
+    #: Node to what it has in its hands, as it last reported.
+    at_work: dict[str, int]
+    #: Nodes that fell silent with it.
+    silent: list[str]
 
 
 class BreakerOut(msgspec.Struct):
@@ -207,7 +215,19 @@ def subscription(row: Subscription, lag: Lag | None = None) -> dict[str, Any]:
 
 def drain(status: DrainStatus) -> dict[str, Any]:
     """Where a drain stands."""
-    return _plain(DrainOut(status.paused, status.drained, status.in_flight, status.waiting, status.retrying))
+    return _plain(
+        DrainOut(
+            paused=status.paused,
+            drained=status.drained,
+            in_flight=status.in_flight,
+            unsettled=status.unsettled,
+            waiting=status.waiting,
+            retrying=status.retrying,
+            parked=status.parked,
+            at_work=dict(status.at_work),
+            silent=list(status.silent),
+        )
+    )
 
 
 def breaker(standing: Standing) -> dict[str, Any]:

@@ -151,14 +151,17 @@ class Drain(ApiView):
     @extend_schema(
         operation_id="subscriptions_drain",
         summary="Pause until it stands still",
-        description="Ask with GET when `drained` is true. Needs a reason.",
+        description="202 while something is still in flight: ask with GET until `drained` is true. 200 when it stands "
+        "still already. Resume it as after a pause. Needs a reason.",
         tags=["subscriptions"],
         request=takes(bodies.ReasonBody),
-        responses=answers(shapes.SubscriptionOut),
+        responses={**answers(shapes.DrainOut), **answers(shapes.DrainOut, 202)},
     )
     def post(self, request: Request, topic: str, group: str) -> Response:
-        reason = read(request, bodies.ReasonBody).reason
-        return Response(shapes.subscription(services.drain(self.actor, topic, group, reason)))
+        services.drain(self.actor, topic, group, read(request, bodies.ReasonBody).reason)
+        found = services.drain_status_if_known(self.actor, topic, group)
+        code = status.HTTP_200_OK if found.drained else status.HTTP_202_ACCEPTED
+        return Response(shapes.drain(found), status=code)
 
 
 class Breaker(ApiView):

@@ -6,17 +6,15 @@ transaction, and brings the store in line after the commit (the keeper does it a
 
 from hbus_console.topics.services.breaker import breaker, open_breakers, set_breaker
 from hbus_console.topics.services.declarations import SyncReport, sync_registrations
+from hbus_console.topics.services.draining import DrainStatus, drain, drain_status, drain_status_if_known
 from hbus_console.topics.services.lookup import schema, subscription, team, topic
 from hbus_console.topics.services.order import unpark
 from hbus_console.topics.services.schemas import SchemaVerdict, add_schema, would_accept
 from hbus_console.topics.services.subscriptions import (
-    DrainStatus,
     SubscriptionDraft,
     change_subscription,
     create_subscription,
     delete_subscription,
-    drain,
-    drain_status,
     follow_code,
     pause_subscription,
     resume_subscription,
@@ -46,6 +44,7 @@ __all__ = [
     "delete_topic",
     "drain",
     "drain_status",
+    "drain_status_if_known",
     "follow_code",
     "open_breakers",
     "pause_subscription",

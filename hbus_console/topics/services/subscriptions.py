@@ -60,22 +60,6 @@ class SubscriptionDraft:
     start: str = "beginning"
 
 
-@dataclass(frozen=True)
-class DrainStatus:
-    """How far a paused subscription is from standing still."""
-
-    paused: bool
-    #: Handed out before the pause and still being worked on.
-    in_flight: int
-    #: What stays for later.
-    waiting: int | None
-    retrying: int
-
-    @property
-    def drained(self) -> bool:
-        return self.paused and self.in_flight == 0
-
-
 def snapshot(row: Subscription) -> dict[str, Any]:
     """A subscription's settings as the audit log and the API show them; never its secret."""
     return {
@@ -165,7 +149,7 @@ def pause_subscription(actor: Actor, topic: str, group: str, reason: str) -> Sub
     require(actor, Action.SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
-    return row if row.paused else _set_pause(actor, row, True, reason, "subscription.pause")
+    return row if row.paused else hold(actor, row, True, reason, "subscription.pause")
 
 
 @transaction.atomic
@@ -174,24 +158,7 @@ def resume_subscription(actor: Actor, topic: str, group: str, reason: str = "") 
     require(actor, Action.SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason, required=False)
-    return _set_pause(actor, row, False, reason, "subscription.resume") if row.paused else row
-
-
-@transaction.atomic
-def drain(actor: Actor, topic: str, group: str, reason: str) -> Subscription:
-    """Pause with the intent to stand still; :func:`drain_status` tells when that is so."""
-    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
-    row = lookup.subscription(topic, group, lock=True)
-    reason = checks.reason(reason)
-    return row if row.paused else _set_pause(actor, row, True, reason, "subscription.drain")
-
-
-def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:
-    """Where a drain stands, read from the store. Raises ``Unavailable`` and ``GroupLost``."""
-    require(actor, Action.VIEW, topic)
-    row = lookup.subscription(topic, group)
-    lag = wiring.admin(row.topic.transport).lag(topic, group)
-    return DrainStatus(paused=lag.paused, in_flight=lag.in_flight, waiting=lag.waiting, retrying=lag.retrying)
+    return hold(actor, row, False, reason, "subscription.resume") if row.paused else row
 
 
 @transaction.atomic
@@ -327,17 +294,18 @@ def _start(topic: Topic, start: str) -> str:
     return newest[0].position if newest else ""
 
 
-def _set_pause(actor: Actor, row: Subscription, paused: bool, reason: str, action: str) -> Subscription:
+def _bring_in_line(row: Subscription) -> None:
+    store.make_group(row)
+    store.set_pause(row)
+
+
+def hold(actor: Actor, row: Subscription, paused: bool, reason: str, action: str) -> Subscription:
+    """Write a pause or its end, its audit entry, and the store's part for after the commit; the caller has asked."""
     row.paused, row.pause_reason = paused, reason if paused else ""
     save(row)
     record_act(actor, action, row, reason, before={"paused": not paused}, after={"paused": paused})
     store.after_commit(f"{'pause' if paused else 'resume'} {row.label}", lambda: _bring_in_line(row))
     return row
-
-
-def _bring_in_line(row: Subscription) -> None:
-    store.make_group(row)
-    store.set_pause(row)
 
 
 def save(row: Subscription) -> None:

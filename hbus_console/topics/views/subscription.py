@@ -57,6 +57,8 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     if context["may_audit"]:
         entries = visible(who).filter(target_type="subscription", target=f"{topic}/{group}").order_by("-seq")
         context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
+    if row.paused or row.topic.paused:
+        context["drain"] = services.drain_status_if_known(who, topic, group)
     context["page"] = subscription_page.build(who, row, time_range(request), clock.now_ms())
     return render(request, "topics/subscription.html", context)
 
@@ -74,6 +76,20 @@ def pause(request: HttpRequest, topic: str, group: str) -> HttpResponse:
         topic,
         group,
     )
+
+
+@never_cache
+@require_GET
+@console_view(Action.VIEW, resource="{topic}")
+def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    """The line of the page that tells how far a drain is; it asks for itself again until that is done."""
+    found = services.drain_status_if_known(actor(request), topic, group)
+    row = services.subscription(topic, group)
+    answer = render(request, "topics/_drain.html", {"drain": found, "subscription": row})
+    if found.drained:
+        # Once, for whatever else the page says of it.
+        answer["HX-Refresh"] = "true"
+    return answer
 
 
 @require_POST

@@ -20,6 +20,7 @@ class Recorder:
 
     def __init__(self, *, fails: Exception | None = None) -> None:
         self.asked: list[Any] = []
+        self.in_flight = 0
         self._fails = fails
 
     def start(self) -> None:
@@ -40,7 +41,7 @@ class Recorder:
         self.asked.append(("threads", threads))
 
     def status(self) -> Any:
-        return SimpleNamespace(state="running")
+        return SimpleNamespace(state="running", in_flight=self.in_flight)
 
 
 class Rows:
@@ -150,6 +151,39 @@ def test_what_was_drained_here_stays_away_until_resumed(rows: Rows, host: Subscr
     host.reconcile()
     assert len(rows.made) == 2
     assert host.idle() == {}
+
+
+def test_what_was_stopped_is_told_of_until_its_handlers_have_ended(rows: Rows, host: SubscriptionHost) -> None:
+    rows.put(CREATED)
+    host.reconcile()
+    rows.made[0].in_flight = 2
+    host.drain(is_created)
+    host.reconcile()
+    # Its drain ran out of time, and two of its handlers still run
+    assert host.statuses()[CREATED].in_flight == 2
+    assert host.idle() == {CREATED: "draining on this worker"}
+    rows.made[0].in_flight = 0
+    host.reconcile()
+    assert host.statuses() == {}
+    assert host.idle() == {CREATED: "drained on this worker"}
+
+
+def test_a_long_drain_is_no_hanging_loop(rows: Rows) -> None:
+    clock = ManualClock()
+    host = SubscriptionHost(rows, clock=clock)
+    rows.put(CREATED)
+    host.start()
+    eventually(lambda: len(host.statuses()) == 1)
+    go_on = threading.Event()
+    rows.made[0].stop = lambda drain_s=30.0: go_on.wait(10)  # type: ignore[method-assign, assignment]
+    host.drain(is_created)
+    eventually(lambda: host.idle() == {CREATED: "draining on this worker"})
+    clock.advance(60)
+    eventually(lambda: host.turned_ms == clock.now_ms())
+    assert not go_on.is_set()
+    go_on.set()
+    eventually(lambda: host.statuses() == {})
+    host.stop(1)
 
 
 def test_while_the_database_is_away_what_runs_goes_on(rows: Rows, host: SubscriptionHost) -> None:

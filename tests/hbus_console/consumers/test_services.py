@@ -9,7 +9,7 @@ from hbus_console.accounts.permissions import Actor, Forbidden, Role, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.celery import app
 from hbus_console.consumers import control, services
-from hbus_console.consumers.services import steer, worker_status
+from hbus_console.consumers.services import steer, still_at_work, worker_status
 
 pytestmark = pytest.mark.django_db
 
@@ -85,6 +85,18 @@ def test_status_is_for_viewers(asked: list[Any]) -> None:
     assert worker_status(actor(Role.VIEWER)).keys() == {"consumer-0@host"}
     with pytest.raises(Forbidden):
         worker_status(Actor(name="nobody"))
+
+
+def test_what_a_drain_has_left_is_told_by_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = {"topic": "booking.created", "group": "billing", "in_flight": 2}
+    replies = [
+        {"one": {"consumers": [busy, {**busy, "group": "other"}]}},
+        {"two": {"consumers": []}},
+        {"not-drained": {"consumers": [busy]}},
+    ]
+    monkeypatch.setattr(app.control, "broadcast", lambda *_, **__: replies)
+    left = still_at_work(actor(Role.VIEWER), ["one", "two", "gone"], group="billing")
+    assert left == {"one": {("booking.created", "billing"): 2}, "gone": {}}
 
 
 def test_a_worker_that_hosts_nothing_says_so() -> None:

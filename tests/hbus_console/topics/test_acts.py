@@ -237,7 +237,7 @@ def test_acts_on_a_subscription(client: Client, billing: Subscription, committed
     assert "“partner is down”" in client.get(page).content.decode()
     assert "again" in post("resume")
     assert "drains" in post("drain", reason="release")
-    assert "It stands still." in client.get(page).content.decode()
+    assert "Drained: nothing is in flight." in client.get(page).content.decode()
     assert "name typed" in post("delete", typed_name="bill", reason="x")
     assert "deleted" in post("delete", typed_name="billing", reason="moved")
     assert list(AuditEntry.objects.order_by("seq").values_list("action", flat=True))[-4:] == [

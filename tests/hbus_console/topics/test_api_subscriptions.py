@@ -38,8 +38,12 @@ def test_a_subscriptions_whole_life(call: Caller, committed: Callable[..., None]
         "paused": True,
         "drained": True,
         "in_flight": 0,
+        "unsettled": 0,
         "waiting": 0,
         "retrying": 0,
+        "parked": 0,
+        "at_work": {},
+        "silent": [],
     }
     assert [row["group"] for row in call("GET", PATH).json()["results"]] == ["billing"]
     assert [row["group"] for row in call("GET", "subscriptions?owner=Reservations").json()["results"]] == ["billing"]

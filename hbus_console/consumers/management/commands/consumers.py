@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser
 from typing import Any
 
@@ -10,7 +11,11 @@ import msgspec
 from django.core.management.base import BaseCommand
 
 from hbus_console.accounts.command_line import command_line_actor
-from hbus_console.consumers.services import ACTS, steer, worker_status
+from hbus_console.accounts.permissions import Actor
+from hbus_console.consumers.services import ACTS, steer, still_at_work, worker_status
+
+#: Seconds between two looks at a drain; each takes as long as workers have to answer besides.
+LOOK_S = 0.2
 
 
 class Command(BaseCommand):
@@ -23,6 +28,9 @@ class Command(BaseCommand):
         parser.add_argument("--group", default="", help="only subscriptions of this group")
         parser.add_argument("--worker", default="", help="only this worker, e.g. consumer-0@host")
         parser.add_argument("--reason", default="", help="why (required to pause and to drain)")
+        parser.add_argument(
+            "--timeout", type=float, default=60.0, help="seconds to wait for the end of a drain; 0: do not wait"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON line")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -49,6 +57,23 @@ class Command(BaseCommand):
         if not answers:
             self.stderr.write(f"No worker answered{f' as {worker}' if worker else ''}.")
             sys.exit(1)
+        if options["act"] == "drain" and options["timeout"] > 0:
+            self._wait(actor, sorted(answers), options)
+
+    def _wait(self, actor: Actor, workers: list[str], options: dict[str, Any]) -> None:
+        """Until nothing of what was drained runs on these workers any more."""
+        until, said = time.monotonic() + options["timeout"], ""
+        while busy := still_at_work(actor, workers, topic=options["topic"], group=options["group"]):
+            line = "; ".join(f"{worker}: {_left(running)}" for worker, running in sorted(busy.items()))
+            if line != said:
+                self.stderr.write(f"Draining: {line}")
+                said = line
+            if time.monotonic() >= until:
+                self.stderr.write(f"Not drained within {options['timeout']:g} seconds.")
+                sys.exit(1)
+            time.sleep(LOOK_S)
+        if not options["json"]:
+            self.stdout.write(f"Drained: nothing of it runs on {', '.join(workers)}.")
 
     def _print_status(self, answers: dict[str, dict[str, Any]]) -> None:
         for name, report in sorted(answers.items()):
@@ -63,3 +88,9 @@ class Command(BaseCommand):
                 )
             for one in report.get("idle", ()):
                 self.stdout.write(f"  {one['group']} on {one['topic']}: not running, {one['why']}")
+
+
+def _left(running: dict[tuple[str, str], int]) -> str:
+    if not running:
+        return "does not answer"
+    return ", ".join(f"{count} in flight in {group} on {topic}" for (topic, group), count in sorted(running.items()))
