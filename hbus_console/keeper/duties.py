@@ -27,6 +27,7 @@ def all_duties() -> Sequence[Duty]:
     from hbus_console.accounts.housekeeping import SignInExpiry
     from hbus_console.audit.anchor import AuditAnchor
     from hbus_console.audit.duty import AuditVerification
+    from hbus_console.consumers.names import ConsumerNameExpiry
     from hbus_console.deadletters.collector import DeadLetterCollector
     from hbus_console.ledger.collector import FactCollector
     from hbus_console.ledger.fact_stream import FactReader
@@ -47,6 +48,7 @@ def all_duties() -> Sequence[Duty]:
         StreamRetention(wiring.admin, facts, node=node),
         LedgerRetention(settings.LEDGER_MAX_MESSAGES),
         TopicReconciler(),
+        ConsumerNameExpiry(wiring.admin, idle_ms=settings.FORGET_CONSUMERS_H * 3_600_000),
         AuditAnchor(),
         AuditVerification(),
         SignInExpiry(),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
+from django.conf import settings
 
 from engine.bus.breaker_board import Standing
+from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
@@ -66,6 +68,18 @@ class ConsumerLine:
         return round(float(self.status.get("loop_age_s", 0)) * 1_000_000)
 
 
+@dataclass(frozen=True)
+class NameLine:
+    """A name in the group under which no node that reports reads it."""
+
+    name: str
+    pending: int
+    #: Epoch ms of its last question.
+    last_ms: int
+    #: Epoch ms from which the keeper forgets it, if nothing is pending then.
+    until_ms: int
+
+
 @dataclass
 class Failure:
     """Failed attempts of one cause."""
@@ -94,6 +108,8 @@ class SubscriptionPage:
     failures: list[Failure]
     #: ``None`` while the store cannot be asked.
     breaker: Standing | None = None
+    #: Consumers that have left their name in the group.
+    gone: list[NameLine] = field(default_factory=list)
 
     @property
     def hung(self) -> int:
@@ -126,7 +142,25 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         elsewhere=elsewhere,
         failures=_failures(topic, group, chosen),
         breaker=_breaker(topic, group),
+        gone=_gone(subscription, {line.node.name for line in lines}, now_ms),
     )
+
+
+def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
+    try:
+        admin = wiring.admin(row.topic.transport)
+        if not isinstance(admin, NamesConsumers):
+            return []
+        names = admin.consumer_names(row.topic.name, row.group)
+    except (GroupLost, Unavailable, ConfigurationError):
+        # The page says so elsewhere.
+        return []
+    kept_ms = settings.FORGET_CONSUMERS_H * 3_600_000
+    return [
+        NameLine(each.name, each.pending, now_ms - each.idle_ms, now_ms - each.idle_ms + kept_ms)
+        for each in names
+        if each.name not in reported
+    ]
 
 
 def _breaker(topic: str, group: str) -> Standing | None:

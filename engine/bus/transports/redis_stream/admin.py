@@ -6,9 +6,10 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from engine.bus.consumer_names import ConsumerName
 from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
-from engine.bus.transports.redis_stream import reading, retention
+from engine.bus.transports.redis_stream import naming, reading, retention
 from engine.bus.transports.redis_stream.inspection import (
     COUNT_LIMIT,
     checkpoint,
@@ -40,7 +41,7 @@ _NO_COUNTS = (b"generation", b"paused", b"incarnation", b"partitions", b"epoch",
 
 
 class RedisStreamAdmin:
-    """See :class:`engine.bus.transport.Admin`."""
+    """See :class:`engine.bus.transport.Admin` and :class:`engine.bus.consumer_names.NamesConsumers`."""
 
     def __init__(self, link: Link, prefix: str, time: StoreTime) -> None:
         self._link = link
@@ -170,6 +171,12 @@ class RedisStreamAdmin:
             older_than_ms=older_than_ms,
             keep_at_most=keep_at_most,
         )
+
+    def consumer_names(self, topic: str, group: str) -> list[ConsumerName]:
+        return naming.look(self._link, self._groups(topic, group), group)[0]
+
+    def forget_consumers(self, topic: str, group: str, *, idle_ms: int) -> list[str]:
+        return naming.look(self._link, self._groups(topic, group), group, idle_ms)[1]
 
     def _topic(self, topic: str) -> TopicKeys:
         return TopicKeys(self._prefix, topic)
