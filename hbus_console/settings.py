@@ -199,6 +199,8 @@ HBUS_NODE = env.text("HBUS_NODE")
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.
 HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
+#: A node whose clock is surely further than this from the store's is marked.
+CLOCK_ALARM_MS = env.integer("HBUS_CLOCK_ALARM_MS", 1_000, least=10, most=3_600_000)
 #: Names of consumers that have asked for nothing for so many hours, and have nothing pending, leave their group.
 FORGET_CONSUMERS_H = env.integer("HBUS_FORGET_CONSUMERS_H", 24, least=1, most=8_760)
 #: Evidence: facts off only for measurements; the ledger keeps at most so many messages.

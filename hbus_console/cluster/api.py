@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -30,7 +30,7 @@ class ClusterView(ApiView):
     def get(self, request: Request) -> Response:
         require(self.actor, Action.CLUSTER_VIEW, SOMEWHERE)
         found = services.cluster(self.actor)
-        answer: dict[str, Any] = asdict(found) | {"worst": found.worst}
+        answer: dict[str, Any] = msgspec.to_builtins(found) | {"worst": found.worst}
         answer["store"]["troubles"] = found.store.troubles
         answer["idle"] = [{"topic": topic, "group": group, "why": why} for topic, group, why in found.idle]
         return Response(answer)

@@ -14,6 +14,7 @@ import redis
 import structlog
 
 from engine.core.clock import Clock, SystemClock
+from hbus_console.cluster.clocks import ClockDifference, measure
 
 #: How often a process stamps.
 BEAT_S = 2.0
@@ -33,6 +34,7 @@ class _Stamp(msgspec.Struct):
     started_ms: int
     stamp_ms: int
     detail: dict[str, Any] = {}
+    clock: ClockDifference | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Node:
     #: True once the last stamp is older than :data:`SILENT_AFTER_MS`.
     silent: bool
     detail: Mapping[str, Any] = field(default_factory=dict)
+    #: How far its clock was from the store's with its last stamp; ``None`` from a node that does not tell.
+    clock: ClockDifference | None = None
 
 
 def key(prefix: str) -> str:
@@ -76,6 +80,7 @@ def read_nodes(store: redis.Redis, prefix: str, clock: Clock) -> list[Node]:
                 stamp_ms=stamp.stamp_ms,
                 silent=age_ms > SILENT_AFTER_MS,
                 detail=stamp.detail,
+                clock=stamp.clock,
             )
         )
     return sorted(found, key=lambda node: (node.role, node.name))
@@ -150,6 +155,7 @@ class NodeBeat:
             started_ms=self._started_ms,
             stamp_ms=self._turned_ms(),
             detail=self._detail(),
+            clock=measure(self._store, self._clock),
         )
         self._store.hset(self._key, self._name, cast("str", msgspec.json.encode(stamp)))
 

@@ -93,7 +93,13 @@ class Cluster:
     def worst(self) -> str:
         """``ok``, ``warn`` or ``bad``."""
         tones = {role.tone for role in self.roles}
-        return "bad" if "bad" in tones else "warn" if "warn" in tones or self.facts_dropped else "ok"
+        cares = "warn" in tones or self.facts_dropped or self.wrong_clocks
+        return "bad" if "bad" in tones else "warn" if cares else "ok"
+
+    @property
+    def wrong_clocks(self) -> list[status.Line]:
+        """Processes whose clock is further from the store's than it may be."""
+        return [line for line in self.processes if line.clock_wrong]
 
 
 def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
@@ -102,7 +108,7 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     store = probes.store_state()
     found, error = living(clock)
     databases = probes.database_states()
-    now = status.collect(settings.STATE, found, clock)
+    now = status.collect(settings.STATE, found, clock, clock_alarm_ms=settings.CLOCK_ALARM_MS)
     scopes = visible_scopes(who)
     return Cluster(
         roles=roles(found, store, databases),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from engine.core.clock import Clock
+from hbus_console.cluster.clocks import ClockDifference
 from hbus_console.cluster.nodes import Node
 from hbus_console.supervisor import state
 
@@ -32,6 +35,10 @@ class Line:
     address: str
     #: Why it is not ready now, else what it last died of.
     last_error: str
+    #: How far its clock is from the store's, as it last stamped.
+    clock: ClockDifference | None = None
+    #: Whether that is more than it may be.
+    clock_wrong: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,11 +61,15 @@ class Status:
         return sum(line.memory for line in self.lines)
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "healthy": self.healthy, "memory": self.memory}
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {**plain, "healthy": self.healthy, "memory": self.memory}
 
 
-def collect(folder: Path, nodes: Sequence[Node], clock: Clock) -> Status:
-    """Bring together the supervisor of ``folder`` and the ``nodes`` that stamp but are not its own."""
+def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms: int) -> Status:
+    """Bring together the supervisor of ``folder`` and the ``nodes``: each is a line, once.
+
+    A clock that is further from the store's than ``clock_alarm_ms`` is marked.
+    """
     snapshot = state.read(folder)
     running = state.is_running(folder)
     now_ms = clock.now_ms()
@@ -81,8 +92,12 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock) -> Status:
     own = set()
     for role in snapshot.roles if snapshot is not None else ():
         own.add(role.pid)
-        lines.append(_own_line(role, running, now_ms))
-    lines.extend(_line_of_node(node, now_ms) for node in nodes if node.pid not in own)
+        line = _own_line(role, running, now_ms)
+        stamped = next((node for node in nodes if (node.pid, node.role) == (role.pid, role.role)), None)
+        lines.append(_with_clock(line, stamped, clock_alarm_ms))
+    lines.extend(
+        _with_clock(_line_of_node(node, now_ms), node, clock_alarm_ms) for node in nodes if node.pid not in own
+    )
     return Status(
         running=running,
         url=snapshot.url if snapshot is not None else "",
@@ -110,6 +125,12 @@ def _own_line(role: state.RoleState, running: bool, now_ms: int) -> Line:
         address=role.address,
         last_error=role.reason or role.last_error,
     )
+
+
+def _with_clock(line: Line, node: Node | None, alarm_ms: int) -> Line:
+    if node is None or node.clock is None:
+        return line
+    return replace(line, clock=node.clock, clock_wrong=node.clock.beyond(alarm_ms))
 
 
 def _line_of_node(node: Node, now_ms: int) -> Line:

@@ -16,7 +16,7 @@ from engine.core.errors import ConfigurationError
 from hbus_console.cluster.nodes import Node, nodes
 from hbus_console.supervisor.status import Line, Status, collect
 
-_COLUMNS = ("role", "pid", "state", "uptime", "restarts", "memory", "address", "last error")
+_COLUMNS = ("role", "pid", "state", "uptime", "restarts", "memory", "clock", "address", "last error")
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object on one line")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        status = collect(Path(settings.STATE), _stamped(), SystemClock())
+        status = collect(Path(settings.STATE), _stamped(), SystemClock(), clock_alarm_ms=settings.CLOCK_ALARM_MS)
         if options["json"]:
             self.stdout.write(json.dumps(status.as_dict()))
         else:
@@ -65,9 +65,16 @@ def _cells(line: Line) -> tuple[str, ...]:
         _duration(line.uptime_s),
         str(line.restarts),
         _size(line.memory),
+        _clock(line),
         line.address or "–",
         line.last_error or "–",
     )
+
+
+def _clock(line: Line) -> str:
+    if line.clock is None:
+        return "–"
+    return f"{line.clock.words} (set it right)" if line.clock_wrong else line.clock.words
 
 
 def _duration(seconds: int) -> str:
