@@ -1,4 +1,4 @@
-"""Prometheus: counters from the facts of every role, gauges from the lag sampler, all on the web role's ``/metrics``.
+"""Prometheus: counters from the facts of every role, gauges from the keeper, all on the web role's ``/metrics``.
 
 The processes of one installation share the folder ``PROMETHEUS_MULTIPROC_DIR``, which the supervisor empties at the
 start and names in the environment of every role before Python imports the client. Without it (a single process under
@@ -11,7 +11,7 @@ import math
 import os
 from bisect import bisect_right
 from collections import Counter as Tally
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from itertools import groupby
 from operator import attrgetter
@@ -54,12 +54,20 @@ UNSETTLED = Gauge("hbus_unsettled_messages", "Messages not settled yet.", _PAIR,
 OLDEST = Gauge(
     "hbus_oldest_unsettled_seconds", "Age of the oldest unsettled message.", _PAIR, multiprocess_mode="mostrecent"
 )
+BREAKER = Gauge(
+    "hbus_breaker_state",
+    "1 for the state in which the subscription's breaker is, 0 for the others.",
+    (*_PAIR, "state"),
+    multiprocess_mode="mostrecent",
+)
+BREAKER_STATES = ("closed", "open", "probing")
 
 _OF_TOPIC = {"published": PUBLISHED, "delayed": DELAYED}
 _OF_PAIR = {"deduplicated": DEDUPLICATED, "settled": SETTLED, "retried": RETRIED, "dead": DEAD, "expired": EXPIRED}
 _PLACE = attrgetter("kind", "topic", "subscription")
 _labels_seen: set[tuple[str, str]] = set()
 _lag_shown: set[tuple[str, str]] = set()
+_breakers_shown: set[tuple[str, str]] = set()
 
 
 class CountingSink:
@@ -131,6 +139,21 @@ def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:
         OLDEST.labels(*pair).set(math.nan)
     _lag_shown.clear()
     _lag_shown.update(shown)
+
+
+def show_breakers(states: Mapping[tuple[str, str], str]) -> None:
+    """Set the gauges from each (topic, subscription)'s state; one that is no longer there becomes NaN, as above."""
+    shown: set[tuple[str, str]] = set()
+    for subscription, state in states.items():
+        pair = _bounded(*subscription)
+        shown.add(pair)
+        for each in BREAKER_STATES:
+            BREAKER.labels(*pair, each).set(each == state)
+    for pair in _breakers_shown - shown:
+        for each in BREAKER_STATES:
+            BREAKER.labels(*pair, each).set(math.nan)
+    _breakers_shown.clear()
+    _breakers_shown.update(shown)
 
 
 @never_cache

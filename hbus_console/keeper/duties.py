@@ -27,6 +27,7 @@ def all_duties() -> Sequence[Duty]:
     from hbus_console.accounts.housekeeping import SignInExpiry
     from hbus_console.audit.anchor import AuditAnchor
     from hbus_console.audit.duty import AuditVerification
+    from hbus_console.consumers.breakers import BreakerGauge
     from hbus_console.consumers.names import ConsumerNameExpiry
     from hbus_console.deadletters.collector import DeadLetterCollector
     from hbus_console.ledger.collector import FactCollector
@@ -48,6 +49,7 @@ def all_duties() -> Sequence[Duty]:
         StreamRetention(wiring.admin, facts, node=node),
         LedgerRetention(settings.LEDGER_MAX_MESSAGES),
         TopicReconciler(),
+        BreakerGauge(wiring.breakers),
         ConsumerNameExpiry(wiring.admin, idle_ms=settings.FORGET_CONSUMERS_H * 3_600_000),
         AuditAnchor(),
         AuditVerification(),

@@ -119,6 +119,21 @@ def test_gauges_follow_the_sampler_and_forget_what_is_gone(prefix: str) -> None:
     assert math.isnan(value("hbus_unsettled_messages", topic=prefix, subscription="g"))
 
 
+def test_a_breaker_is_in_one_state_and_forgotten_when_gone(prefix: str) -> None:
+    def states() -> list[float]:
+        return [
+            value("hbus_breaker_state", topic=prefix, subscription="g", state=state)
+            for state in ("closed", "open", "probing")
+        ]
+
+    metrics.show_breakers({(prefix, "g"): "closed"})
+    assert states() == [1, 0, 0]
+    metrics.show_breakers({(prefix, "g"): "probing"})
+    assert states() == [0, 0, 1]
+    metrics.show_breakers({})
+    assert all(math.isnan(each) for each in states())
+
+
 def test_counters_of_other_processes_are_on_the_page(tmp_path: Path, client: Client) -> None:
     # Given two roles that counted in the shared folder and went away
     code = (
