@@ -3,12 +3,13 @@
 #   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
 #   make kit                        the conformance kit on every transport, and its table in docs/transports.md
+#   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
 #   make lint  bench  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test kit test-postgresql lint bench assets nsqd setup clean
+.PHONY: run demo test kit chaos test-postgresql lint bench assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -54,6 +55,12 @@ test: $(DEV_STAMP) $(ASSETS_STAMP)
 kit: $(DEV_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest tests/conformance -n 2 --hbus-matrix docs/transports.md $(PYTEST)
+
+# Killing, freezing and starving real processes and stores. One at a time, for they would starve each other; -rP prints
+# what each has counted once it has passed, and pytest itself prints that of one that fails.
+chaos: $(DEV_STAMP) $(ASSETS_STAMP)
+	-@$(MAKE) --no-print-directory nsqd
+	$(PY) -m pytest -m chaos -rP $(PYTEST)
 
 # The console's own tests once more, on a PostgreSQL of the test run's own (Debian: apt install postgresql).
 test-postgresql: $(DEV_STAMP) $(ASSETS_STAMP)
