@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import msgspec
 import redis
 
@@ -13,7 +15,7 @@ class ClockDifference(msgspec.Struct, frozen=True):
 
     #: Milliseconds that the node's clock is ahead of the store's; negative: behind it.
     ahead_ms: int
-    #: The truth lies within so many milliseconds of it: half of what the question took.
+    #: The truth lies within so many milliseconds of it: half of what the question took, and of a millisecond.
     margin_ms: int = 0
 
     def beyond(self, limit_ms: int) -> bool:
@@ -38,4 +40,6 @@ def measure(store: redis.Redis, clock: Clock) -> ClockDifference:
     asked_ms, asked = clock.now_ms(), clock.monotonic()
     seconds, micros = store.time()
     half_ms = (clock.monotonic() - asked) * 1_000 / 2
-    return ClockDifference(round(asked_ms + half_ms - (seconds * 1_000 + micros / 1_000)), round(half_ms))
+    # Clocks tell whole milliseconds: on the average half of one has passed already.
+    ahead_ms = asked_ms + 0.5 + half_ms - (seconds * 1_000 + micros / 1_000)
+    return ClockDifference(round(ahead_ms), ceil(half_ms + 0.5))

@@ -140,7 +140,8 @@ def _line_of_node(node: Node, now_ms: int) -> Line:
         state="silent" if node.silent else "beating",
         pid=node.pid,
         host=node.host,
-        uptime_s=(now_ms - node.started_ms) // 1000,
+        # Its clock may be ahead of this one.
+        uptime_s=max(0, now_ms - node.started_ms) // 1000,
         restarts=0,
         memory=0,
         address="",

@@ -56,7 +56,7 @@ class DrainStatus:
     @property
     def sentence(self) -> str:
         """How it stands, for a person."""
-        left = f" {self.waiting:,} wait." if self.waiting else ""
+        left = f" {self.waiting:,} wait{'s' if self.waiting == 1 else ''}." if self.waiting else ""
         if self.drained:
             return f"Drained: nothing is in flight.{left}"
         if self.in_flight is None:

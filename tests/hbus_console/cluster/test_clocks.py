@@ -45,8 +45,8 @@ def test_it_is_what_separates_the_clocks(store: redis.Redis, ahead_ms: int) -> N
     found = measure(store, ManualClock(start_ms=round(before) + ahead_ms))
     # The manual clock stands while the store's goes on
     passed = store_ms(store) - before
-    assert ahead_ms - passed - 1 <= found.ahead_ms <= ahead_ms + 1
-    assert found.margin_ms == 0
+    assert ahead_ms - passed - 1 <= found.ahead_ms <= ahead_ms + 2
+    assert found.margin_ms == 1
 
 
 def test_the_answer_is_taken_to_be_from_the_middle_of_the_round_trip(store: redis.Redis) -> None:
@@ -54,8 +54,8 @@ def test_the_answer_is_taken_to_be_from_the_middle_of_the_round_trip(store: redi
     found = measure(store, Laggard(round(before) - 4_000, took_s=4.0))
     passed = store_ms(store) - before
     # Asked 4 s behind and answered 4 s later: 2 s behind, give or take the 2 s of one way
-    assert -2_000 - passed - 1 <= found.ahead_ms <= -2_000 + 1
-    assert found.margin_ms == 2_000
+    assert -2_000 - passed - 1 <= found.ahead_ms <= -2_000 + 2
+    assert found.margin_ms == 2_001
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,7 @@ def test_page_endpoint_and_command_mark_the_wrong_one(
     told = {line["role"]: (line["clock_wrong"], line["clock"]["ahead_ms"] > 6_000) for line in body["processes"]}
     assert told == {"keeper": (False, False), "consumer": (True, True)}
     assert body["worst"] != "ok"
+    assert all(line["uptime_s"] >= 0 for line in body["processes"])
     call_command("status")
     (wrong,) = (line for line in capsys.readouterr().out.splitlines() if "set it right" in line)
     assert wrong.startswith("consumer")

@@ -64,18 +64,18 @@ def test_it_stands_still_when_neither_store_nor_any_node_has_anything_in_hand(
     committed(lambda: services.drain(OPERATOR, *ONE, "release"))
     status = services.drain_status(VIEWER, *ONE)
     assert (status.paused, status.in_flight, status.unsettled, status.drained) == (True, 2, 3, False)
-    assert status.sentence == "Draining: 2 in flight. 1 wait."
+    assert status.sentence == "Draining: 2 in flight. 1 waits."
     held.settle(2)
     # A handler that outlived its lease, and a decision on its way: the store knows of neither
     stamp(prefix, "here", in_flight=1)
     stamp(prefix, "there", in_flight=0, unsettled=2)
     status = services.drain_status(VIEWER, *ONE)
     assert (status.in_flight, status.drained, dict(status.at_work)) == (0, False, {"here": 1, "there": 2})
-    assert status.sentence == "Draining: 3 in flight (1 on here, 2 on there). 1 wait."
+    assert status.sentence == "Draining: 3 in flight (1 on here, 2 on there). 1 waits."
     stamp(prefix, "here", in_flight=0)
     stamp(prefix, "there", in_flight=0)
     status = services.drain_status(VIEWER, *ONE)
-    assert (status.drained, status.sentence) == (True, "Drained: nothing is in flight. 1 wait.")
+    assert (status.drained, status.sentence) == (True, "Drained: nothing is in flight. 1 waits.")
 
 
 def test_a_node_that_fell_silent_is_named_and_not_waited_for(
@@ -153,8 +153,8 @@ def test_the_command_waits_until_it_stands_still(held: Held, capsys: pytest.Capt
     call_command("drain", *ONE, "--reason", "release", "--timeout", "20")
     settling.join()
     assert capsys.readouterr().out.splitlines() == [
-        "Draining: 2 in flight. 1 wait.",
-        "Drained: nothing is in flight. 1 wait.",
+        "Draining: 2 in flight. 1 waits.",
+        "Drained: nothing is in flight. 1 waits.",
     ]
     assert AuditEntry.objects.get(action="subscription.drain").reason == "release"
 
