@@ -37,7 +37,7 @@ _MESSAGE = {
         "size": {"type": "integer"},
         "published_at": {"type": "string", "format": "date-time"},
         "due_at": {"type": ["string", "null"], "format": "date-time"},
-        "outcome": {"type": "object", "description": "Which subscriptions settled it, where it died, failed attempts."},
+        "outcome": {"type": "object", "description": "Settled by, dead in, failed attempts, repeats."},
     },
 }
 _PAGE = {
@@ -135,6 +135,15 @@ class Messages(ApiView):
             OpenApiParameter("correlation"),
             OpenApiParameter("topic"),
             OpenApiParameter("type"),
+            OpenApiParameter(
+                "repeated",
+                enum=["any", "publish", "delivery"],
+                description=(
+                    "Only what was published again under the same idempotency key, what was delivered again after an "
+                    "inbox had seen it, or either. Without an id, key or correlation, newest repetition first, and "
+                    "the time range is that of the repetition."
+                ),
+            ),
             *_TIMES,
             *_PAGING,
         ],

@@ -31,6 +31,8 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "dead": sorted(outcome.dead),
             "expired": sorted(outcome.expired),
             "failed_attempts": outcome.retried,
+            "published_again": outcome.published_again,
+            "delivered_again": outcome.delivered_again,
         }
     return answer
 

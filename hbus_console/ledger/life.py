@@ -71,8 +71,8 @@ class Life:
 
     @property
     def settled_in(self) -> set[str]:
-        """The subscriptions that have handled it."""
-        return {event.subscription for event in self.events if event.kind == "settled"}
+        """The subscriptions that have handled it: also those whose inbox knew it when it came again."""
+        return {event.subscription for event in self.events if event.kind in ("settled", "deduplicated")} - {""}
 
     @property
     def skipped_in(self) -> set[str]:

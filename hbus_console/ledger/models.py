@@ -41,6 +41,8 @@ class LedgerMessage(models.Model):
 #: Failed attempts, as a condition. The kinds stand in the SQL itself: SQLite uses the partial index on failures only
 #: when it can read them there, not when they come as parameters.
 FAILED = RawSQL("kind IN ('retried', 'dead')", (), output_field=models.BooleanField())
+#: Repetitions that had no effect, as a condition; spelled out for the same reason.
+DEDUPLICATED = RawSQL("kind = 'deduplicated'", (), output_field=models.BooleanField())
 
 
 class LedgerEvent(models.Model):
@@ -68,6 +70,10 @@ class LedgerEvent(models.Model):
                 fields=["topic", "subscription", "at_ms"],
                 condition=models.Q(kind__in=("retried", "dead")),
                 name="ledger_event_failures",
+            ),
+            models.Index(fields=["at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_repeats"),
+            models.Index(
+                fields=["topic", "at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_topic_repeats"
             ),
         ]
 

@@ -168,8 +168,8 @@ def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
     if event.kind == "delayed":
         return "info", f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
     if event.kind == "deduplicated":
-        delivered = "Second delivery had no effect in", ("its effects were committed before", event.detail)
-        published = "Published again with the same idempotency key", ("not stored a second time",)
+        delivered = "Delivered again: handled before by", (_where(event), "its handler was not run", event.detail)
+        published = "Published again with the same key: not stored", (event.detail,)
         return "info", *(delivered if event.subscription else published)
     tone, sentence, note = _PLAIN.get(event.kind, ("info", event.kind.replace("_", " ").capitalize(), ""))
     return tone, sentence, (note, event.detail)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
 
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Actor, visible_scopes
 from hbus_console.ledger.models import LedgerEvent, LedgerMessage
+from hbus_console.ledger.repeats import Repeated, last_repetitions, repeated
 from hbus_console.ledger.scopes import topic_names
 
 PAGE = 50
@@ -24,7 +25,10 @@ _ID_PREFIX = 6
 
 @dataclass(frozen=True)
 class Query:
-    """What to look for; everything may be left out. Times are epoch milliseconds, the end exclusive."""
+    """What to look for; everything may be left out. Times are epoch milliseconds, the end exclusive.
+
+    They are those of the publish; where a repetition is looked for and nothing exact is named, of the repetition.
+    """
 
     id: str = ""
     key: str = ""
@@ -33,14 +37,16 @@ class Query:
     type: str = ""
     start_ms: int | None = None
     end_ms: int | None = None
+    repeated: Repeated = Repeated.UNASKED
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> Query:
-        """From query parameters, without the time range."""
+        """From query parameters, without the time range. Raises ``BadInput``."""
         id_, key, correlation, topic, type_ = (
             values.get(name, "").strip() for name in ("id", "key", "correlation", "topic", "type")
         )
-        return cls(id_, key, correlation, topic, type_)
+        again = Repeated.read(values.get("repeated", ""))
+        return cls(id_, key, correlation, topic, type_, repeated=again)
 
     @property
     def is_exact(self) -> bool:
@@ -49,7 +55,12 @@ class Query:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.is_exact or self.topic or self.type)
+        return not (self.is_exact or self.topic or self.type or self.repeated)
+
+    @property
+    def by_repetition(self) -> bool:
+        """Whether what is found comes in the order of its last repetition, not of its publish."""
+        return bool(self.repeated) and not self.is_exact
 
 
 @dataclass
@@ -60,6 +71,10 @@ class Outcome:
     dead: set[str] = field(default_factory=set)
     retried: int = 0
     expired: set[str] = field(default_factory=set)
+    #: How often it was published again under the same idempotency key, and not stored.
+    published_again: int = 0
+    #: How often it was delivered again to each subscription whose inbox had seen it.
+    delivered_again: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,10 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     if query.topic and names is not None and query.topic not in names:
         return Found([], "")
     rows = _narrowed(query)
+    if query.by_repetition:
+        return _by_repetition(rows, query, names, cursor, size)
+    if query.repeated:
+        rows = rows.filter(repeated(query.repeated))
     if cursor:
         published_ms, number = _read_cursor(cursor)
         rows = rows.filter(Q(published_ms__lt=published_ms) | Q(published_ms=published_ms, pk__lt=number))
@@ -101,13 +120,21 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
 def outcomes(messages: Sequence[LedgerMessage]) -> dict[str, Outcome]:
     """What became of ``messages``, by id, in one query."""
     found = {message.message_id: Outcome() for message in messages}
-    events = LedgerEvent.objects.filter(message_id__in=list(found), kind__in=("settled", "retried", "dead", "expired"))
-    for message_id, kind, subscription in events.values_list("message_id", "kind", "subscription"):
+    kinds = ("settled", "retried", "dead", "expired", "deduplicated")
+    events = LedgerEvent.objects.filter(message_id__in=list(found), kind__in=kinds).order_by()
+    told = events.values_list("message_id", "kind", "subscription").annotate(times=Count("pk"))
+    for message_id, kind, subscription, times in told:
         outcome = found[message_id]
         if kind == "retried":
-            outcome.retried += 1
-        else:
+            outcome.retried += times
+        elif kind != "deduplicated":
             getattr(outcome, kind).add(subscription)
+        elif subscription:
+            # Its effects are committed, even where the consumer died before it could say so.
+            outcome.settled.add(subscription)
+            outcome.delivered_again[subscription] = times
+        else:
+            outcome.published_again = times
     return found
 
 
@@ -131,6 +158,22 @@ def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
     return replace(query, start_ms=start_ms, end_ms=end_ms)
 
 
+def _by_repetition(
+    rows: QuerySet[LedgerMessage], query: Query, topics: Sequence[str] | None, cursor: str, size: int
+) -> Found:
+    if query.topic:
+        topics = [query.topic]
+    last = last_repetitions(query.repeated, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
+    if cursor:
+        at_ms, number = _read_cursor(cursor)
+        last = last.filter(Q(at_ms__lt=at_ms) | Q(at_ms=at_ms, pk__lt=number)).filter(at_ms__lte=at_ms)
+    found = list(last.values_list("message_id", "at_ms", "pk")[: size + 1])
+    place = {message_id: number for number, (message_id, _, _) in enumerate(found[:size])}
+    messages = sorted(rows.filter(message_id__in=place), key=lambda row: (place[row.message_id], -row.pk))
+    _, at_ms, number = found[size - 1] if len(found) > size else ("", 0, 0)
+    return Found(messages, f"{at_ms}-{number}" if number else "")
+
+
 def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
     rows = LedgerMessage.objects.order_by("-published_ms", "-pk")
     if query.id:
@@ -140,6 +183,8 @@ def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
             rows = rows.filter(message_id=query.id)
     exact = {"key": query.key, "correlation_id": query.correlation, "topic": query.topic, "type": query.type}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if query.by_repetition:
+        return rows
     if query.start_ms is not None:
         rows = rows.filter(published_ms__gte=query.start_ms)
     if query.end_ms is not None:

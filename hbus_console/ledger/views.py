@@ -48,12 +48,11 @@ class Row:
 @console_view(Action.VIEW, resource=SOMEWHERE)
 def messages(request: HttpRequest) -> HttpResponse:
     who_asks = actor(request)
-    query = search.Query.read(request.GET.dict())
     field = request.GET.get("field", "").strip()
     in_log = bool(field) or request.GET.get("in") == "log"
     context: dict[str, Any] = {
         "nav": "messages",
-        "query": query,
+        "query": search.Query(),
         "field": field,
         "in_log": in_log,
         "reach": search.reach(),
@@ -64,6 +63,7 @@ def messages(request: HttpRequest) -> HttpResponse:
     }
     status = 200
     try:
+        context["query"] = query = search.Query.read(request.GET.dict())
         context |= _from_log(request, who_asks, query, field) if in_log else _from_ledger(request, who_asks, query)
     except BadInput as error:
         status, context["errors"] = 400, field_errors(error)
@@ -115,11 +115,12 @@ def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> 
         query = search.within(query, span.start_ms, None if span.moving else span.end_ms)
     found = search.search(who_asks, query, request.GET.get("cursor", ""))
     rows = rows_of(found.messages)
+    order = "last repeated" if query.by_repetition else "newest"
     return {
         "rows": rows,
         "span": span,
         "next_cursor": found.next_cursor,
-        "shown": f"{num(len(rows))} message{'' if len(rows) == 1 else 's'}, newest first" if rows else "",
+        "shown": f"{num(len(rows))} message{'' if len(rows) == 1 else 's'}, {order} first" if rows else "",
         "curl_spec": CurlRequest("GET", f"/api/v1/messages?{request.GET.urlencode()}"),
     }
 

@@ -150,8 +150,8 @@ def test_a_delayed_message_tells_when_it_was_accepted_and_whether_it_was_on_time
 @pytest.mark.parametrize(
     ("kind", "subscription", "words"),
     [
-        ("deduplicated", "", "Published again with the same idempotency key · not stored a second time"),
-        ("deduplicated", "billing", "Second delivery had no effect in billing · its effects were committed before"),
+        ("deduplicated", "", "Published again with the same key: not stored"),
+        ("deduplicated", "billing", "Delivered again: handled before by billing · its handler was not run"),
         ("expired", "billing", "Expired before it was handled by billing"),
         ("released", "billing", "Handed back unhandled by billing"),
         ("lease_lost", "billing", "The lease ran out in billing · another consumer has it now"),
