@@ -12,8 +12,9 @@ from typing import Generic, TypeVar
 
 from engine.bus import building
 from engine.bus.catalog import TopicPolicy
-from engine.bus.delays import Delayed, DelayPath
+from engine.bus.delays import DelayPath
 from engine.bus.errors import PublishRefused
+from engine.bus.keeping import Keeping, Kept, Later
 from engine.bus.message import Message, encode
 from engine.bus.partitions import partition_of
 from engine.bus.receipts import Answer, Receipt, Stored, answer_to
@@ -68,7 +69,8 @@ class Sending(Generic[Thing]):
         self._node = node
         self._limit = size_limit(policy, transport)
         self._answers: list[Answer | None] = []
-        self._later: list[tuple[int, Message, Delayed]] = []
+        self._later: list[tuple[int, Later]] = []
+        self._keeping = Keeping(policy.name, transport, delays)
 
     def run(self, things: Sequence[Thing]) -> list[Answer]:
         """Send all; each is answered in its place."""
@@ -110,7 +112,7 @@ class Sending(Generic[Thing]):
                 if key:
                     building.check_idempotency_key(key)
                 if message.hbusdue and (due_ms := building.due_ms_of(message)) > now_ms:
-                    self._later.append((index, message, self._delayed(message, body, due_ms, key)))
+                    self._later.append((index, self._for_later(message, body, due_ms, key)))
                     continue
             except PublishRefused as error:
                 self._answers[index] = error
@@ -134,12 +136,16 @@ class Sending(Generic[Thing]):
         ok, stored = Status.OK, Stored.STORED
         facts: list[Fact] = []
         failed: list[Outcome] = []
+        held: list[tuple[int, Message, Outgoing, Outcome]] = []
         for index, message, outgoing, outcome in zip(
             chunk.indexes, chunk.messages, chunk.outgoing, outcomes, strict=True
         ):
             if outcome.status is ok:
                 kind = "published"
                 answers[index] = Receipt(outcome.message_id, topic, outcome.position, stored)
+            elif outcome.status is Status.HELD:
+                held.append((index, message, outgoing, outcome))
+                continue
             else:
                 answers[index] = answer = answer_to(topic, outcome)
                 if not isinstance(answer, Receipt):
@@ -171,21 +177,28 @@ class Sending(Generic[Thing]):
             facts += self._failed(failed, now_ms)
         if facts:
             self._facts.emit(facts)
+        if held:
+            kept = self._keeping.see_to([(one, sent.idempotency_window_ms, claim) for _, one, sent, claim in held])
+            self._book_kept([(index, one, len(sent.body)) for index, one, sent, _ in held], kept)
 
-    def _schedule(self, later: Sequence[tuple[int, Message, Delayed]]) -> None:
-        if self._delays is None:
-            raise AssertionError("unreachable: _delayed() refuses without a delay path")
-        topic = self._policy.name
-        outcomes = self._delays.schedule(topic, [delayed for _, _, delayed in later])
-        now_ms = self._clock.now_ms()
-        facts = self._failed(outcomes, now_ms)
-        for (index, message, delayed), outcome in zip(later, outcomes, strict=True):
-            self._answers[index] = answer = answer_to(topic, outcome, due_ms=delayed.due_ms)
+    def _schedule(self, later: Sequence[tuple[int, Later]]) -> None:
+        kept = self._keeping.keep([each for _, each in later])
+        self._book_kept([(index, each.message, len(each.body)) for index, each in later], kept)
+
+    def _book_kept(self, sent: Sequence[tuple[int, Message, int]], kept: Sequence[Kept]) -> None:
+        """Answer messages, each with its size, that concern the delay path, and emit their facts."""
+        now_ms, topic = self._clock.now_ms(), self._policy.name
+        facts = self._failed([each.outcome for each in kept], now_ms)
+        for (index, message, size), each in zip(sent, kept, strict=True):
+            self._answers[index] = answer = answer_to(topic, each.outcome, due_ms=each.due_ms)
             if not isinstance(answer, Receipt):
                 continue
-            facts.append(
+            kinds = ["delayed" if answer.status is Stored.DELAYED else "deduplicated"]
+            if each.carried_out:
+                kinds.insert(0, "delayed")
+            facts += [
                 Fact(
-                    "delayed" if answer.status is Stored.DELAYED else "deduplicated",
+                    kind,
                     now_ms,
                     topic,
                     message_id=answer.message_id,
@@ -196,11 +209,12 @@ class Sending(Generic[Thing]):
                     type=message.type,
                     source=message.source,
                     position=answer.position,
-                    size=len(delayed.body),
+                    size=size,
                     due_ms=answer.due_ms,
                     node=self._node,
                 )
-            )
+                for kind in kinds
+            ]
         if facts:
             self._facts.emit(facts)
 
@@ -212,7 +226,7 @@ class Sending(Generic[Thing]):
         error = failed[0].error
         return [Fact("publish_failed", now_ms, self._policy.name, size=len(failed), node=self._node, error=error)]
 
-    def _delayed(self, message: Message, body: bytes, due_ms: int, key: str) -> Delayed:
+    def _for_later(self, message: Message, body: bytes, due_ms: int, key: str) -> Later:
         if self._delays is None:
             raise PublishRefused(
                 "This producer has no delay path, so it cannot keep a message until it is due.",
@@ -220,14 +234,7 @@ class Sending(Generic[Thing]):
                 field="due",
             )
         building.check_horizon(due_ms, self._clock.now_ms())
-        return Delayed(
-            message_id=message.id,
-            body=body,
-            due_ms=due_ms,
-            idempotency_key=key,
-            idempotency_digest=building.digest(message) if key else "",
-            idempotency_window_ms=self._policy.idempotency_window_s * 1000 if key else 0,
-        )
+        return Later(message, body, due_ms, key, self._policy.idempotency_window_s * 1000 if key else 0)
 
 
 def size_limit(policy: TopicPolicy, transport: Transport) -> int:

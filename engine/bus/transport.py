@@ -69,6 +69,8 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     idempotency_window_ms: int = 0
     #: Where it goes; 0 on a topic of one partition.
     partition: int = 0
+    #: Of a claim alone, see :class:`Claiming`: when its message is due, epoch milliseconds.
+    due_ms: int = 0
 
 
 class Status(StrEnum):
@@ -77,6 +79,9 @@ class Status(StrEnum):
     DUPLICATE = "duplicate"
     #: The idempotency key was seen with another body; nothing was stored.
     CONFLICT = "conflict"
+    #: The idempotency key was claimed with the same body for a message that waits for its due time, see
+    #: :class:`Claiming`: ``message_id`` and ``due_ms`` are that message's; nothing was stored.
+    HELD = "held"
     #: Certainly not stored.
     FAILED = "failed"
     #: The connection broke after sending: perhaps stored.
@@ -90,6 +95,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     message_id: str
     position: str = ""
     error: str = ""
+    #: Epoch milliseconds, with ``HELD``; else 0.
+    due_ms: int = 0
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -369,5 +376,20 @@ class Overlapping(Protocol):
 
         A chunk may be asked of ``chunks`` and sent before the one ahead of it is answered. Each holds at most 500
         messages and 4 MiB. Never raises for the store's sake; once the store was lost, later chunks are not sent.
+        """
+        ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """What a transport may offer beside :class:`Transport`: keys that stand for messages kept elsewhere until due."""
+
+    def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Take the idempotency key of each for its id, digest, window and due time. Bodies are empty: none is stored.
+
+        ``OK``: the key stands for this id now, or did already. ``HELD``: for another message that waits.
+        ``DUPLICATE`` and ``CONFLICT`` as when publishing. A publish under a claimed key is answered ``HELD``, except
+        that of the very message (by its id), which is stored; the key then names its position. Never raises for the
+        store's sake.
         """
         ...

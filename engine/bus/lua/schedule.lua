@@ -2,9 +2,10 @@
 -- KEYS[1]  waiting: sorted set, member message id, score due time in epoch ms
 -- KEYS[2]  moving: sorted set of those being published now, score the end of the mover's claim
 -- KEYS[3]  entries: hash, message id -> entry
--- KEYS[4…] one per idempotency key: string "<digest> <message id>", expires with its window
+-- KEYS[4…] one per idempotency key: string "<digest> <message id>", expires with its window. Until then the message is
+--          not kept again, not even under its own id: it may have been published, or cancelled, since.
 -- ARGV     per message: id, due_ms, entry, index of its idempotency key in KEYS or 0, digest, window_ms
--- Result   per message: "ok", "duplicate <original id>", or "conflict"
+-- Result   per message: "ok", "duplicate <original id>" (its own when it is repeated), or "conflict"
 local results = {}
 for at = 1, #ARGV, 6 do
   local id, due, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2]
@@ -17,7 +18,7 @@ for at = 1, #ARGV, 6 do
       local original = string.sub(seen, split + 1)
       if string.sub(seen, 1, split - 1) ~= digest then
         result = 'conflict'
-      elseif original ~= id then
+      else
         result = 'duplicate ' .. original
       end
     elseif window > 0 then

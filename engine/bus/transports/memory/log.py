@@ -48,7 +48,9 @@ class _Remembered(msgspec.Struct, frozen=True, gc=False):
     expires_ms: int
     digest: str
     message_id: str
+    #: Empty while the message waits for its due time elsewhere.
     position: str
+    due_ms: int = 0
 
 
 def position_of(number: int) -> str:
@@ -87,13 +89,9 @@ class TopicLog:
     def append(self, message: Outgoing, now_ms: int) -> Outcome:
         """Store one message unless its idempotency key was seen."""
         key = message.idempotency_key
-        seen = self._remembered.get(key) if key else None
-        if seen is not None and seen.expires_ms > now_ms:
-            if seen.digest != message.idempotency_digest:
-                error = "the idempotency key was used before with another body"
-                return Outcome(Status.CONFLICT, seen.message_id, seen.position, error)
-            self.deduplicated += 1
-            return Outcome(Status.DUPLICATE, seen.message_id, seen.position)
+        known = self._known(message, now_ms)
+        if known is not None and (known.status is not Status.HELD or known.message_id != message.message_id):
+            return known
         self.last_number += 1
         self.split(message.partition + 1)
         entry = Entry(self.last_number, now_ms, message.body, message.priority, message.partition)
@@ -104,6 +102,32 @@ class TopicLog:
             self._remembered[key] = found
             self._sweep(now_ms)
         return Outcome(Status.OK, message.message_id, entry.position)
+
+    def claim(self, message: Outgoing, now_ms: int) -> Outcome:
+        """Have its idempotency key stand for a message that is kept elsewhere until it is due."""
+        known = self._known(message, now_ms)
+        if known is None:
+            expires_ms = now_ms + message.idempotency_window_ms
+            found = _Remembered(expires_ms, message.idempotency_digest, message.message_id, "", message.due_ms)
+            self._remembered[message.idempotency_key] = found
+            self._sweep(now_ms)
+        if known is None or (known.status is Status.HELD and known.message_id == message.message_id):
+            return Outcome(Status.OK, message.message_id)
+        return known
+
+    def _known(self, message: Outgoing, now_ms: int) -> Outcome | None:
+        """What its idempotency key stands for."""
+        seen = self._remembered.get(message.idempotency_key) if message.idempotency_key else None
+        if seen is None or seen.expires_ms <= now_ms:
+            return None
+        if seen.digest != message.idempotency_digest:
+            error = "the idempotency key was used before with another body"
+            return Outcome(Status.CONFLICT, seen.message_id, seen.position, error)
+        if not seen.position:
+            self.deduplicated += seen.message_id != message.message_id
+            return Outcome(Status.HELD, seen.message_id, due_ms=seen.due_ms)
+        self.deduplicated += 1
+        return Outcome(Status.DUPLICATE, seen.message_id, seen.position)
 
     @property
     def partitions(self) -> int:

@@ -65,6 +65,13 @@ class MemoryTransport(MemoryPartitions):
             store.changed.notify_all()
         return outcomes
 
+    def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        store = self._store
+        with store.changed:
+            log = store.topic(topic).log
+            now_ms = store.clock.now_ms()
+            return [log.claim(message, now_ms) for message in batch]
+
     def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
         return MemoryReceiver(self._store, topic, group, consumer=consumer, lease_ms=lease_ms, partition=partition)
 

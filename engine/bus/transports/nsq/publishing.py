@@ -7,7 +7,7 @@ import logging
 import secrets
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from engine.bus.transport import Outcome, Outgoing, Status
 from engine.bus.transports.nsq.beside import Beside
@@ -98,16 +98,32 @@ class Publishing:
         answers: list[Outcome | None],
     ) -> list[int]:
         """Take the keys; returns whose message is to be sent. Waits for publishers that hold some of them."""
+        return self._take(names, chunk, keyed, lambda wanted: ("reserve", _reservations(token, wanted)), answers)
+
+    def claim(self, names: TopicNames, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """See :meth:`engine.bus.transport.Claiming.claim`."""
+        answers: list[Outcome | None] = [None] * len(batch)
+        for index in self._take(names, batch, range(len(batch)), lambda wanted: ("claim", _claims(wanted)), answers):
+            answers[index] = Outcome(Status.OK, batch[index].message_id)
+        return [answer for answer in answers if answer is not None]
+
+    def _take(
+        self,
+        names: TopicNames,
+        chunk: Sequence[Outgoing],
+        keyed: Sequence[int],
+        call: Callable[[Sequence[Outgoing]], tuple[str, list[str | int]]],
+        answers: list[Outcome | None],
+    ) -> list[int]:
+        """Run ``call``'s script on the keys, again on those that another publisher holds; returns which are taken."""
         mine: list[int] = []
         open_ones = list(keyed)
         deadline = time.monotonic() + RESERVED_MS / 1000 + 1
         while open_ones:
-            args: list[str | int] = [token, RESERVED_MS]
-            for index in open_ones:
-                args += (chunk[index].idempotency_digest, chunk[index].message_id)
+            script, args = call([chunk[index] for index in open_ones])
             keys = [names.idempotency(chunk[index].idempotency_key) for index in open_ones]
             try:
-                replies = self._beside.run("reserve", keys, args)
+                replies = self._beside.run(script, keys, args)
             except Unavailable as error:
                 for index in open_ones:
                     answers[index] = Outcome(Status.FAILED, chunk[index].message_id, error=str(error))
@@ -119,8 +135,7 @@ class Publishing:
                 elif reply == 1:
                     waiting.append(index)
                 else:
-                    what, message_id = (part.decode() for part in reply)
-                    answers[index] = Outcome(Status(what), message_id, error="" if what == "duplicate" else _CONFLICT)
+                    answers[index] = _taken(*(part.decode() for part in reply))
             open_ones = waiting
             if open_ones and time.monotonic() > deadline:
                 for index in open_ones:
@@ -194,7 +209,7 @@ class Publishing:
         for answer in answers:
             if answer is not None:
                 published += answer.status is Status.OK
-                duplicates += answer.status is Status.DUPLICATE
+                duplicates += answer.status in (Status.DUPLICATE, Status.HELD)
         for index in sending:
             each, answer = chunk[index], answers[index]
             # Of an unknown outcome the reservation is left to run out by itself.
@@ -219,6 +234,26 @@ _CONFLICT = "the idempotency key was used before with another body"
 _RESERVED = "another publisher holds the idempotency key and has not said what became of it"
 
 
+def _reservations(token: str, wanted: Sequence[Outgoing]) -> list[str | int]:
+    args: list[str | int] = [token, RESERVED_MS]
+    for each in wanted:
+        args += (each.idempotency_digest, each.message_id)
+    return args
+
+
+def _claims(wanted: Sequence[Outgoing]) -> list[str | int]:
+    args: list[str | int] = []
+    for each in wanted:
+        # The store takes no window of zero.
+        args += (each.idempotency_digest, each.message_id, max(1, each.idempotency_window_ms), each.due_ms)
+    return args
+
+
+def _taken(what: str, message_id: str, due_ms: str) -> Outcome:
+    """What is said of a key that stands for another message."""
+    return Outcome(Status(what), message_id, error=_CONFLICT if what == "conflict" else "", due_ms=int(due_ms))
+
+
 def _repeated(each: Outgoing, original: Outgoing, answer: Outcome | None) -> Outcome:
     """The answer to a key that came twice in one batch, from the answer to its first."""
     assert answer is not None
@@ -226,7 +261,7 @@ def _repeated(each: Outgoing, original: Outgoing, answer: Outcome | None) -> Out
         return Outcome(answer.status, each.message_id, error=answer.error)
     if original.idempotency_digest != each.idempotency_digest:
         return Outcome(Status.CONFLICT, answer.message_id, error=_CONFLICT)
-    if answer.status is Status.CONFLICT:
+    if answer.status in (Status.CONFLICT, Status.HELD):
         return answer
     return Outcome(Status.DUPLICATE, answer.message_id)
 

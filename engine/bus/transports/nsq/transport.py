@@ -72,6 +72,9 @@ class NsqTransport:
     def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         return self._publishing.publish(self._topic(topic), batch)
 
+    def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        return self._publishing.claim(self._topic(topic), batch)
+
     def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
         with self._lock:
             hands = self._hands.setdefault((topic, group), Hands())

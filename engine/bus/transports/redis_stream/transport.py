@@ -91,6 +91,10 @@ class RedisStreamTransport(RedisPartitions):
                 break
         return outcomes
 
+    def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        # A claim goes the way of a publish, through the same script; its place in the plan makes it one.
+        return self.publish(topic, batch)
+
     def publish_chunks(self, topic: str, chunks: Iterator[Sequence[Outgoing]]) -> Iterator[list[Outcome]]:
         keys = self._topic(topic)
         sent: deque[Sequence[Outgoing]] = deque()
@@ -180,6 +184,12 @@ class RedisStreamTransport(RedisPartitions):
         what, first, position = (part.decode() for part in reply)
         if what == "failed":
             return Outcome(Status.FAILED, each.message_id, error=str(Refused(self._link.address, first)))
+        if what == "ok":
+            return Outcome(Status.OK, each.message_id)
+        if what == "held":
+            return Outcome(Status.HELD, first, due_ms=int(position[1:]))
+        if position.startswith("@"):
+            position = ""
         error = "" if what == "duplicate" else "the idempotency key was used before with another body"
         return Outcome(Status(what), first, position, error)
 
@@ -200,6 +210,8 @@ def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], by
                 script_keys.append(keys.stream_of(each.partition))
                 streams[each.partition] = len(script_keys)
             stream = streams[each.partition]
+        if each.due_ms:
+            stream, suffix = 0, f"@{each.due_ms}"
         index = 0
         if each.idempotency_key:
             script_keys.append(keys.idempotency(each.idempotency_key))

@@ -4,9 +4,10 @@
 -- ARGV  1 token of the publisher · 2 ms after which a reservation nobody confirmed is free again · then digest and
 --       message id of each
 -- Result  per key: 0 reserved for the caller · 1 another publisher has it reserved: ask again soon
---           {'duplicate' | 'conflict', message id} of the message published under it
+--           {'duplicate' | 'held' | 'conflict', message id, due time in ms or 0} of the message it stands for
 --
--- The value is "? <token>" while reserved, and "= <length of digest> <digest><message id>" once confirmed.
+-- The value is "? <token>" while reserved, and "= <length of digest> <digest><message id>" once confirmed; claim.lua
+-- puts down the ones of messages that wait for their due time.
 
 local answers = {}
 for i, key in ipairs(KEYS) do
@@ -17,9 +18,16 @@ for i, key in ipairs(KEYS) do
   elseif string.sub(value, 1, 1) == '?' then
     answers[i] = 1
   else
-    local length, rest = string.match(value, '^= (%d+) (.*)$')
-    local same = string.sub(rest, 1, length) == ARGV[1 + 2 * i]
-    answers[i] = { same and 'duplicate' or 'conflict', string.sub(rest, length + 1) }
+    local held = string.match(value, '^@ (%d+) ')
+    local length, rest = string.match(value, held and '^@ %d+ (%d+) (.*)$' or '^= (%d+) (.*)$')
+    local same, original = string.sub(rest, 1, length) == ARGV[1 + 2 * i], string.sub(rest, length + 1)
+    if same and held and original == ARGV[2 + 2 * i] then
+      -- The claim of a message gives way to the message itself, when its time has come.
+      redis.call('SET', key, '? ' .. ARGV[1], 'PX', ARGV[2])
+      answers[i] = 0
+    else
+      answers[i] = { not same and 'conflict' or held and 'held' or 'duplicate', original, held or '0' }
+    end
   end
 end
 return answers

@@ -5,10 +5,12 @@
 -- ARGV  1 now in ms, or '' for the server's clock
 --       2 '' when every message is normal, without a key and of partition 0; else the plan, JSON: one
 --         [index of its stream in KEYS, message id, digest, window ms, index of its key in KEYS or 0,
---          what the stream adds to a position] per message
+--          what the stream adds to a position] per message. Stream 0 appends nothing: it claims the key for a message
+--          that is kept elsewhere until it is due, with "@<due ms>" in the place of a position
 --       3… bodies
 -- Result  one item per message: its id when stored (the caller adds what the stream adds), or
---         {'duplicate' | 'conflict', message id, position} of the original, or {'failed', the server's words}
+--         {'duplicate' | 'conflict', message id, position} of the original, {'held', message id, '@<due ms>'} where
+--         another message's claim was met, {'ok', '', ''} for a claim, or {'failed', the server's words}
 --
 -- The value of an idempotency key is "<expires ms> <length of digest> <digest><position> <message id>". It holds the
 -- expiry as well, because an injected clock does not move the server's.
@@ -48,10 +50,18 @@ for i = 1, #ARGV - 2 do
   local item = plan and plan[i]
   local keyed = item and item[5] > 0
   local seen = keyed and original(KEYS[item[5]])
+  local claim = item and item[1] == 0
+  local same = seen and seen.digest == item[3]
+  local held = same and string.sub(seen.position, 1, 1) == '@'
+  -- The claim of a message gives way to the message itself, when its time has come.
+  if held and seen.message_id == item[2] then seen = nil end
   if seen then
-    local same = seen.digest == item[3]
     if same then deduplicated = deduplicated + 1 end
-    outcomes[i] = { same and 'duplicate' or 'conflict', seen.message_id, seen.position }
+    outcomes[i] = { held and 'held' or same and 'duplicate' or 'conflict', seen.message_id, seen.position }
+  elseif claim then
+    -- Its own claim, repeated, keeps the due time and the window it has.
+    if not held then remember(KEYS[item[5]], item[4], item[3], item[6], item[2]) end
+    outcomes[i] = { 'ok', '', '' }
   else
     local id = append(KEYS[item and item[1] or 2], ARGV[i + 2])
     if type(id) == 'table' then

@@ -1,0 +1,153 @@
+"""Keeping messages until they are due, so that an idempotency key stands for one message however it was published.
+
+The keys of a topic lie with its transport, the messages that wait lie in the delay path: two stores, which no single
+script reaches. So a key is first *claimed* at the transport, atomically against everything published there, for the id
+and the due time of the message; then the message is scheduled, atomically by that id. Whoever meets a claim schedules
+what he has under the claim's id and due time: the delay path keeps it once. So a publisher that dies between the two
+steps has claimed nothing in vain, and whichever comes first, one message comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engine.bus import building
+from engine.bus.delays import Delayed, DelayPath
+from engine.bus.message import Message, encode
+from engine.bus.transport import Claiming, Outcome, Outgoing, Status, Transport
+from engine.core.clock import to_rfc3339
+
+_NO_PATH = (
+    "its idempotency key is held by message {}, which waits for its due time, "
+    "and this producer has no delay path to look there"
+)
+
+
+class Later(msgspec.Struct, frozen=True, gc=False):
+    """One message on its way into the delay path."""
+
+    message: Message
+    body: bytes
+    due_ms: int
+    idempotency_key: str = ""
+    idempotency_window_ms: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """What became of one message; ``due_ms`` is when the one that is kept is due."""
+
+    outcome: Outcome
+    due_ms: int = 0
+    #: A claim that nobody had carried out was carried out by this call.
+    carried_out: bool = False
+
+
+class Keeping:
+    """The delay path of one topic, beside its transport. Thread-safe as these are; never raises for a store's sake."""
+
+    def __init__(self, topic: str, transport: Transport, delays: DelayPath | None) -> None:
+        self._topic = topic
+        self._transport = transport
+        self._delays = delays
+
+    def keep(self, batch: Sequence[Later]) -> list[Kept]:
+        """Schedule each, unless its key stands for another message.
+
+        ``OK`` is kept (also when it was before, under the same id); ``DUPLICATE`` names the message that the key
+        stands for, stored or kept. A transport that is not :class:`Claiming` does not know of what is kept here: its
+        keys are then compared among delayed messages only.
+        """
+        claimed = self._claim(batch)
+        found: list[Kept | None] = [None] * len(batch)
+        scheduling: list[tuple[int, Delayed]] = []
+        for index, (later, claim) in enumerate(zip(batch, claimed, strict=True)):
+            if claim is None:
+                scheduling.append((index, _as_it_is(later)))
+            elif claim.status is Status.OK:
+                window_ms = later.idempotency_window_ms
+                scheduling.append((index, _once(later.message, later.body, later.due_ms, window_ms)))
+            elif claim.status is Status.HELD:
+                scheduling.append((index, _adopted(later.message, claim, later.idempotency_window_ms)))
+            else:
+                found[index] = Kept(claim)
+        for (index, delayed), outcome in zip(scheduling, self._schedule(scheduling), strict=True):
+            claim = claimed[index]
+            if claim is not None and claim.status is Status.HELD:
+                found[index] = _carried_out(batch[index].message.id, claim, outcome)
+            elif outcome.status is Status.DUPLICATE and outcome.message_id == delayed.message_id:
+                # It repeats itself: an outbox, say, whose relay died before it could note the first answer.
+                found[index] = Kept(Outcome(Status.OK, delayed.message_id), delayed.due_ms)
+            else:
+                found[index] = Kept(outcome, delayed.due_ms)
+        return [each for each in found if each is not None]
+
+    def see_to(self, held: Sequence[tuple[Message, int, Outcome]]) -> list[Kept]:
+        """Answer publishes that met the claim of a kept message: message, its window in ms, and ``HELD`` of each."""
+        if self._delays is None:
+            return [
+                Kept(Outcome(Status.UNKNOWN, message.id, error=_NO_PATH.format(claim.message_id)))
+                for message, _, claim in held
+            ]
+        scheduling = [(index, _adopted(message, claim, window)) for index, (message, window, claim) in enumerate(held)]
+        return [
+            _carried_out(message.id, claim, outcome)
+            for (message, _, claim), outcome in zip(held, self._schedule(scheduling), strict=True)
+        ]
+
+    def _claim(self, batch: Sequence[Later]) -> list[Outcome | None]:
+        """The transport's answer for each message with a key; ``None`` where there is nothing to ask."""
+        answers: list[Outcome | None] = [None] * len(batch)
+        keyed = [index for index, later in enumerate(batch) if later.idempotency_key]
+        if keyed and isinstance(self._transport, Claiming):
+            claims = self._transport.claim(self._topic, [_claim_of(batch[index]) for index in keyed])
+            for index, answer in zip(keyed, claims, strict=True):
+                answers[index] = answer
+        return answers
+
+    def _schedule(self, scheduling: Sequence[tuple[int, Delayed]]) -> list[Outcome]:
+        if not scheduling:
+            return []
+        if self._delays is None:
+            raise AssertionError("unreachable: without a delay path nothing is accepted for later")
+        return self._delays.schedule(self._topic, [delayed for _, delayed in scheduling])
+
+
+def _claim_of(later: Later) -> Outgoing:
+    return Outgoing(
+        later.message.id,
+        b"",
+        idempotency_key=later.idempotency_key,
+        idempotency_digest=building.digest(later.message),
+        idempotency_window_ms=later.idempotency_window_ms,
+        due_ms=later.due_ms,
+    )
+
+
+def _as_it_is(later: Later) -> Delayed:
+    """With the producer's own key, which the delay path compares with those of other delayed messages."""
+    if not later.idempotency_key:
+        return Delayed(later.message.id, later.body, later.due_ms)
+    digest = building.digest(later.message)
+    return Delayed(
+        later.message.id, later.body, later.due_ms, later.idempotency_key, digest, later.idempotency_window_ms
+    )
+
+
+def _once(message: Message, body: bytes, due_ms: int, window_ms: int) -> Delayed:
+    """With its id as key: who carries a claim out again later, when it was published long since, adds nothing."""
+    return Delayed(message.id, body, due_ms, message.id, building.digest(message), window_ms)
+
+
+def _adopted(message: Message, claim: Outcome, window_ms: int) -> Delayed:
+    """``message`` as the one that claimed its key: the same event by another id."""
+    twin = msgspec.structs.replace(message, id=claim.message_id, hbusdue=to_rfc3339(claim.due_ms))
+    return _once(twin, encode(twin), claim.due_ms, window_ms)
+
+
+def _carried_out(message_id: str, claim: Outcome, outcome: Outcome) -> Kept:
+    if outcome.status in (Status.OK, Status.DUPLICATE):
+        duplicate = Outcome(Status.DUPLICATE, claim.message_id)
+        return Kept(duplicate, claim.due_ms, carried_out=outcome.status is Status.OK)
+    return Kept(Outcome(outcome.status, message_id, error=outcome.error))
