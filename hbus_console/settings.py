@@ -209,8 +209,8 @@ HBUS_LEDGER = env.flag("HBUS_LEDGER", True)
 LEDGER_MAX_MESSAGES = env.integer("HBUS_LEDGER_MAX_MESSAGES", 1_000_000, least=1_000, most=1_000_000_000)
 #: Seconds for which the charts' history is served again before the ledger is asked anew; 0: never served again.
 HISTORY_FRESH_S = env.integer("HBUS_HISTORY_FRESH_S", 10, least=0, most=300)
-#: Dead letters held beyond this many are never trimmed; the overview asks for a person instead.
-DEAD_LETTER_ALARM = env.integer("HBUS_DEAD_LETTER_ALARM", 10_000, least=1, most=100_000_000)
+#: A subscription that holds so many dead letters calls for a person; none is ever removed for it. 0: no limit.
+DEAD_LETTER_LIMIT = env.integer("HBUS_DEAD_LETTER_LIMIT", 10_000, least=0, most=100_000_000)
 
 #: The mail server of alerts; without a host none is sent, and an e-mail channel is refused.
 EMAIL_HOST = env.text("EMAIL_HOST")

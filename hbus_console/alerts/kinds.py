@@ -10,6 +10,7 @@ from hbus_console.ui import formats
 _IN_SECONDS = {"seconds": 1, "minutes": 60}
 #: Units for one of them.
 _ONE = {"messages": "message", "dead letters": "dead letter", "failed publishes": "failed publish"}
+_PERCENT = "% of the limit"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Kind:
             seconds = value * _IN_SECONDS[self.unit]
             return formats.duration(seconds * 1_000_000) if seconds >= 1 else f"{formats.num(round(seconds, 1))} s"
         number = formats.num(round(value, 2))
-        return f"{number} {_ONE[self.unit] if value == 1 else self.unit}"
+        return f"{number} {_ONE.get(self.unit, self.unit) if value == 1 else self.unit}"
 
 
 KINDS: dict[str, Kind] = {
@@ -73,6 +74,21 @@ KINDS: dict[str, Kind] = {
             "How many messages of a subscription died within the window.",
             windowed=True,
             usual=20,
+        ),
+        Kind(
+            "dead_letter_limit",
+            "Dead letters at the limit",
+            _PERCENT,
+            "has filled its limit of dead letters to",
+            "Waiting dead letters of a subscription in percent of HBUS_DEAD_LETTER_LIMIT. None is removed beyond it.",
+            usual=100,
+        ),
+        Kind(
+            "parked",
+            "Messages of parked keys",
+            "messages",
+            "has set aside",
+            "Messages that a subscription has set aside with their keys: these wait until somebody decides.",
         ),
         Kind(
             "publish_failures",

@@ -15,6 +15,7 @@ from django.db.models.expressions import RawSQL
 from engine.core.clock import to_datetime
 from hbus_console.alerts.models import Rule
 from hbus_console.alerts.targets import Key, Target
+from hbus_console.deadletters.limit import percent_full
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.models import FlowSample, LagSample, Notice
 
@@ -88,6 +89,13 @@ class Measures:
     def dead_letters(self, rule: Rule, target: Target, firing: bool) -> float:
         return self._dead.get(target.key, 0)
 
+    def dead_letter_limit(self, rule: Rule, target: Target, firing: bool) -> float:
+        return percent_full(self._dead, *target.key)
+
+    def parked(self, rule: Rule, target: Target, firing: bool) -> float | None:
+        row = self._lag.get(target.key)
+        return None if row is None else float(row[2])
+
     def dead_letter_rate(self, rule: Rule, target: Target, firing: bool) -> float:
         return self._window("dead", rule.window_s, self._died).get(target.key, 0)
 
@@ -105,7 +113,8 @@ class Measures:
         return max(0, self._now_ms - since) / 60_000
 
     @cached_property
-    def _lag(self) -> Mapping[Key, tuple[int | None, int | None]]:
+    def _lag(self) -> Mapping[Key, tuple[int | None, int | None, int]]:
+        """Unsettled messages, when the oldest was published, and how many are parked."""
         newest = LagSample.objects.aggregate(newest=Max("at_ms"))["newest"]
         if newest is None or abs(self._now_ms - newest) > STALE_MS:
             return {}
@@ -114,7 +123,7 @@ class Measures:
             "topic", "subscription", "waiting", "in_flight", "retrying", "parked", "oldest_ms"
         )
         return {
-            (topic, group): (None if waiting is None else waiting + in_flight + retrying + parked, oldest)
+            (topic, group): (None if waiting is None else waiting + in_flight + retrying + parked, oldest, parked)
             for topic, group, waiting, in_flight, retrying, parked, oldest in rows
         }
 
@@ -165,6 +174,8 @@ _MEASURES: dict[str, Callable[[Measures, Rule, Target, bool], float | None]] = {
     "oldest": Measures.oldest,
     "dead_letters": Measures.dead_letters,
     "dead_letter_rate": Measures.dead_letter_rate,
+    "dead_letter_limit": Measures.dead_letter_limit,
+    "parked": Measures.parked,
     "publish_failures": Measures.publish_failures,
     "breaker_open": Measures.breaker_open,
     "silent_topic": Measures.silent_topic,

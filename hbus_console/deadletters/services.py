@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import msgspec
-from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Max
-from django.urls import reverse
 
 from engine.bus import message as envelope
 from engine.bus.building import check_owner
@@ -27,7 +23,6 @@ from hbus_console.audit.services import record
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
-from hbus_console.ledger.attention import Sentence
 from hbus_console.ledger.scopes import topic_filter
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.topics.models import Subscription
@@ -36,8 +31,6 @@ from hbus_console.topics.services.checks import reason as checked_reason
 _clock = SystemClock()
 #: No other payload than the stored one.
 _AS_IT_IS: Any = object()
-#: The overview names at most so many groups.
-_MOST_SENTENCES = 3
 
 
 @dataclass(frozen=True)
@@ -208,57 +201,6 @@ def discard_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock =
     fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {reason}")
     transaction.on_commit(lambda: wiring.facts().emit([fact]))
     return True
-
-
-def attention(actor: Actor) -> list[Sentence]:
-    """What the overview says about the dead letters that ``actor`` may see: the largest groups, and the alarm."""
-    waiting = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)), state=DeadLetter.State.DEAD)
-    groups = list(
-        waiting.order_by()
-        .values_list("fingerprint", "topic", "subscription")
-        .annotate(count=Count("pk"), last=Max("died_at"))
-        .order_by("-count", "-last")[: _MOST_SENTENCES + 1]
-    )
-    sentences = [
-        _group_sentence(fingerprint, topic, subscription, count, last)
-        for fingerprint, topic, subscription, count, last in groups[:_MOST_SENTENCES]
-    ]
-    total = waiting.count() if groups else 0
-    if total > settings.DEAD_LETTER_ALARM:
-        sentences.insert(
-            0,
-            Sentence(
-                "bad",
-                f"{total:,} dead letters wait, more than the alarm of {settings.DEAD_LETTER_ALARM:,}",
-                "Nothing is trimmed by itself. Redrive what can be mended, discard the rest.",
-                reverse("deadletters:list"),
-                f"Review {total:,}",
-            ),
-        )
-    elif len(groups) > _MOST_SENTENCES:
-        rest = total - sum(count for *_, count, _last in groups[:_MOST_SENTENCES])
-        sentences.append(
-            Sentence("bad", f"{rest:,} more dead letters of other causes", "", reverse("deadletters:list"), "Review")
-        )
-    return sentences
-
-
-def _group_sentence(fingerprint: str, topic: str, subscription: str, count: int, last: datetime) -> Sentence:
-    cause = (
-        DeadLetter.objects.filter(
-            state=DeadLetter.State.DEAD, fingerprint=fingerprint, topic=topic, subscription=subscription
-        )
-        .values_list("cause", flat=True)
-        .first()
-    )
-    letters = "1 dead letter" if count == 1 else f"{count:,} dead letters"
-    return Sentence(
-        "bad",
-        f"{letters} on {topic}, one cause",
-        f"{cause} · {subscription} · last {last:%H:%M}",
-        f"{reverse('deadletters:list')}?open={fingerprint}",
-        f"Review {count:,}",
-    )
 
 
 def _decide(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
 from django.db.models import Count, Max, Min, Q
@@ -20,38 +18,21 @@ from hbus_console.audit.state import chain_state
 from hbus_console.cluster import services as cluster
 from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
-from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.flow import LagNow
 from hbus_console.ledger.models import Notice
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.topics.models import Subscription, Topic
 from hbus_console.topics.services import open_breakers
+from hbus_console.ui import attention_failed as failed
+from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, spell
 from hbus_console.ui.formats import clock, duration, num
 
-_Thing = TypeVar("_Thing")
-#: How many concerns of one kind are spelled out; the rest is one line.
-MOST_OF_A_KIND = 4
 #: Roles whose absence stops something; whoever reads this has reached a web process.
 _STAMPING = ("consumer", "keeper")
 #: How long a notice of the engine stays on the list.
 NOTICED_MS = 6 * 3600 * 1000
 #: A message that waits longer than this behind a subscription that is not paused means somebody should look.
 WAITS_TOO_LONG_MS = 5 * 60 * 1000
-
-
-@dataclass(frozen=True)
-class Concern:
-    """One sentence, a line of why and since when, and where to go."""
-
-    tone: str
-    text: str
-    note: str
-    href: str
-    link: str
-
-    @property
-    def urgency(self) -> int:
-        return {"bad": 0, "warn": 1}.get(self.tone, 2)
 
 
 def concerns(
@@ -65,17 +46,20 @@ def concerns(
 ) -> list[Concern]:
     """Everything that waits for somebody, in what ``who`` may see; the worst first, otherwise in this order."""
     scopes = visible_scopes(who)
+    lag = list(lag)
     found = [
         *_installation(store, nodes),
         *_audit(who),
         *_alerts(who, alerts, now_ms),
-        *_dead(scopes),
+        *failed.full(scopes, alerts),
+        *failed.dead(scopes),
         *_outbox(scopes),
         *_breakers(scopes),
         *_hung(scopes, nodes),
         *_ownerless(scopes),
         *_ownerless_readers(scopes),
         *_notices(scopes, now_ms),
+        *failed.parked(scopes, lag, alerts),
         *_waiting(scopes, _not_alerted(lag, alerts), now_ms),
         *_paused(scopes),
     ]
@@ -115,11 +99,11 @@ def _audit(who: Actor) -> list[Concern]:
 
 
 def _alerts(who: Actor, alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
-    """One line a rule. Dead letters have lines of their own, which lead to them."""
+    """One line a rule. What failed has lines of its own, which lead to it."""
     page, found = reverse("alerts:list"), []
     rules: dict[str, list[Alert]] = {}
     for alert in alerts:
-        if alert.kind != "dead_letters":
+        if not failed.has_a_line(alert):
             rules.setdefault(alert.rule_name, []).append(alert)
     for name, group in rules.items():
         first = group[0]
@@ -158,41 +142,11 @@ def _not_alerted(lag: Iterable[LagNow], alerts: Sequence[Alert]) -> list[LagNow]
     return [line for line in lag if (line.topic, line.subscription) not in said]
 
 
-def _dead(scopes: tuple[str, ...]) -> list[Concern]:
-    groups = list(
-        DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
-        .values("fingerprint", "topic", "subscription", "cause")
-        .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
-        .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]
-    )
-    page = reverse("deadletters:list")
-    teams = _teams({(group["topic"], group["subscription"]) for group in groups})
-    found = []
-    for group in groups[:MOST_OF_A_KIND]:
-        count = group["count"]
-        letters = "A dead letter" if count == 1 else f"{num(count)} dead letters"
-        since = f"since {clock(group['since'])[:5]}" if count > 1 else f"at {clock(group['since'])[:5]}"
-        team = teams.get((group["topic"], group["subscription"]), "")
-        note = " · ".join(part for part in (group["cause"], group["subscription"], since, team) if part)
-        text = f"{letters} on {group['topic']}" + (", one cause" if count > 1 else "")
-        found.append(Concern("bad", text, note, f"{page}?open={group['fingerprint']}", f"Review {num(count)}"))
-    if len(groups) > MOST_OF_A_KIND:
-        found.append(Concern("bad", "Dead letters of further causes", "fewer of each", page, "Review all"))
-    return found
-
-
-def _teams(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    if not pairs:
-        return {}
-    rows = Subscription.objects.filter(topic__name__in={topic for topic, _ in pairs}, team__isnull=False)
-    return {(topic, group): team for topic, group, team in rows.values_list("topic__name", "group", "team__name")}
-
-
 def _ownerless(scopes: tuple[str, ...]) -> list[Concern]:
     names = list(
         Topic.objects.filter(scopes_q(scopes, "name"), team=None).values_list("name", flat=True)[: MOST_OF_A_KIND + 1]
     )
-    return _spell(
+    return spell(
         names,
         lambda name: Concern(
             "bad",
@@ -217,7 +171,7 @@ def _ownerless_readers(scopes: tuple[str, ...]) -> list[Concern]:
         .order_by("topic__name", "group")
         .values_list("topic__name", "group")[: MOST_OF_A_KIND + 1]
     )
-    return _spell(
+    return spell(
         rows,
         lambda row: Concern(
             "warn",
@@ -238,7 +192,7 @@ def _ownerless_readers(scopes: tuple[str, ...]) -> list[Concern]:
 
 def _breakers(scopes: tuple[str, ...]) -> list[Concern]:
     rows = Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group")
-    return _spell(
+    return spell(
         sorted(open_breakers(list(rows))),
         lambda row: Concern(
             "bad",
@@ -261,7 +215,7 @@ def _hung(scopes: tuple[str, ...], nodes: Sequence[Node]) -> list[Concern]:
             running = [float(one["running_s"]) for one in status.get("hung", ()) if not one["given_up"]]
             if key in seen and running:
                 longest[key] = max(longest.get(key, (0.0, "")), (max(running), node.name))
-    return _spell(
+    return spell(
         sorted(longest.items(), key=lambda item: -item[1][0]),
         lambda item: Concern(
             "bad",
@@ -282,7 +236,7 @@ def _outbox(scopes: tuple[str, ...]) -> list[Concern]:
         .annotate(count=Count("id"), since=Min("refused_at"), why=Max("last_error"))
         .order_by("-count", "topic")[: MOST_OF_A_KIND + 1]
     )
-    return _spell(
+    return spell(
         groups,
         lambda group: Concern(
             "bad",
@@ -370,7 +324,7 @@ def _paused(scopes: tuple[str, ...]) -> list[Concern]:
     topics = list(Topic.objects.filter(scopes_q(scopes, "name"), paused=True)[: MOST_OF_A_KIND + 1])
     acts = _last_acts([*(f"{row.topic.name}/{row.group}" for row in rows), *(topic.name for topic in topics)])
     more = Concern("warn", "Further subscriptions are paused", "", reverse("topics:subscriptions"), "See all")
-    found = _spell(
+    found = spell(
         topics,
         lambda topic: Concern(
             "warn",
@@ -381,7 +335,7 @@ def _paused(scopes: tuple[str, ...]) -> list[Concern]:
         ),
         Concern("warn", "Further topics are paused", "", reverse("topics:list"), "See topics"),
     )
-    found += _spell(
+    found += spell(
         rows,
         lambda row: Concern(
             "warn",
@@ -411,8 +365,3 @@ def _why(acts: dict[str, AuditEntry], target: str, reason: str) -> str:
         return f"“{reason}”" if reason else "nobody said why"
     words = entry.reason or reason
     return f"by {entry.actor} at {clock(entry.at)[:5]}" + (f": “{words}”" if words else ", without a reason")
-
-
-def _spell(things: Sequence[_Thing], say: Callable[[_Thing], Concern], more: Concern) -> list[Concern]:
-    lines = [say(thing) for thing in things[:MOST_OF_A_KIND]]
-    return [*lines, more] if len(things) > MOST_OF_A_KIND else lines

@@ -26,6 +26,21 @@ DEFAULTS = (
         advice="One cause for all? Pause the subscription before more messages run out of attempts.",
     ),
     RuleDraft(
+        "Dead letters have reached their limit",
+        "dead_letter_limit",
+        100,
+        severity="critical",
+        clear_s=0,
+        advice="None is removed. Mend the cause, then redrive or discard; until then the database grows.",
+    ),
+    RuleDraft(
+        "Keys are parked",
+        "parked",
+        1,
+        clear_s=0,
+        advice="Open the subscription's order, look why each key's head failed, and retry, skip or bury it.",
+    ),
+    RuleDraft(
         "Messages wait too long",
         "oldest",
         300,

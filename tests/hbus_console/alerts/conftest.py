@@ -42,7 +42,13 @@ class Watch:
         self.evaluator = AlertEvaluator(clock=clock)
 
     def sample(
-        self, waiting: int, *, oldest_s: float = 0, topic: str = "booking.created", group: str = "billing"
+        self,
+        waiting: int,
+        *,
+        oldest_s: float = 0,
+        parked: int = 0,
+        topic: str = "booking.created",
+        group: str = "billing",
     ) -> None:
         """As the lag sampler would."""
         now_ms = self.clock.now_ms()
@@ -53,6 +59,7 @@ class Watch:
             waiting=waiting,
             in_flight=0,
             retrying=0,
+            parked=parked,
             oldest_ms=now_ms - round(oldest_s * 1000) if oldest_s else None,
         )
 

@@ -8,11 +8,13 @@ from datetime import timedelta
 import pytest
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.facts import Fact
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import AlertEvaluator
+from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Rule
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.booking import Rows
@@ -67,6 +69,30 @@ def test_dead_letters_that_wait(watch: Watch) -> None:
     die(watch.clock, 1)
     assert watch.go(0) == ["firing"]
     DeadLetter.objects.update(state=DeadLetter.State.REDRIVEN)
+    assert watch.go(0) == ["resolved"]
+
+
+def test_dead_letters_in_percent_of_the_limit(watch: Watch, settings: Settings) -> None:
+    settings.DEAD_LETTER_LIMIT = 4
+    rule("dead_letter_limit", 100)
+    die(watch.clock, 3)
+    assert watch.go(0) == []
+    die(watch.clock, 2)
+    assert watch.go(0) == ["firing"]
+    alert = Alert.objects.get()
+    assert (alert.value, KINDS["dead_letter_limit"].said(alert.value)) == (125, "125 % of the limit")
+    assert DeadLetter.objects.count() == 5
+    settings.DEAD_LETTER_LIMIT = 0
+    assert watch.go(0) == ["resolved"], "0 is no limit"
+
+
+def test_messages_of_parked_keys(watch: Watch) -> None:
+    rule("parked", 1)
+    assert watch.go(0) == []
+    watch.clock.advance(10)
+    watch.sample(0, parked=2)
+    watch.evaluator.tick()
+    assert (watch.states(), Alert.objects.get().value) == (["firing"], 2)
     assert watch.go(0) == ["resolved"]
 
 

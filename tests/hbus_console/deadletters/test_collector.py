@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from pytest_django import Settings
 
 from engine.bus import dead
 from engine.bus.errors import GroupLost
@@ -9,6 +10,7 @@ from engine.bus.transport import Attempt, DeadEntry
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.deadletters.collector import DeadLetterCollector
+from hbus_console.deadletters.limit import full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.topics.models import Subscription, Topic
 
@@ -123,3 +125,17 @@ def test_a_lost_group_or_store_does_not_keep_the_others_from_it(
     with pytest.raises(Unavailable):
         collector.tick()
     assert DeadLetter.objects.count() == 1
+
+
+def test_beyond_the_limit_letters_are_collected_like_any_other(
+    store: DeadStore, collector: DeadLetterCollector, settings: Settings
+) -> None:
+    """A limit calls for people. It never decides that a message is lost."""
+    settings.DEAD_LETTER_LIMIT = 2
+    store.entries = [entry(number) for number in range(5)]
+    collector.tick()
+    store.entries = [entry(number) for number in range(5, 7)]
+    collector.tick()
+    assert DeadLetter.objects.filter(state="dead").count() == 7
+    assert store.entries == []
+    assert [(full.group, full.count) for full in full_subscriptions(("*",))] == [("partner-sync", 7)]

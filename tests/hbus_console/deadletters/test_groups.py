@@ -7,9 +7,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Actor
-from hbus_console.deadletters import groups, services
+from hbus_console.deadletters import groups
 from hbus_console.deadletters.groups import Filters
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import NOW, MakeLetter, person
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -93,26 +93,3 @@ def test_more_groups_than_listed_are_said(
     found = listing(operator)
     assert found.more
     assert (len(found.groups), found.letters) == (2, 3)
-
-
-@pytest.mark.usefixtures("world")
-def test_the_overview_names_the_largest_groups(operator: Actor) -> None:
-    sentences = services.attention(operator)
-    assert [sentence.text for sentence in sentences] == [
-        "4 dead letters on booking.changed, one cause",
-        "1 dead letter on stay.completed, one cause",
-    ]
-    assert "partner-sync" in sentences[0].note
-    assert sentences[0].href == "/dead-letters/?open=7c1f9a0000000000"
-    assert services.attention(person("viewer", "other.*")) == []
-
-
-@pytest.mark.usefixtures("world")
-def test_beyond_the_alarm_a_person_is_called(operator: Actor, settings: pytest.FixtureRequest) -> None:
-    settings.DEAD_LETTER_ALARM = 4  # type: ignore[attr-defined]
-    assert services.attention(operator)[0].text == "5 dead letters wait, more than the alarm of 4"
-
-
-def test_decided_letters_need_nobody(operator: Actor, make_letter: MakeLetter, subscription: Subscription) -> None:
-    make_letter(state="discarded")
-    assert services.attention(operator) == []

@@ -6,15 +6,18 @@ from datetime import UTC, datetime
 
 import pytest
 from django.db import transaction
+from pytest_django import Settings
 
 from hbus_console.accounts.permissions import Actor
+from hbus_console.alerts.models import Alert
 from hbus_console.audit.services import record
 from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
 from hbus_console.ledger.flow import LagNow
 from hbus_console.ledger.models import Notice
 from hbus_console.outbox.models import OutboxMessage
-from hbus_console.ui.attention import Concern, concerns
+from hbus_console.ui.attention import concerns
+from hbus_console.ui.concern import Concern
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -62,6 +65,51 @@ def test_further_causes_are_one_line_not_silently_left_out(admin_actor: Actor) -
         dead_letters(1, "booking.changed", fingerprint=f"f{number}")
     assert texts(admin_actor)[-1] == "Dead letters of further causes"
     assert len(found(admin_actor)) == 5
+
+
+def test_a_subscription_at_its_limit_of_dead_letters_calls_for_somebody(admin_actor: Actor, settings: Settings) -> None:
+    dead_letters(3, "booking.changed")
+    dead_letters(2, "stay.completed", "loyalty", "e19d07")
+    settings.DEAD_LETTER_LIMIT = 3
+    first = found(admin_actor)[0]
+    assert (first.tone, first.link) == ("bad", "Review 3")
+    assert first.text == "partner-sync on booking.changed has reached its limit of dead letters"
+    assert first.note.startswith("3 wait, the limit is 3 · none is removed")
+    assert first.href == "/dead-letters/?topic=booking.changed&subscription=partner-sync"
+    for limit in (4, 0):
+        settings.DEAD_LETTER_LIMIT = limit
+        assert not any("limit" in text for text in texts(admin_actor))
+
+
+def test_parked_keys_call_for_a_decision(admin_actor: Actor, viewer_actor: Actor) -> None:
+    subscription(topic("stay.completed"), "loyalty")
+    now = time.time_ns() // 1_000_000
+    lag = [LagNow("stay.completed", "loyalty", now, 0, 0, 0, now, parked=4)]
+    (concern,) = found(admin_actor, lag=lag)
+    assert (concern.tone, concern.text) == ("warn", "loyalty on stay.completed has parked keys")
+    assert (concern.note, concern.href) == (
+        "4 messages wait with them",
+        "/subscriptions/stay.completed/loyalty/order/",
+    )
+    assert found(viewer_actor, lag=lag) == []
+
+
+def test_an_alert_about_the_limit_is_said_once(admin_actor: Actor, settings: Settings) -> None:
+    dead_letters(4, "booking.changed")
+    settings.DEAD_LETTER_LIMIT = 4
+
+    def lines(value: float) -> list[str]:
+        now = time.time_ns() // 1_000_000
+        alert = Alert(
+            pk=1, rule_name="Limit", kind="dead_letter_limit", severity="critical", topic="booking.changed",
+            subscription="partner-sync", state="firing", threshold=80, value=value, fired_ms=now,
+        )  # fmt: skip
+        found = concerns(admin_actor, now, WELL, ALL, [], alerts=[alert])
+        return [concern.text for concern in found if "imit" in concern.text]
+
+    assert lines(100) == ["partner-sync on booking.changed has reached its limit of dead letters"]
+    settings.DEAD_LETTER_LIMIT = 5
+    assert lines(80) == ["Limit: partner-sync on booking.changed"]
 
 
 def test_an_ownerless_topic_asks_for_an_owner(admin_actor: Actor) -> None:
