@@ -30,10 +30,13 @@ def dead(scopes: tuple[str, ...]) -> list[Concern]:
     """The largest groups of dead letters that wait for a decision."""
     groups = list(
         DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
-        .values("fingerprint", "topic", "subscription", "cause")
-        .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
+        .values("fingerprint", "topic", "subscription")
+        .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"), newest=Max("id"))
         .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]
     )
+    # Asked for by themselves: with the cause among the groups, every letter would be read, body and all.
+    newest = DeadLetter.objects.filter(pk__in=[group["newest"] for group in groups])
+    causes = dict(newest.values_list("pk", "cause"))
     page = reverse("deadletters:list")
     teams = _teams({(group["topic"], group["subscription"]) for group in groups})
     found = []
@@ -42,7 +45,7 @@ def dead(scopes: tuple[str, ...]) -> list[Concern]:
         letters = "A dead letter" if count == 1 else f"{num(count)} dead letters"
         since = f"since {clock(group['since'])[:5]}" if count > 1 else f"at {clock(group['since'])[:5]}"
         team = teams.get((group["topic"], group["subscription"]), "")
-        note = " · ".join(part for part in (group["cause"], group["subscription"], since, team) if part)
+        note = " · ".join(part for part in (causes[group["newest"]], group["subscription"], since, team) if part)
         text = f"{letters} on {group['topic']}" + (", one cause" if count > 1 else "")
         found.append(Concern("bad", text, note, f"{page}?open={group['fingerprint']}", f"Review {num(count)}"))
     if len(groups) > MOST_OF_A_KIND:
