@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _RANDOM_BITS = 80
+_ULID = re.compile(rf"[0-7][{_ALPHABET}]{{25}}")
+_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 #: The bits of the last four letters.
 _TAIL = 0xFFFFF
 
@@ -53,3 +56,13 @@ class IdSource:
 
 #: ``new_id(now_ms)``: a process-wide ULID; see :meth:`IdSource.new`.
 new_id = IdSource().new
+
+
+def instant_of(text: str) -> int | None:
+    """When an id was made, epoch milliseconds: of a ULID or a UUIDv7; ``None`` for one that does not tell."""
+    if _ULID.fullmatch(text):
+        value = 0
+        for letter in text[:10]:
+            value = value * 32 + _ALPHABET.index(letter)
+        return value
+    return int(text[:8] + text[9:13], 16) if _UUID7.fullmatch(text.lower()) else None

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from django.conf import settings
 from django.db.models import Q
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
+from engine.core.clock import SystemClock
 from engine.core.errors import HbusError
+from engine.core.ids import instant_of
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, allows, visible_scopes
 from hbus_console.accounts.scopes import topics_q
@@ -22,13 +25,20 @@ from hbus_console.ledger.payloads import Payload, Rules, shown
 from hbus_console.ledger.scopes import topic_filter
 from hbus_console.topics.models import Topic
 
+_clock = SystemClock()
 #: A message with more events than this shows the first ones and says how many there are.
 MOST_EVENTS = 500
 #: Effects, conversation and same-key neighbours shown; the lists link to a search for the rest.
 MOST_EFFECTS = 20
 MOST_NEIGHBOURS = 100
+#: Evidence is booked about a second after it happened; later than this after an id was made, nothing is on its way.
+YOUNG_MS = 60_000
 #: Acts on a message that its timeline shows.
 _ACTS = ("dead_letter.redrive", "dead_letter.discard", "payload.reveal")
+
+
+class NotYet(NotThere):
+    """The ledger has no such message, and would not have it yet."""
 
 
 @dataclass
@@ -109,11 +119,19 @@ class Life:
 
 
 def life(actor: Actor, message_id: str) -> Life:
-    """Gather it. Raises ``NotThere`` when neither ledger nor dead letters know the id, or ``actor`` may not see it."""
+    """Gather it. Raises ``NotThere`` when neither ledger nor dead letters know the id, or ``actor`` may not see it;
+    ``NotYet`` for an id so young that its evidence may still be on its way.
+    """
     seen = topic_filter(visible_scopes(actor))
     entry = LedgerMessage.objects.filter(seen, message_id=message_id).order_by("-published_ms").first()
     letters = list(DeadLetter.objects.filter(seen, message_id=message_id).order_by("died_at"))
     if entry is None and not letters:
+        if settings.HBUS_LEDGER and _is_young(message_id):
+            raise NotYet(
+                f"Message {message_id[:64]} is not yet in the ledger.",
+                remedy="Ask again in a moment: what happens is booked about a second later.",
+                field="id",
+            )
         raise NotThere(
             f"The ledger has no message {message_id[:64]!r}.",
             remedy="It may never have existed, lie outside your scope, or be older than what the ledger keeps.",
@@ -141,6 +159,12 @@ def life(actor: Actor, message_id: str) -> Life:
     if topic is not None:
         found.subscriptions = sorted(topic.subscriptions.values_list("group", flat=True))
     return found
+
+
+def _is_young(message_id: str) -> bool:
+    made_ms = instant_of(message_id)
+    # An id may come from a host whose clock is a little ahead.
+    return made_ms is not None and -YOUNG_MS < _clock.now_ms() - made_ms < YOUNG_MS
 
 
 def conversation(actor: Actor, correlation_id: str) -> list[LedgerMessage]:

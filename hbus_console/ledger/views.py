@@ -20,7 +20,7 @@ from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.ledger import browsing, evidence, graph, lanes, search, services
-from hbus_console.ledger.life import MOST_NEIGHBOURS, Life, conversation, same_key
+from hbus_console.ledger.life import MOST_NEIGHBOURS, Life, NotYet, conversation, same_key
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.ledger.moments import moments, who
 from hbus_console.ledger.reveal import Revealed
@@ -76,7 +76,20 @@ def messages(request: HttpRequest) -> HttpResponse:
 @never_cache
 @console_view(Action.VIEW, resource=SOMEWHERE)
 def message(request: HttpRequest, message_id: str) -> HttpResponse:
-    return _message(request, message_id)
+    """While its evidence is on its way, a page that asks again by itself and then becomes the message's own."""
+    asks_again = request.headers.get("HX-Request") == "true"
+    try:
+        shown = _message(request, message_id)
+    except NotYet:
+        if asks_again:
+            return HttpResponse(status=204)
+        return render(request, "ledger/young.html", {"nav": "messages", "message_id": message_id}, status=202)
+    except NotThere:
+        if not asks_again:
+            raise
+        shown = HttpResponse(status=404)
+    # Whatever the answer has become, the browser loads it as a page of its own.
+    return HttpResponse(headers={"HX-Refresh": "true"}) if asks_again else shown
 
 
 @require_POST

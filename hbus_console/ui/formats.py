@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -127,7 +128,18 @@ def size(value: Any) -> str:
     return f"{num(round(amount, 1))} TB"
 
 
+#: ULIDs, UUIDs and the like: chance, mostly.
+_MACHINE_MADE = re.compile(r"[0-9A-Za-z]+|[0-9a-fA-F-]{36}")
+
+
 def short_id(value: Any) -> str:
-    """``01K9…7RZM``; anything up to ten characters stays whole."""
+    """``01K9…7RZM``; anything up to ten characters stays whole.
+
+    An id that a producer has put together from words and numbers keeps more: its beginning and end tell little apart.
+    """
     text = str(value or "")
-    return text if len(text) <= 10 else f"{text[:4]}…{text[-4:]}"
+    if len(text) <= 10:
+        return text
+    if _MACHINE_MADE.fullmatch(text):
+        return f"{text[:4]}…{text[-4:]}"
+    return text if len(text) <= 24 else f"{text[:12]}…{text[-11:]}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,7 @@ def console(empty_console: Console) -> Console:
     assert played.returncode == 0, played.stdout + played.stderr
     (poison,) = json.loads(played.stdout)["poison"]
     empty_console.things |= {
+        "operation": _replayed(empty_console.installation),
         "topic": "booking.cancelled",
         "group": "partner-sync",
         "message": poison["message_id"],
@@ -96,6 +98,30 @@ def console(empty_console: Console) -> Console:
         "user": "admin",
     }
     return empty_console
+
+
+#: A few messages of a topic, played again for one subscription, as a person would from its page.
+_REPLAY = """
+from hbus_console import wiring
+from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.operations import services
+first = wiring.admin().browse("booking.created", limit=8).entries
+spec = {"topic": "booking.created", "into_group": "availability", "until": first[-1].position}
+print(services.start(SYSTEM, "replay", spec, reason="the search index lost a night").operation.pk)
+"""
+
+
+def _replayed(installation: RunningInstallation) -> str:
+    """The number of an operation that has ended, with results."""
+    started = installation.manage("shell", "--no-imports", "-c", _REPLAY)
+    assert started.returncode == 0, started.stderr
+    number = started.stdout.split()[-1]
+    ask = f"from hbus_console.operations.models import Operation; print(Operation.objects.get(pk={number}).state)"
+    deadline = time.monotonic() + 60
+    while (state := installation.manage("shell", "--no-imports", "-c", ask).stdout.split()[-1]) != "done":
+        assert state in ("queued", "running"), state
+        assert time.monotonic() < deadline, f"it is still {state}"
+    return number
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The pages that are walked, photographed and checked. To add one: add a line.
 
-``{topic}``, ``{group}``, ``{message}`` (which died), ``{letter}``, ``{entry}`` and ``{user}`` stand for what the
-example has made.
+``{topic}``, ``{group}``, ``{message}`` (which died), ``{letter}``, ``{entry}``, ``{user}`` and ``{operation}`` (with
+results) stand for what the example has made; ``{new}`` is an id made just now.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ PAGES = [
     Page("subscription-new", "/topics/{topic}/subscribe/"),
     Page("messages", "/messages/"),
     Page("message", "/messages/{message}"),
+    Page("message-young", "/messages/{new}", status=202),
+    Page("messages-repeated", "/messages/?repeated=any"),
     Page("message-conversation", "/messages/{message}?tab=conversation"),
     Page("message-raw", "/messages/{message}?tab=raw"),
     Page("dead-letters", "/dead-letters/"),
     Page("dead-letter", "/dead-letters/?letter={letter}"),
     Page("dead-letter-edit", "/dead-letters/{letter}/edit"),
     Page("operations", "/operations/"),
+    Page("operation", "/operations/{operation}/"),
     Page("operation-plan", "/operations/plan/redrive/?letter={letter}"),
     Page("replay", "/replays/{topic}/"),
     Page("subscription-order", "/subscriptions/{topic}/{group}/order/"),

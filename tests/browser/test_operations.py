@@ -7,6 +7,7 @@ import time
 
 from playwright.sync_api import expect
 
+from engine.core.ids import new_id
 from tests.browser.conftest import Watched
 
 
@@ -41,12 +42,19 @@ def test_a_replay_from_its_form_to_the_copy(watched: Watched) -> None:
         page.get_by_role("button", name=f"{verb} it").click()
         expect(page.locator("#progress .panel-head")).to_contain_text(state, timeout=10_000)
 
-    # And each result leads to the copy, which names its original: once the outbox and the keeper have had a moment
-    copy = page.locator("#progress tbody td a.mono").first
-    address = f"{watched.base}{copy.get_attribute('href')}"
-    deadline = time.monotonic() + 20
-    while page.request.get(address).status == 404 and time.monotonic() < deadline:
-        page.wait_for_timeout(250)
-    copy.click()
+    # And each result leads to the copy, which names its original: by itself, once the outbox and the keeper are through
+    page.locator("#progress tbody td a.mono").first.click()
     page.wait_for_url(re.compile(r"/messages/"))
-    expect(page.locator("main")).to_contain_text("replayed from")
+    expect(page.locator("main")).to_contain_text("replayed from", timeout=20_000)
+
+
+def test_a_message_that_is_not_booked_yet_is_waited_for(watched: Watched) -> None:
+    # Given the page of an id that was made this moment
+    made = new_id(time.time_ns() // 1_000_000)
+    page = watched.open(f"/messages/{made}", status=202)
+    expect(page.locator("h1")).to_contain_text("Not yet in the ledger")
+    # When it has asked again, nothing was put into the page and nothing went wrong
+    with page.expect_response(lambda answer: made in answer.url and answer.status == 204):
+        pass
+    expect(page.locator("h1")).to_contain_text("Not yet in the ledger")
+    assert watched.errors == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page as BrowserPage
 
+from engine.core.ids import new_id
 from tests.browser.conftest import NARROW, WIDE, Console, Watched
 from tests.browser.pages import PAGES, Page
 
@@ -38,7 +40,7 @@ def overflow(page: BrowserPage) -> int:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page: Page, watched: Watched, console: Console, axe: Axe, pictures: Path) -> None:
-    path = page.path.format_map(console.things)
+    path = page.path.format_map({**console.things, "new": new_id(time.time_ns() // 1_000_000)})
     shown = watched.open(path, page.status)
     for theme in ("light", "dark"):
         shown.emulate_media(color_scheme=theme)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 import threading
 
-from engine.core.ids import IdSource, new_id
+import pytest
+
+from engine.core.ids import IdSource, instant_of, new_id
 
 ALPHABET = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
@@ -59,3 +61,15 @@ def test_a_forked_child_goes_its_own_way() -> None:
     os.close(reader)
     os.close(writer)
     assert theirs[:22] != source.new(1_000)[:22]
+
+
+def test_an_id_tells_when_it_was_made() -> None:
+    assert instant_of(IdSource().new(1_790_000_000_123)) == 1_790_000_000_123
+    assert instant_of("01a0c3f0-217b-7abc-9def-0123456789ab") == 0x01A0C3F0217B
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m1", "order/7", "0" * 25, "8" + "0" * 25, "0" * 25 + "U", "01a0c3f0-217b-4abc-9def-0123456789ab"]
+)
+def test_an_id_of_another_make_tells_nothing(text: str) -> None:
+    assert instant_of(text) is None

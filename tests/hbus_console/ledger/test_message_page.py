@@ -5,9 +5,13 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
+from engine.core.clock import SystemClock
+from engine.core.ids import IdSource, new_id
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ledger.life import YOUNG_MS
 from hbus_console.ledger.models import LedgerMessage
 from tests.hbus_console.ledger.conftest import AT, TOPIC, event, message, publish
 
@@ -104,9 +108,45 @@ def test_ids_of_any_shape_have_a_page(sign_in: SignIn) -> None:
     assert answer.status_code == 200
 
 
-def test_an_unknown_id_and_one_out_of_scope_look_alike(sign_in: SignIn, sent: str) -> None:
-    unknown = sign_in().get("/messages/01K9NOBODYKNOWSTHISMESSAGE")
-    foreign = sign_in("viewer", "stay.*").get(f"/messages/{sent}")
-    assert (unknown.status_code, foreign.status_code) == (404, 404)
-    for answer in (unknown, foreign):
-        assert "The ledger has no message" in answer.content.decode()
+@pytest.mark.parametrize(
+    ("age_ms", "status", "words"), [(0, 202, "Not yet in the ledger"), (YOUNG_MS, 404, "The ledger has no message")]
+)
+def test_an_unknown_id_and_one_out_of_scope_look_alike(
+    sign_in: SignIn, installation: None, age_ms: int, status: int, words: str
+) -> None:
+    made_ms = SystemClock().now_ms() - age_ms
+    known, nobodys = IdSource().new(made_ms), IdSource().new(made_ms)
+    message(known)
+    for found in (sign_in().get(f"/messages/{nobodys}"), sign_in("viewer", "stay.*").get(f"/messages/{known}")):
+        assert found.status_code == status
+        assert words in found.content.decode()
+
+
+def test_a_message_made_a_moment_ago_is_waited_for(sign_in: SignIn, installation: None) -> None:
+    client, made = sign_in(), new_id(SystemClock().now_ms())
+    page = client.get(f"/messages/{made}")
+    assert page.status_code == 202
+    assert "Not yet in the ledger" in page.content.decode()
+    assert f'hx-get="/messages/{made}"' in page.content.decode()
+    # It looks again by itself: nothing changes, until the browser is told to load the message's own page.
+    htmx = {"HX-Request": "true"}
+    assert client.get(f"/messages/{made}", headers=htmx).status_code == 204
+    message(made)
+    assert client.get(f"/messages/{made}", headers=htmx).headers["HX-Refresh"] == "true"
+    assert client.get(f"/messages/{made}").status_code == 200
+
+
+def test_waiting_for_a_message_ends(sign_in: SignIn, settings: Settings) -> None:
+    client, now_ms = sign_in(), SystemClock().now_ms()
+    for made_ms in (now_ms - YOUNG_MS - 1, now_ms + 10 * YOUNG_MS):
+        old = IdSource().new(made_ms)
+        assert client.get(f"/messages/{old}").status_code == 404
+        assert client.get(f"/messages/{old}", headers={"HX-Request": "true"}).headers["HX-Refresh"] == "true"
+    settings.HBUS_LEDGER = False
+    assert client.get(f"/messages/{new_id(now_ms)}").status_code == 404, "nothing will ever be booked"
+
+
+def test_the_api_says_that_it_may_come(sign_in: SignIn, installation: None) -> None:
+    answer = sign_in().get(f"/api/v1/messages/{new_id(SystemClock().now_ms())}")
+    assert answer.status_code == 404
+    assert "Ask again in a moment" in answer.content.decode()

@@ -87,4 +87,10 @@ def test_no_moment_is_a_dash() -> None:
 
 def test_short_id_keeps_both_ends() -> None:
     assert formats.short_id("01K9ZC3M8V5T2W0X4Y6B7RZM") == "01K9…7RZM"
+    assert formats.short_id("01a0c3f0-217b-7abc-9def-0123456789ab") == "01a0…89ab"
     assert formats.short_id("abc") == "abc"
+
+
+def test_an_id_made_of_words_keeps_what_tells_it_apart() -> None:
+    assert formats.short_id("booking-48213/created") == "booking-48213/created"
+    assert formats.short_id("reservations/booking/48213/created") == "reservations…213/created"
