@@ -33,6 +33,7 @@ from engine.bus.conformance.delivery import DeliveryConformance  # noqa: E402
 from engine.bus.conformance.groups import GroupConformance  # noqa: E402
 from engine.bus.conformance.idempotency import IdempotencyConformance  # noqa: E402
 from engine.bus.conformance.leases import LeaseConformance  # noqa: E402
+from engine.bus.conformance.optional import ClaimingConformance, ConsumerNameConformance  # noqa: E402
 from engine.bus.conformance.ordering import OrderingConformance  # noqa: E402
 from engine.bus.conformance.outages import OutageConformance  # noqa: E402
 from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
@@ -66,6 +67,8 @@ class TransportConformance(
     OrderingConformance,
     DelayConformance,
     OutageConformance,
+    ClaimingConformance,
+    ConsumerNameConformance,
 ):
     """Every promise of :mod:`engine.bus.transport`."""
 
@@ -73,7 +76,9 @@ class TransportConformance(
 __all__ = [
     "AdminConformance",
     "BrowsingConformance",
+    "ClaimingConformance",
     "ConcurrencyConformance",
+    "ConsumerNameConformance",
     "ConsumingConformance",
     "DeadLetterConformance",
     "DelayConformance",

@@ -1,0 +1,112 @@
+"""What a transport may offer beside the contract; who does not is asked nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.bus.conformance.base import NOT_DECLARED, TransportTests, Workbench, numbered, settle
+from engine.bus.conformance.idempotency import WINDOW_MS
+from engine.bus.conformance.promises import keeps
+from engine.bus.consumer_names import NamesConsumers
+from engine.bus.transport import Claiming, Outcome, Outgoing, Priority, Status
+
+
+class ConsumerNameConformance(TransportTests):
+    """Of :class:`~engine.bus.consumer_names.NamesConsumers`."""
+
+    @pytest.fixture
+    def names(self, bench: Workbench) -> NamesConsumers:
+        if not isinstance(bench.admin, NamesConsumers):
+            pytest.skip(f"{NOT_DECLARED}consumer names")
+        return bench.admin
+
+    def test_a_name_goes_when_nothing_is_pending_with_it(self, bench: Workbench, names: NamesConsumers) -> None:
+        # Given two names, one of which has a message in hand
+        bench.publish(*numbered(2))
+        idle, busy = bench.receiver("idle"), bench.receiver("busy")
+        settle(idle, [bench.take_one(idle)])
+        held = bench.take_one(busy)
+        assert [(each.name, each.pending) for each in names.consumer_names(bench.topic, bench.group)] == [
+            ("busy", 1),
+            ("idle", 0),
+        ]
+
+        # When names are forgotten, then the one that holds something stays until it is settled
+        assert names.forget_consumers(bench.topic, bench.group, idle_ms=0) == ["idle"]
+        assert settle(busy, [held]) == [True]
+        assert names.forget_consumers(bench.topic, bench.group, idle_ms=0) == ["busy"]
+        assert names.consumer_names(bench.topic, bench.group) == []
+
+    def test_who_lives_after_all_loses_nothing(self, bench: Workbench, names: NamesConsumers) -> None:
+        receiver = bench.receiver("alive")
+        bench.publish(b"before")
+        settle(receiver, [bench.take_one(receiver)])
+        names.forget_consumers(bench.topic, bench.group, idle_ms=0)
+
+        bench.publish(b"after")
+
+        assert settle(receiver, [bench.take_one(receiver)]) == [True]
+
+    def test_a_name_that_asked_lately_stays(self, bench: Workbench, names: NamesConsumers) -> None:
+        receiver = bench.receiver("alive")
+        bench.publish(b"x")
+        settle(receiver, [bench.take_one(receiver)])
+
+        assert names.forget_consumers(bench.topic, bench.group, idle_ms=3_600_000) == []
+
+
+@keeps("K26")
+class ClaimingConformance(TransportTests):
+    """Of :class:`~engine.bus.transport.Claiming`: keys of messages that wait elsewhere."""
+
+    @pytest.fixture
+    def claim(self, bench: Workbench) -> Callable[..., Outcome]:
+        transport = bench.transport
+        if not isinstance(transport, Claiming):
+            pytest.skip(f"{NOT_DECLARED}claims")
+
+        def claim(message_id: str, *, due_ms: int = 0, digest: str = "d") -> Outcome:
+            due_ms = due_ms or bench.clock.now_ms() + 60_000
+            (outcome,) = transport.claim(
+                bench.topic, [Outgoing(message_id, b"", Priority.NORMAL, "key", digest, WINDOW_MS, due_ms=due_ms)]
+            )
+            return outcome
+
+        return claim
+
+    def publish(self, bench: Workbench, message_id: str, *, digest: str = "d") -> Outcome:
+        message = Outgoing(
+            message_id, b"x", idempotency_key="key", idempotency_digest=digest, idempotency_window_ms=WINDOW_MS
+        )
+        return bench.transport.publish(bench.topic, [message])[0]
+
+    def test_a_claimed_key_stands_for_the_message_that_waits(
+        self, bench: Workbench, claim: Callable[..., Outcome]
+    ) -> None:
+        due_ms = bench.clock.now_ms() + 60_000
+        assert claim("first", due_ms=due_ms).status is Status.OK
+        assert claim("first", due_ms=due_ms).status is Status.OK
+
+        held = self.publish(bench, "second")
+
+        assert (held.status, held.message_id, held.due_ms) == (Status.HELD, "first", due_ms)
+        assert (claim("third").status, claim("third").message_id) == (Status.HELD, "first")
+        assert self.publish(bench, "second", digest="other").status is Status.CONFLICT
+        assert bench.receiver().receive(1, 0) == []
+
+    def test_the_claim_gives_way_to_its_own_message(self, bench: Workbench, claim: Callable[..., Outcome]) -> None:
+        claim("first")
+
+        assert self.publish(bench, "first").status is Status.OK
+        again = self.publish(bench, "second")
+
+        assert (again.status, again.message_id) == (Status.DUPLICATE, "first")
+        assert len(bench.drain(bench.receiver())) == 1
+
+    def test_what_is_stored_cannot_be_claimed(self, bench: Workbench, claim: Callable[..., Outcome]) -> None:
+        self.publish(bench, "first")
+
+        assert (claim("second").status, claim("second").message_id) == (Status.DUPLICATE, "first")
+        assert claim("second", digest="other").status is Status.CONFLICT
