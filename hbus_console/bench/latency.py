@@ -31,6 +31,7 @@ from hbus_console.state import ROOT
 #: Messages a second while latency is measured: busy, not saturated.
 PACE = 200
 MESSAGES = 400
+WHAT = f"publish to handler at {PACE} msg/s"
 
 
 def row(area: str, url: str, prefix: str, *, samples: int, conditions: str, peer: str) -> Row:
@@ -44,7 +45,7 @@ def row(area: str, url: str, prefix: str, *, samples: int, conditions: str, peer
     ratio = mine / other
     return Row(
         area,
-        f"publish to handler at {PACE} msg/s",
+        WHAT,
         "ms",
         mine,
         peer,

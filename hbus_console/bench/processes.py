@@ -7,17 +7,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hbus_console.state import ROOT
 
 
 class Child:
-    """One measured process running ``module`` with JSON arguments. See :func:`run_child` for the other end."""
+    """One measured process: a ``program`` (a module of ours, or a file) with its task as one JSON argument.
 
-    def __init__(self, module: str, arguments: Mapping[str, Any]) -> None:
+    :func:`wait_for_go` and :func:`report` are the other end.
+    """
+
+    def __init__(self, program: str | Path, arguments: Mapping[str, Any]) -> None:
+        command = [str(program)] if isinstance(program, Path) else [sys.executable, "-m", program]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, json.dumps(arguments)],
+            [*command, json.dumps(arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -57,9 +62,9 @@ class Span(NamedTuple):
     ended: float
 
 
-def together(module: str, arguments: Sequence[Mapping[str, Any]]) -> Span:
+def together(program: str | Path, arguments: Sequence[Mapping[str, Any]]) -> Span:
     """Start one process per entry of ``arguments`` at once and add up what they report."""
-    children = [Child(module, one) for one in arguments]
+    children = [Child(program, one) for one in arguments]
     for child in children:
         child.go()
     reports = [child.result() for child in children]
@@ -70,9 +75,9 @@ def together(module: str, arguments: Sequence[Mapping[str, Any]]) -> Span:
     )
 
 
-def rate(module: str, arguments: Sequence[Mapping[str, Any]]) -> float:
+def rate(program: str | Path, arguments: Sequence[Mapping[str, Any]]) -> float:
     """The count of all processes over the whole span, per second."""
-    span = together(module, arguments)
+    span = together(program, arguments)
     return span.messages / (span.ended - span.started)
 
 

@@ -16,7 +16,7 @@ class Row:
     area: str
     what: str
     unit: str
-    ours: float
+    ours: float | None
     peer: str
     theirs: float | None
     ratio: float | None
@@ -53,21 +53,21 @@ def compare(
     return Row(area, what, unit, mine, peer, other, ratio, goal, holds, samples, conditions)
 
 
-def missing(area: str, what: str, unit: str, *, ours: float, peer: str, why: str, **rest: Any) -> Row:
-    """A row whose peer could not be had: it says so instead of being left out."""
+def missing(area: str, what: str, unit: str, *, ours: float | None, peer: str, why: str, **rest: Any) -> Row:
+    """A row whose peer (or, without ``ours``, both) could not be had: it says so instead of being left out."""
     return Row(area, what, unit, ours, f"{peer}: {why}", None, None, rest.get("goal"), None, 1, rest["conditions"])
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows for people."""
     head = ("what", "ours", "peer", "theirs", "ratio", "goal", "holds", "runs")
-    lines = [head]
+    lines: list[Sequence[str]] = [head]
     lines.extend(
         (
             row.what,
-            _figure(row.ours, row.unit) + _latency(row),
+            figure(row.ours, row.unit) + _latency(row),
             row.peer,
-            "-" if row.theirs is None else _figure(row.theirs, row.unit),
+            figure(row.theirs, row.unit),
             "-" if row.ratio is None else f"{row.ratio:.2f}",
             "-" if row.goal is None else f"{row.goal:g}",
             "-" if row.holds is None else ("yes" if row.holds else "NO"),
@@ -75,11 +75,19 @@ def table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return columns(lines)
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Cells under each other."""
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-def _figure(value: float, unit: str) -> str:
+def figure(value: float | None, unit: str) -> str:
+    """A value for people."""
+    if value is None:
+        return "-"
     return f"{value:,.2f} {unit}" if value < 100 else f"{value:,.0f} {unit}"
 
 

@@ -1,0 +1,43 @@
+"""Ours beside Watermill's Go adapter for Redis Streams, on the same store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hbus_console.bench.beside_redis import RedisWork
+from hbus_console.bench.peers import watermill
+from hbus_console.bench.rig import Measurement, Rig
+
+#: The least ratio asked for, of publishing as of consuming.
+GOAL = 1.5
+
+
+def measurements(rig: Rig) -> Iterator[Measurement]:
+    """Ours in one process, facts on; theirs with the cores Go finds."""
+    work = RedisWork(rig)
+
+    def publish() -> float:
+        rig.clean()
+        return watermill.publish_rate(watermill.build(), rig.store.url, count=rig.count, size=rig.size)
+
+    def consume() -> float:
+        rig.clean()
+        return watermill.consume_rate(watermill.build(), rig.store.url, count=rig.count, size=rig.size)
+
+    yield rig.compared(
+        "publish batched, beside Watermill",
+        ours=work.publish,
+        peer=watermill.NAME,
+        theirs=publish,
+        goal=GOAL,
+        also=f"Watermill publishes from {watermill.PUBLISHERS} goroutines, one message a call: it knows no batches",
+        ready=watermill.build,
+    )
+    yield rig.compared(
+        f"consume and settle, 1 process, beside Watermill with {watermill.SUBSCRIBERS} subscribers of one group",
+        ours=work.consume,
+        peer=watermill.NAME,
+        theirs=consume,
+        goal=GOAL,
+        ready=watermill.build,
+    )
