@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from engine.bus.config import BusConfig
-from engine.bus.registry import open_transport
-from hbus_console.bench import latency
+from engine.bus.partitions import DEFAULT_PARTITIONS
+from hbus_console.bench import latency, ours
 from hbus_console.bench.processes import rate
-from hbus_console.bench.rig import AREA, GROUP, PREFIX, TOPIC, Measurement, Rig
+from hbus_console.bench.rig import AREA, GROUP, PREFIX, Measurement, Rig
 
 OURS = "hbus_console.bench.ours"
 RAW = "hbus_console.bench.raw"
@@ -30,22 +30,32 @@ class RedisWork:
 
     rig: Rig
 
-    def publish(self, *, processes: int = 1, facts: bool = True, do: str = "publish", count: int = 0) -> float:
+    def publish(
+        self,
+        *,
+        processes: int = 1,
+        facts: bool = True,
+        do: str = "publish",
+        count: int = 0,
+        partitions: int = 0,
+    ) -> float:
         self.rig.clean()
-        return rate(OURS, self.rig.task(do, processes, count, facts=facts))
+        tasks = self.rig.task(do, processes, count, facts=facts, **_order(partitions))
+        ours.prepare(tasks[0], GROUP)
+        return rate(OURS, tasks)
 
     def raw_publish(self, *, processes: int = 1, do: str = "publish", count: int = 0) -> float:
         self.rig.clean()
         return rate(RAW, self.rig.task(do, processes, count, topic="raw"))
 
-    def consume(self, *, processes: int = 1, facts: bool = True, ledger: Path | None = None) -> float:
+    def consume(
+        self, *, processes: int = 1, facts: bool = True, ledger: Path | None = None, partitions: int = 0
+    ) -> float:
         self.rig.clean()
-        transport = open_transport(BusConfig(url=self.rig.store.url, prefix=PREFIX))
-        transport.admin.create_topic(TOPIC)
-        transport.admin.create_group(TOPIC, GROUP)
-        transport.close()
-        rate(OURS, self.rig.task("publish", facts=False))
-        tasks = self.rig.task("consume", processes, facts=facts, threads=1, total=self.rig.count)
+        (filling,) = self.rig.task("publish", facts=False, **_order(partitions))
+        ours.prepare(filling, GROUP)
+        rate(OURS, [filling])
+        tasks = self.rig.task("consume", processes, facts=facts, threads=1, total=self.rig.count, **_order(partitions))
         if ledger is None:
             return rate(OURS, tasks)
         return latency.consume_with_ledger(tasks, self.rig.store.url, PREFIX, ledger)
@@ -91,7 +101,32 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         peer=PEER,
         theirs=partial(work.raw_publish, do="publish singly", count=single),
     )
+    yield from _ordered(rig, work)
     yield Measurement(
         latency.WHAT,
         lambda: latency.row(AREA, rig.store.url, PREFIX, samples=rig.samples, conditions=rig.conditions, peer=PEER),
     )
+
+
+def _ordered(rig: Rig, work: RedisWork) -> Iterator[Measurement]:
+    """The same with order by key, which redis-py alone has no word for."""
+    order = f"order on, {DEFAULT_PARTITIONS} partitions"
+    also = f"{ours.KEYS} keys; redis-py keeps no order"
+    yield rig.compared(
+        f"publish in confirmed batches of 500, 1 process, {order}, facts on",
+        ours=partial(work.publish, partitions=DEFAULT_PARTITIONS),
+        peer=PEER,
+        theirs=work.raw_publish,
+        also=also,
+    )
+    yield rig.compared(
+        f"consume and settle, no-op handler, 1 process, {order}, facts on",
+        ours=partial(work.consume, partitions=DEFAULT_PARTITIONS),
+        peer=PEER,
+        theirs=work.raw_consume,
+        also=also,
+    )
+
+
+def _order(partitions: int) -> dict[str, Any]:
+    return {"partitions": partitions} if partitions else {}

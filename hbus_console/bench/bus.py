@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.core.errors import BadInput
-from hbus_console.bench import beside_queues, beside_redis, beside_watermill
+from hbus_console.bench import beside_nsq, beside_queues, beside_redis, beside_watermill
 from hbus_console.bench.rig import Measurement, Rig
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -17,6 +17,7 @@ def measurements(rig: Rig, *, queues: bool = True) -> Iterator[Measurement]:
     """Every row of the area, in the order of the table; ``queues`` are those beside task queues."""
     yield from beside_redis.measurements(rig)
     yield from beside_watermill.measurements(rig)
+    yield from beside_nsq.measurements(rig)
     if queues:
         yield from beside_queues.measurements(rig)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import redis
@@ -13,14 +14,38 @@ from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.consumer import Consumer
 from engine.bus.options import PublishOptions
+from engine.bus.partitions import Partitioned
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.bus.registry import open_transport
+from engine.bus.transport import Transport
 from engine.core.facts import Emitter, FactLog, NullFacts
 from hbus_console.bench.processes import report, wait_for_go
 from hbus_console.ledger.fact_stream import FactStream
 
 BATCH = 500
+#: Over how many keys the messages of an ordered topic are spread.
+KEYS = 200
+
+
+def transport_for(task: Mapping[str, Any]) -> Transport:
+    """The transport that a task asks for: NSQ where it names an ``nsqd``, else Redis Streams."""
+    if "nsqd" in task:
+        config = BusConfig(type="nsq", url=task["url"], prefix=task["prefix"], options={"nsqd": task["nsqd"]})
+    else:
+        config = BusConfig(url=task["url"], prefix=task["prefix"])
+    return open_transport(config)
+
+
+def prepare(task: Mapping[str, Any], group: str) -> None:
+    """Make the topic that a task names, with its partitions, and its group."""
+    transport = transport_for(task)
+    transport.admin.create_topic(task["topic"])
+    if partitions := task.get("partitions"):
+        assert isinstance(transport, Partitioned)
+        transport.set_partitions(task["topic"], partitions)
+    transport.admin.create_group(task["topic"], group)
+    transport.close()
 
 
 def _facts(task: dict[str, Any]) -> Emitter:
@@ -33,6 +58,11 @@ def _facts(task: dict[str, Any]) -> Emitter:
     return FactLog(CountingSink(LoggingSink(stream)))
 
 
+def _order(task: Mapping[str, Any]) -> tuple[str, int]:
+    partitions = int(task.get("partitions", 0))
+    return ("key", partitions) if partitions else ("none", 1)
+
+
 def _close(facts: Emitter) -> None:
     if isinstance(facts, FactLog):
         facts.close()
@@ -42,13 +72,18 @@ def _close(facts: Emitter) -> None:
 
 def publish(task: dict[str, Any]) -> None:
     """Publish ``count`` messages in confirmed batches (or one by one) and report the time it took."""
-    transport = open_transport(BusConfig(url=task["url"], prefix=task["prefix"]))
+    transport = transport_for(task)
     facts = _facts(task)
-    producer = Producer(
-        lambda _: transport, StaticCatalog(TopicPolicy(task["topic"], "bench")), source="/bench", facts=facts
+    ordering, partitions = _order(task)
+    policy = TopicPolicy(
+        task["topic"], "bench", ordering=ordering, partitions=partitions, priorities=ordering == "none"
     )
+    producer = Producer(lambda _: transport, StaticCatalog(policy), source="/bench", facts=facts)
     body = {"text": "x" * (task["size"] - 11)}
     options = PublishOptions(type="bench.message", key="k")
+    batch = [BatchItem(body, options)] * BATCH
+    if ordering == "key":
+        batch = [BatchItem(body, PublishOptions(type="bench.message", key=f"k{n % KEYS}")) for n in range(BATCH)]
     wait_for_go()
     started = time.time()
     if task["do"] == "publish singly":
@@ -56,7 +91,7 @@ def publish(task: dict[str, Any]) -> None:
             producer.publish(task["topic"], body, options)
     else:
         for _ in range(0, task["count"], BATCH):
-            answers = producer.publish_batch(task["topic"], [BatchItem(body, options)] * BATCH)
+            answers = producer.publish_batch(task["topic"], batch)
             if not all(isinstance(answer, Receipt) for answer in answers):
                 raise RuntimeError(f"a publish failed: {answers}")
     producer.close()
@@ -66,11 +101,18 @@ def publish(task: dict[str, Any]) -> None:
 
 def consume(task: dict[str, Any]) -> None:
     """Handle with a no-op until the group (all processes together) has settled ``total`` messages."""
-    transport = open_transport(BusConfig(url=task["url"], prefix=task["prefix"]))
+    transport = transport_for(task)
     facts = _facts(task)
+    ordering, partitions = _order(task)
     consumer = Consumer(
         transport,
-        SubscriptionPolicy(topic=task["topic"], group="bench", concurrency=task["threads"]),
+        SubscriptionPolicy(
+            topic=task["topic"],
+            group="bench",
+            concurrency=task["threads"],
+            ordering=ordering,
+            partitions=partitions,
+        ),
         lambda _, __: None,
         name=task["name"],
         facts=facts,

@@ -27,7 +27,8 @@ class Child:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            # What it says in passing has no place among the figures.
+            env={"HBUS_LOG_LEVEL": "WARNING", **os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._expect("ready")
 
