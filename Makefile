@@ -5,7 +5,8 @@
 #   make kit                        the conformance kit on every transport, and its table in docs/transports.md
 #   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
-#   make lint  bench  demo  assets  nsqd  clean
+#   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
+#   make lint  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
@@ -34,7 +35,7 @@ demo: $(RUN_STAMP) $(ASSETS_STAMP)
 	@exec $(PY) manage.py hotel_demo
 
 bench: $(DEV_STAMP)
-	@exec $(PY) manage.py bench $(AREA)
+	@exec $(PY) manage.py bench $(AREA) $(BENCH)
 
 setup: $(DEV_STAMP) $(ASSETS_STAMP)
 

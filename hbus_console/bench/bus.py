@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,9 +34,8 @@ def measured(*, count: int, peer_count: int, samples: int) -> Iterator[Rig]:
             rig.close()
 
 
-def chosen(found: Iterator[Measurement], only: str) -> list[Measurement]:
+def chosen(everything: Sequence[Measurement], only: str) -> list[Measurement]:
     """Those whose name contains ``only``, in whatever case. Raises ``BadInput`` naming all of them when none does."""
-    everything = list(found)
     wanted = [each for each in everything if only.casefold() in each.what.casefold()]
     if not wanted:
         names = "\n  ".join(each.what for each in everything)

@@ -59,3 +59,12 @@ def test_a_text_that_no_row_contains_is_refused_and_the_rows_are_named(tmp_path:
     assert "publish batched, beside Watermill" in done.stderr
     assert "consume and settle, NSQ" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_comparison_prints_the_baseline_beside_and_judges_nothing(tmp_path: Path) -> None:
+    done = run(tmp_path, "--compare", "--only", "publish in confirmed batches of 500, 1 process", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("what")
+    assert "ratio now" in done.stdout.splitlines()[0]
+    assert "now:  2,000 messages" in done.stdout
+    assert "then: " in done.stdout

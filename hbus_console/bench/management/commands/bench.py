@@ -8,17 +8,23 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.errors import BadInput
-from hbus_console.bench import bus
-from hbus_console.bench.rig import Measurement
+from hbus_console.bench import baseline, bus
+from hbus_console.bench.rig import AREA, Measurement
 from hbus_console.bench.rows import Row, table
 
 
 class Command(BaseCommand):
-    help = "Measure an area beside its peers and print a table, or one JSON object a line. Exit 1: a goal was missed."
+    help = (
+        "Measure an area beside its peers and print a table, or one JSON object a line. Exit 1: a goal was missed; "
+        "with --compare nothing is judged."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("area", choices=["bus"])
-        parser.add_argument("--json", action="store_true", help="one JSON object a line, as it is measured")
+        parser.add_argument("area", choices=[AREA])
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="one JSON object a line, as it is measured")
+        form.add_argument("--compare", action="store_true", help="beside the saved baseline; exit 0 whatever it says")
+        parser.add_argument("--save", action="store_true", help="make the figures the baseline in docs/bench")
         parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose name contains it")
         parser.add_argument("--messages", type=int, default=50_000, help="messages a run (default 50,000)")
         parser.add_argument("--peer-messages", type=int, default=2_000, help="tasks a run of a task queue")
@@ -26,14 +32,23 @@ class Command(BaseCommand):
         parser.add_argument("--no-queues", action="store_true", help="leave the task queues out")
 
     def handle(self, *_: Any, **options: Any) -> None:
+        file = baseline.file_of(options["area"])
         with bus.measured(
             count=options["messages"], peer_count=options["peer_messages"], samples=options["samples"]
         ) as rig:
+            everything = list(bus.measurements(rig))
+            offered = everything if not options["no_queues"] else list(bus.measurements(rig, queues=False))
             try:
-                wanted = bus.chosen(bus.measurements(rig, queues=not options["no_queues"]), options["only"])
+                before = baseline.load(file) if options["compare"] else {}
+                wanted = bus.chosen(offered, options["only"])
             except BadInput as error:
                 raise CommandError(str(error), returncode=2) from error
             rows = [self._measured(each, as_json=options["json"]) for each in wanted]
+        if options["save"]:
+            baseline.save(file, rows, [each.what for each in everything])
+        if options["compare"]:
+            self.stdout.write(baseline.beside(rows, before))
+            return
         if not options["json"]:
             self.stdout.write(table(rows))
             self.stdout.write(rows[0].conditions)
