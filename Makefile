@@ -6,11 +6,12 @@
 #   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
 #   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
+#   make soak                       10 million messages through it: is memory flat? MESSAGES= and MINUTES= for less
 #   make lint  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test kit chaos test-postgresql lint bench assets nsqd setup clean
+.PHONY: run demo test kit chaos test-postgresql lint bench soak assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -36,6 +37,9 @@ demo: $(RUN_STAMP) $(ASSETS_STAMP)
 
 bench: $(DEV_STAMP)
 	@exec $(PY) manage.py bench $(AREA) $(BENCH)
+
+soak: $(RUN_STAMP)
+	@exec $(PY) manage.py soak $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(MINUTES),--minutes $(MINUTES))
 
 setup: $(DEV_STAMP) $(ASSETS_STAMP)
 

@@ -48,7 +48,8 @@ def prepare(task: Mapping[str, Any], group: str) -> None:
     transport.close()
 
 
-def _facts(task: dict[str, Any]) -> Emitter:
+def facts_for(task: Mapping[str, Any]) -> Emitter:
+    """Facts as a role of an installation sends them, or none."""
     if not task["facts"]:
         return NullFacts()
     from hbus_console.logs import LoggingSink
@@ -63,17 +64,18 @@ def _order(task: Mapping[str, Any]) -> tuple[str, int]:
     return ("key", partitions) if partitions else ("none", 1)
 
 
-def _close(facts: Emitter) -> None:
+def close_facts(facts: Emitter) -> None:
+    """Flush them. Raises ``RuntimeError`` when some were dropped: the work was done without its evidence."""
     if isinstance(facts, FactLog):
         facts.close()
         if facts.dropped:
-            raise RuntimeError(f"{facts.dropped} facts were dropped: the figure would not be honest")
+            raise RuntimeError(f"{facts.dropped} facts were dropped: this was done without its evidence")
 
 
 def publish(task: dict[str, Any]) -> None:
     """Publish ``count`` messages in confirmed batches (or one by one) and report the time it took."""
     transport = transport_for(task)
-    facts = _facts(task)
+    facts = facts_for(task)
     ordering, partitions = _order(task)
     policy = TopicPolicy(
         task["topic"], "bench", ordering=ordering, partitions=partitions, priorities=ordering == "none"
@@ -95,14 +97,14 @@ def publish(task: dict[str, Any]) -> None:
             if not all(isinstance(answer, Receipt) for answer in answers):
                 raise RuntimeError(f"a publish failed: {answers}")
     producer.close()
-    _close(facts)
+    close_facts(facts)
     report(count=task["count"], started=started, ended=time.time())
 
 
 def consume(task: dict[str, Any]) -> None:
     """Handle with a no-op until the group (all processes together) has settled ``total`` messages."""
     transport = transport_for(task)
-    facts = _facts(task)
+    facts = facts_for(task)
     ordering, partitions = _order(task)
     consumer = Consumer(
         transport,
@@ -124,7 +126,7 @@ def consume(task: dict[str, Any]) -> None:
         time.sleep(0.005)
     ended = time.time()
     consumer.stop(5.0)
-    _close(facts)
+    close_facts(facts)
     report(count=consumer.status().handled, started=started, ended=ended)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -42,11 +43,35 @@ class Child:
             )
         return line.removeprefix(word).strip()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether its work is over: it has reported, or died."""
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], 0)[0]) or self._process.poll() is not None
+
+    def check(self) -> None:
+        """Raises ``RuntimeError`` when it has ended with an error."""
+        if self._process.poll():
+            raise RuntimeError(f"a measured process ended with exit {self._process.returncode}")
+
     def go(self) -> None:
         """Let it start."""
+        self.tell("go")
+
+    def tell(self, word: str) -> None:
+        """Write one line to it."""
         assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
+        self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End it, whatever it does; nothing when it has ended."""
+        self._process.kill()
+        self._process.wait()
 
     def result(self) -> dict[str, Any]:
         """Wait for its report."""
