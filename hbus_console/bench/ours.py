@@ -92,8 +92,8 @@ def publish(task: dict[str, Any]) -> None:
         for _ in range(task["count"]):
             producer.publish(task["topic"], body, options)
     else:
-        for _ in range(0, task["count"], BATCH):
-            answers = producer.publish_batch(task["topic"], batch)
+        for start in range(0, task["count"], BATCH):
+            answers = producer.publish_batch(task["topic"], batch[: task["count"] - start])
             if not all(isinstance(answer, Receipt) for answer in answers):
                 raise RuntimeError(f"a publish failed: {answers}")
     producer.close()

@@ -11,7 +11,8 @@ import pytest
 
 from engine.core.errors import ConfigurationError
 from hbus_console.bench import beside_nsq
-from hbus_console.bench.rig import Rig
+from hbus_console.bench.beside_redis import RedisWork
+from hbus_console.bench.rig import PREFIX, Rig
 from hbus_console.supervisor import nsqd
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -61,3 +62,12 @@ def _topics(rig: Rig) -> list[dict[str, Any]]:
     with urllib.request.urlopen(f"{rig.nsqd.url}/stats?format=json", timeout=5) as answer:
         found: list[dict[str, Any]] = json.load(answer)["topics"]
     return found
+
+
+def test_a_count_that_is_no_multiple_of_a_batch_is_published_as_it_is(
+    own_store: StandaloneStore, tmp_path: Path
+) -> None:
+    rig = Rig(tmp_path, own_store, count=1_234, peer_count=1, samples=1)
+    assert RedisWork(rig).publish() > 0
+    (stats,) = [key for key in rig.client.keys(f"{PREFIX}:*") if b"stats" in key]
+    assert rig.client.hget(stats, "published") == b"1234"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,9 @@ def test_other_sources_are_another_program(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / name).write_bytes((watermill.SOURCES / name).read_bytes() + b"\n")
     monkeypatch.setattr(watermill, "SOURCES", tmp_path)
     assert watermill.binary() != before
+
+
+def test_the_name_tells_the_pinned_versions() -> None:
+    pins = (watermill.SOURCES / "go.mod").read_text(encoding="utf-8")
+    versions = re.findall(r"ThreeDotsLabs/watermill(?:-redisstream)? v(\S+)", pins)
+    assert "Watermill {} + redisstream {}".format(*versions) == watermill.NAME

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.errors import BadInput
 from hbus_console.bench import baseline, bus
+from hbus_console.bench.arguments import number
 from hbus_console.bench.rig import AREA, Measurement
 from hbus_console.bench.rows import Row, table
 
@@ -26,9 +27,9 @@ class Command(BaseCommand):
         form.add_argument("--compare", action="store_true", help="beside the saved baseline; exit 0 whatever it says")
         parser.add_argument("--save", action="store_true", help="make the figures the baseline in docs/bench")
         parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose name contains it")
-        parser.add_argument("--messages", type=int, default=50_000, help="messages a run (default 50,000)")
-        parser.add_argument("--peer-messages", type=int, default=2_000, help="tasks a run of a task queue")
-        parser.add_argument("--samples", type=int, default=3, help="interleaved runs of each (default 3)")
+        parser.add_argument("--messages", type=number, default=50_000, help="messages a run (default 50,000)")
+        parser.add_argument("--peer-messages", type=number, default=2_000, help="tasks a run of a task queue")
+        parser.add_argument("--samples", type=number, default=3, help="interleaved runs of each (default 3)")
         parser.add_argument("--no-queues", action="store_true", help="leave the task queues out")
 
     def handle(self, *_: Any, **options: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from hbus_console.bench import soak
+from hbus_console.bench.arguments import minutes, number
 
 
 class Command(BaseCommand):
@@ -17,8 +18,8 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--messages", type=int, default=10_000_000, help="how many (default 10,000,000)")
-        parser.add_argument("--minutes", type=float, default=60.0, help="publish for so long at most (default 60)")
+        parser.add_argument("--messages", type=number, default=10_000_000, help="how many (default 10,000,000)")
+        parser.add_argument("--minutes", type=minutes, default=60.0, help="publish for so long at most (default 60)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         result = soak.run(options["messages"], options["minutes"], self._say)
