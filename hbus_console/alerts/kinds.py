@@ -10,7 +10,7 @@ from hbus_console.ui import formats
 _IN_SECONDS = {"seconds": 1, "minutes": 60}
 #: Units for one of them.
 _ONE = {"messages": "message", "dead letters": "dead letter", "failed publishes": "failed publish"}
-_PERCENT = "% of the limit"
+_PERCENT = "%"
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def full(scopes: tuple[str, ...], alerts: Sequence[Alert]) -> list[Concern]:
         lambda row: Concern(
             "bad",
             f"{row.group} on {row.topic} has reached its limit of dead letters",
-            f"{num(row.count)} wait, the limit is {num(settings.DEAD_LETTER_LIMIT)} · none is removed: "
-            "mend the cause, then redrive or discard" + _since(since.get((row.topic, row.group))),
+            f"{num(row.count)} wait, the limit is {num(settings.DEAD_LETTER_LIMIT)} · none is removed"
+            + _since(since.get((row.topic, row.group))),
             f"{page}?{urlencode({'topic': row.topic, 'subscription': row.group})}",
             f"Review {num(row.count)}",
         ),

@@ -80,7 +80,7 @@ def test_dead_letters_in_percent_of_the_limit(watch: Watch, settings: Settings) 
     die(watch.clock, 2)
     assert watch.go(0) == ["firing"]
     alert = Alert.objects.get()
-    assert (alert.value, KINDS["dead_letter_limit"].said(alert.value)) == (125, "125 % of the limit")
+    assert (alert.value, KINDS["dead_letter_limit"].said(alert.value)) == (125, "125 %")
     assert DeadLetter.objects.count() == 5
     settings.DEAD_LETTER_LIMIT = 0
     assert watch.go(0) == ["resolved"], "0 is no limit"
