@@ -87,7 +87,7 @@ def publish(task: dict[str, Any]) -> None:
     if ordering == "key":
         batch = [BatchItem(body, PublishOptions(type="bench.message", key=f"k{n % KEYS}")) for n in range(BATCH)]
     wait_for_go()
-    started = time.time()
+    started, spent = time.time(), time.process_time()
     if task["do"] == "publish singly":
         for _ in range(task["count"]):
             producer.publish(task["topic"], body, options)
@@ -98,7 +98,7 @@ def publish(task: dict[str, Any]) -> None:
                 raise RuntimeError(f"a publish failed: {answers}")
     producer.close()
     close_facts(facts)
-    report(count=task["count"], started=started, ended=time.time())
+    report(count=task["count"], started=started, ended=time.time(), cpu_s=time.process_time() - spent)
 
 
 def consume(task: dict[str, Any]) -> None:
@@ -120,14 +120,14 @@ def consume(task: dict[str, Any]) -> None:
         facts=facts,
     )
     wait_for_go()
-    started = time.time()
+    started, spent = time.time(), time.process_time()
     consumer.start()
     while transport.admin.counts(task["topic"], "bench").get("settled", 0) < task["total"]:
         time.sleep(0.005)
     ended = time.time()
     consumer.stop(5.0)
     close_facts(facts)
-    report(count=consumer.status().handled, started=started, ended=ended)
+    report(count=consumer.status().handled, started=started, ended=ended, cpu_s=time.process_time() - spent)
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ from pkgutil import resolve_name
 
 import pytest
 
-from engine.bus.conformance.matrix import Matrix, columns_of, written_into
+from engine.bus.conformance.matrix import SECTION, Matrix, columns_of
 from engine.bus.registry import Factory
+from engine.core.sections import replaced
 
 #: What ``--hbus-transport`` named.
 FACTORY = pytest.StashKey[Factory]()
@@ -85,13 +86,13 @@ class MatrixKeeper:
             return
         if target := self._config.getoption("--hbus-matrix"):
             document = Path(target)
-            text = written_into(document.read_text(encoding="utf-8"), self._matrix.markdown())
+            text = replaced(document.read_text(encoding="utf-8"), SECTION, self._matrix.markdown())
             document.write_text(text, encoding="utf-8")
         if target := self._config.getoption("--hbus-matrix-check"):
             text = Path(target).read_text(encoding="utf-8")
             # A run of a part proves nothing about the whole.
             whole = self._matrix.transports == columns_of(text) and not self._config.getoption("keyword")
-            if whole and written_into(text, self._matrix.markdown()) != text:
+            if whole and replaced(text, SECTION, self._matrix.markdown()) != text:
                 self._complaint = f"{target}: its conformance matrix is not what this run has shown; run: make kit"
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

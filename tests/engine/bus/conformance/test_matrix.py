@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
-from engine.bus.conformance.matrix import BEGIN, END, Matrix, columns_of, written_into
+from engine.bus.conformance.matrix import SECTION, Matrix, columns_of
+from engine.core.sections import replaced
 from tests.engine.bus.conformance.test_promises import QUEUE
 
 
@@ -39,16 +40,7 @@ def test_capabilities_are_those_the_transport_declares(matrix: Matrix) -> None:
     assert said == {"durable": "yes", "pause": "beside it", "seek": "no", "max_bytes": "16,777,216"}
 
 
-def test_the_table_replaces_the_one_in_a_document_and_nothing_else(matrix: Matrix) -> None:
-    document = f"# Title\n\n{BEGIN}\nof yesterday\n{END}\n\nThe rest.\n"
-    written = written_into(document, matrix.markdown())
-    assert written.startswith(f"# Title\n\n{BEGIN}\n\n|  | `pipe` |\n")
-    assert written.endswith(f"{END}\n\nThe rest.\n")
-    assert "of yesterday" not in written
-    assert columns_of(written) == ["pipe"]
-    assert written_into(written, matrix.markdown()) == written
-
-
-def test_a_document_without_a_place_for_it_is_refused(matrix: Matrix) -> None:
-    with pytest.raises(ValueError, match="no place"):
-        written_into("# Title", matrix.markdown())
+def test_a_document_shows_whose_columns_it_has(matrix: Matrix) -> None:
+    document = replaced("<!-- conformance: generated -->\n<!-- /conformance -->", SECTION, matrix.markdown())
+    assert columns_of(document) == ["pipe"]
+    assert columns_of("# Nothing") == []
