@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from hbus_console.bench.beside_redis import RedisWork
 from hbus_console.bench.peers import watermill
@@ -13,7 +14,7 @@ GOAL = 1.5
 
 
 def measurements(rig: Rig) -> Iterator[Measurement]:
-    """Ours in one process, facts on; theirs with the cores Go finds."""
+    """Ours in one process or two, facts on; theirs is one process that uses every core."""
     work = RedisWork(rig)
 
     def publish() -> float:
@@ -24,15 +25,16 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         rig.clean()
         return watermill.consume_rate(watermill.build(), rig.store.url, count=rig.count, size=rig.size)
 
-    yield rig.compared(
-        "publish batched, beside Watermill",
-        ours=work.publish,
-        peer=watermill.NAME,
-        theirs=publish,
-        goal=GOAL,
-        also=f"Watermill publishes from {watermill.PUBLISHERS} goroutines, one message a call: it knows no batches",
-        ready=watermill.build,
-    )
+    for processes in (1, 2):
+        yield rig.compared(
+            f"publish batched, {'2 processes, ' if processes == 2 else ''}beside Watermill",
+            ours=partial(work.publish, processes=processes),
+            peer=watermill.NAME,
+            theirs=publish,
+            goal=GOAL,
+            also=f"Watermill publishes from {watermill.PUBLISHERS} goroutines, one message a call: it knows no batches",
+            ready=watermill.build,
+        )
     yield rig.compared(
         f"consume and settle, 1 process, beside Watermill with {watermill.SUBSCRIBERS} subscribers of one group",
         ours=work.consume,
