@@ -54,12 +54,12 @@ nsqd: $(RUN_STAMP)
 # Without nsqd its tests are skipped and say so; with CI=true that fails the run.
 test: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
-	$(PY) -m pytest -n 2 --dist loadgroup --hbus-matrix-check docs/transports.md --cov --cov-report=term $(PYTEST)
+	$(PY) -m pytest -n 2 --dist loadgroup --hbus-matrix-check=docs/transports.md --cov --cov-report=term $(PYTEST)
 
 # The conformance kit on every transport; what it has shown is written into docs/transports.md.
 kit: $(DEV_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
-	$(PY) -m pytest tests/conformance -n 2 --hbus-matrix docs/transports.md $(PYTEST)
+	$(PY) -m pytest tests/conformance -n 2 --hbus-matrix=docs/transports.md $(PYTEST)
 
 # Killing, freezing and starving real processes and stores. One at a time, for they would starve each other; -rP prints
 # what each has counted once it has passed, and pytest itself prints that of one that fails.

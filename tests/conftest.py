@@ -12,7 +12,7 @@ import pytest
 
 from hbus_console.supervisor.standalone import StandaloneStore
 
-pytest_plugins = ["engine.bus.conformance.plugin", "tests.skips", "tests.nsq"]
+pytest_plugins = ["tests.skips", "tests.nsq"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
