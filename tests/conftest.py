@@ -12,8 +12,6 @@ import pytest
 
 from hbus_console.supervisor.standalone import StandaloneStore
 
-pytest_plugins = ["tests.skips", "tests.nsq"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", metavar="DIR", default="", help="keep the photographs of the browser tests in DIR")
