@@ -14,7 +14,7 @@ from engine.bus.catalog import TopicPolicy
 from engine.bus.envelope import LONGEST, check_text
 from engine.bus.errors import MalformedEnvelope, OwnerlessTopic, PublishRefused
 from engine.bus.message import ATTRIBUTE_NAME, KNOWN_ATTRIBUTES, NO_DATA, Message
-from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
+from engine.bus.options import DELAY_HORIZON_DAYS, PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
 from engine.core.ids import new_id
@@ -81,7 +81,7 @@ class Builder:
     Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
     """
 
-    __slots__ = ("_ambient", "_checked", "_dataschema", "_now_ms", "_policy", "_source", "_time")
+    __slots__ = ("_ambient", "_dataschema", "_like", "_now_ms", "_options", "_policy", "_source", "_time")
 
     def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int) -> None:
         self._policy = policy
@@ -90,8 +90,9 @@ class Builder:
         self._time = to_rfc3339(now_ms)
         self._dataschema = policy.schema.uri if policy.schema else ""
         self._ambient = context.current()
-        #: Options that were found good: many messages of a batch share theirs.
-        self._checked = NO_OPTIONS
+        #: The options of the last message that was made, and that message.
+        self._options: PublishOptions | None = None
+        self._like = Message(id="", source="", type="")
 
     def keyed(self, item: Item) -> tuple[Message, str]:
         """The envelope of one item and its idempotency key; see :meth:`message`."""
@@ -117,12 +118,23 @@ class Builder:
         if policy.schema is not None:
             _check_schema(policy, data, binary)
         message_id = options.message_id or new_id(now_ms)
+        traceparent = _traceparent(options, ambient) if ambient or options.traceparent else trace.new_traceparent()
+        correlation_id = options.correlation_id or (ambient.correlation_id if ambient else message_id)
+        if options is self._options and content_type == self._like.datacontenttype:
+            # Many messages of a batch share their options: then all but these few was checked and worked out before.
+            return msgspec.structs.replace(
+                self._like,
+                id=message_id,
+                traceparent=traceparent,
+                correlationid=correlation_id,
+                data=data,
+                data_base64=binary,
+                extensions=dict(options.headers),
+            )
         due_ms = due_of(options, now_ms)
         ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
-        if options is not self._checked:
-            _check_options(options)
-            self._checked = options
-        return Message(
+        _check_options(options)
+        message = Message(
             id=message_id,
             source=options.source or self._source,
             type=options.type or policy.name,
@@ -132,17 +144,19 @@ class Builder:
             dataschema=self._dataschema,
             partitionkey=options.key,
             expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
-            traceparent=_traceparent(options, ambient) if ambient or options.traceparent else trace.new_traceparent(),
+            traceparent=traceparent,
             tracestate=options.tracestate,
-            correlationid=options.correlation_id or (ambient.correlation_id if ambient else message_id),
+            correlationid=correlation_id,
             causationid=options.causation_id or (ambient.message.id if ambient else ""),
             dataclassification=policy.classification,
             hbusdue=to_rfc3339(due_ms) if due_ms else "",
             hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
             data=data,
             data_base64=binary,
-            extensions=dict(options.headers) if options.headers else {},
+            extensions=dict(options.headers),
         )
+        self._options, self._like = options, message
+        return message
 
 
 def due_of(options: PublishOptions, now_ms: int) -> int:

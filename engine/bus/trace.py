@@ -13,7 +13,6 @@ from typing import NamedTuple
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
-_NEVER_ZERO = 1 << 64 | 1
 #: Sampled, and the trace id is random (level 2).
 NEW_FLAGS = "03"
 
@@ -48,9 +47,9 @@ def new_trace() -> TraceParent:
 
 def new_traceparent() -> str:
     """The text of :func:`new_trace`, made in one go: every publish outside a handler needs one."""
-    # The lowest bit of each half is set, so that neither can be all zero.
-    digits = f"{_chance.getrandbits(192) | _NEVER_ZERO:048x}"
-    return f"00-{digits[:32]}-{digits[32:]}-{NEW_FLAGS}"
+    digits = _chance.randbytes(24).hex()
+    trace_id, span_id = digits[:32], digits[32:]
+    return str(new_trace()) if span_id == _NO_SPAN or trace_id == _NO_TRACE else f"00-{trace_id}-{span_id}-{NEW_FLAGS}"
 
 
 def parse(text: str) -> TraceParent | None:

@@ -11,8 +11,9 @@ _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _RANDOM_BITS = 80
 _ULID = re.compile(rf"[0-7][{_ALPHABET}]{{25}}")
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-#: The bits of the last four letters.
-_TAIL = 0xFFFFF
+#: The last four letters.
+_TAIL_BITS = 20
+_TAIL = (1 << _TAIL_BITS) - 1
 
 
 class IdSource:
@@ -25,7 +26,9 @@ class IdSource:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last_ms = -1
+        #: The chance part without its last four letters, these letters' value, and everything before them spelt out.
         self._chance = 0
+        self._tail = 0
         self._head = ""
         os.register_at_fork(after_in_child=self._forget)
 
@@ -36,22 +39,24 @@ class IdSource:
     def new(self, now_ms: int) -> str:
         """A new id, no older than ``now_ms`` and later than any this source gave before."""
         with self._lock:
+            tail = self._tail + 1
             if now_ms > self._last_ms:
                 self._last_ms = now_ms
                 # The top bit stays free so that increments cannot overflow into the time part.
-                self._chance = int.from_bytes(os.urandom(10), "big") >> 1
+                chance = int.from_bytes(os.urandom(10), "big") >> 1
+                self._chance, tail = chance >> _TAIL_BITS, chance & _TAIL
                 self._head = self._spell_head()
-            else:
-                self._chance += 1
-                if not self._chance & _TAIL:
-                    self._head = self._spell_head()
-            chance, head = self._chance, self._head
+            elif tail > _TAIL:
+                self._chance, tail = self._chance + 1, 0
+                self._head = self._spell_head()
+            self._tail = tail
+            head = self._head
         # All but the last four letters stay the same within a millisecond (nearly always): they are spelt once.
-        return head + _PAIRS[chance >> 10 & 0x3FF] + _PAIRS[chance & 0x3FF]
+        return head + _PAIRS[tail >> 10] + _PAIRS[tail & 0x3FF]
 
     def _spell_head(self) -> str:
-        value = self._last_ms << _RANDOM_BITS | self._chance
-        return "".join([_PAIRS[value >> shift & 0x3FF] for shift in range(120, 19, -10)])
+        value = self._last_ms << _RANDOM_BITS - _TAIL_BITS | self._chance
+        return "".join([_PAIRS[value >> shift & 0x3FF] for shift in range(100, -1, -10)])
 
 
 #: ``new_id(now_ms)``: a process-wide ULID; see :meth:`IdSource.new`.

@@ -32,10 +32,10 @@ def test_time_that_runs_back_does_not_run_the_ids_back() -> None:
 def test_the_order_survives_the_end_of_the_short_counter() -> None:
     source = IdSource()
     first = source.new(5)
-    source._chance |= 0xFFFFF
-    source._head = source._spell_head()
+    source._tail = 0xFFFFE
     ids = [source.new(5) for _ in range(3)]
     assert [first, *ids] == sorted({first, *ids})
+    assert [text[22:] for text in ids] == ["ZZZZ", "0000", "0001"]
 
 
 def test_threads_never_get_the_same_id() -> None:

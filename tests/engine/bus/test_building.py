@@ -1,0 +1,81 @@
+"""Envelopes of one batch: what they share is worked out once, and makes no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from engine.bus.building import Builder
+from engine.bus.catalog import TopicPolicy
+from engine.bus.errors import PublishRefused
+from engine.bus.message import Message
+from engine.bus.options import PublishOptions
+from engine.bus.producer import BatchItem
+from engine.bus.transport import Priority
+
+POLICY = TopicPolicy("booking.created", "inventory", ttl_s=3600)
+NOW_MS = 1_790_000_000_000
+
+OPTIONS = {
+    "nothing": PublishOptions(),
+    "a key": PublishOptions(type="booking.made", key="h1", subject="room 7"),
+    "headers": PublishOptions(headers={"tenant": "acme"}),
+    "a due time": PublishOptions(delay_s=90, ttl_s=60),
+    "ids of its own": PublishOptions(message_id="m1", correlation_id="c1", causation_id="b1", source="/crm"),
+    "a trace": PublishOptions(traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", tracestate="a=1"),
+    "a time": PublishOptions(time=datetime(2026, 11, 21, 8, 0, tzinfo=UTC), priority=Priority.HIGH),
+}
+
+
+@pytest.fixture
+def builder() -> Builder:
+    return Builder(POLICY, source="/test", now_ms=NOW_MS)
+
+
+def comparable(message: Message) -> Message:
+    """Without what is each message's own."""
+    return msgspec.structs.replace(message, id="", correlationid="", traceparent=message.traceparent[:3])
+
+
+def made(builder: Builder, *options: PublishOptions) -> Iterator[Message]:
+    for number, each in enumerate(options):
+        yield builder.message(BatchItem({"n": number}, each))
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_a_message_that_shares_its_options_is_as_one_that_does_not(builder: Builder, options: PublishOptions) -> None:
+    first, second = made(builder, options, options)
+    (alone,) = made(Builder(POLICY, source="/test", now_ms=NOW_MS), options)
+    assert comparable(first) == comparable(alone)
+    assert comparable(msgspec.structs.replace(second, data=first.data)) == comparable(first)
+    assert (first.json(), second.json()) == ({"n": 0}, {"n": 1})
+    # What is each message's own differs, unless the options name it
+    assert (second.id == first.id) == bool(options.message_id)
+    assert (second.correlationid == second.id) == (not options.correlation_id)
+    assert (second.traceparent[3:35] == first.traceparent[3:35]) == bool(options.traceparent)
+
+
+def test_other_options_or_another_content_type_are_not_taken_for_the_last(builder: Builder) -> None:
+    plain, keyed = PublishOptions(), PublishOptions(key="h1")
+    messages = list(made(builder, plain, keyed, plain))
+    assert [message.partitionkey for message in messages] == ["", "h1", ""]
+    binary = builder.message(BatchItem(None, plain, b"\x00", "application/octet-stream"))
+    again = builder.message(BatchItem({"n": 1}, plain))
+    assert (binary.datacontenttype, binary.data_base64) == ("application/octet-stream", b"\x00")
+    assert (again.datacontenttype, again.data_base64) == ("application/json", None)
+
+
+def test_messages_do_not_share_their_headers(builder: Builder) -> None:
+    first, second = made(builder, *[OPTIONS["headers"]] * 2)
+    first.extensions["tenant"] = "changed"
+    assert second.extensions == {"tenant": "acme"}
+
+
+def test_options_that_were_refused_are_refused_again(builder: Builder) -> None:
+    bad = PublishOptions(type="line\nbreak")
+    for _ in range(2):
+        with pytest.raises(PublishRefused, match="type"):
+            list(made(builder, bad))
