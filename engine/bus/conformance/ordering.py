@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -24,12 +24,13 @@ PassTime = Callable[[float], None]
 class Journal(Recorder):
     """Notes in which order each key's messages were handled, and whether two of one key ever ran at once."""
 
-    def __init__(self, fail: set[int] = frozenset()) -> None:  # type: ignore[assignment]
+    def __init__(self, fail: Iterable[int] = ()) -> None:
         super().__init__(self._handle)
         self.by_key: dict[str, list[int]] = defaultdict(list)
         self.together: list[str] = []
+        #: Number → what its handler waits for.
+        self.hold: dict[int, threading.Event] = {}
         self.fail = set(fail)
-        self.gate: threading.Event | None = None
         self._running: set[str] = set()
         self._lock = threading.Lock()
 
@@ -40,8 +41,8 @@ class Journal(Recorder):
                 self.together.append(key)
             self._running.add(key)
         try:
-            if self.gate is not None:
-                assert self.gate.wait(PATIENCE_S)
+            if number in self.hold:
+                assert self.hold[number].wait(PATIENCE_S)
             if number in self.fail:
                 raise ValueError(f"{number} fails")
             self.by_key[key].append(number)

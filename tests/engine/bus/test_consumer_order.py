@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 
 import pytest
 
+from engine.bus.conformance.ordering import Journal
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.partitions import PartitionedReceiver
@@ -22,35 +22,6 @@ LEASE_S = 9.0
 def bus(any_bus: Bus) -> Bus:
     """Every promise here is kept by both transports."""
     return any_bus
-
-
-class Journal(Recorder):
-    """Notes in which order each key's messages were handled, and whether two of a key ever ran at once."""
-
-    def __init__(self) -> None:
-        super().__init__(self._handle)
-        self.by_key: dict[str, list[int]] = defaultdict(list)
-        self.together: list[str] = []
-        self.hold: dict[int, threading.Event] = {}
-        self.fail: set[int] = set()
-        self._running: set[str] = set()
-        self._lock = threading.Lock()
-
-    def _handle(self, message: Message, context: Context) -> None:
-        key, n = message.partitionkey, message.json()["n"]
-        with self._lock:
-            if key in self._running:
-                self.together.append(key)
-            self._running.add(key)
-        try:
-            if n in self.hold:
-                assert self.hold[n].wait(PATIENCE_S)
-            if n in self.fail:
-                raise ValueError(f"{n} fails")
-            self.by_key[key].append(n)
-        finally:
-            with self._lock:
-                self._running.discard(key)
 
 
 def test_each_key_keeps_its_order_over_many_threads(any_bus: Bus) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.bus import dead
+from engine.bus.conformance.ordering import Journal
 from engine.bus.policy import RetryPolicy
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import GROUP, TOPIC, Bus, running, until
-from tests.engine.bus.test_consumer_order import Journal
 
 TWICE = RetryPolicy(2, (1.0,))
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from engine.bus.config import BusConfig
+from engine.bus.conformance.ordering import Journal
 from engine.bus.partitions import partition_of
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, FaultyTransport, WatchedFacts, make_bus, running, until
-from tests.engine.bus.test_consumer_order import Journal
 
 PARTITIONS = 4
 SEAT_S = 9.0
