@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -45,10 +47,16 @@ class StandaloneNsqd:
             self._process.kill()
             self._process.wait()
 
-    def signal(self, number: int) -> None:
-        """Send it a signal, such as the one that freezes it."""
+    def freeze(self) -> None:
+        """SIGSTOP; returns once it stands still, for until then it goes on answering."""
         if self._process is not None:
-            self._process.send_signal(number)
+            self._process.send_signal(signal.SIGSTOP)
+            os.waitpid(self._process.pid, os.WUNTRACED)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """SIGTERM, and wait until it has gone."""

@@ -12,7 +12,7 @@ import re
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 
 from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.names import first_id
 
 CONNECT_TIMEOUT_S = 3.0
 #: nsqd and we look for each other's life this often, in seconds; one that is silent for two and a half is gone.
@@ -34,12 +35,14 @@ OUTPUT_BUFFER_MS = 25
 #: For how long, in seconds, and how many finished ids are remembered: nsqd may not have heard, or not have noted it.
 FINISHED_S = 6.0
 FINISHED_MOST = 100_000
+#: How many ids are remembered that were finished or given back after nsqd had stopped waiting for them.
+OVERDUE_MOST = 1_000
 
 _MESSAGE = protocol.FRAME_TYPE_MESSAGE
 _HEAD = struct.Struct(">ii")
 # pynsq reads the attempts as a signed number, and nsqd counts up to 65535.
 _STAMP = struct.Struct(">qH")
-_NOT_FINISHED = re.compile(rb"E_FIN_FAILED FIN ([0-9a-f]{16}) ")
+_NOT_TAKEN = re.compile(rb"E_(?:FIN|REQ)_FAILED (FIN|REQ) ([0-9a-f]{16}) ")
 _NOT_FATAL = (b"E_FIN_FAILED", b"E_REQ_FAILED", b"E_TOUCH_FAILED")
 
 _log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         channel: str,
         consumer: str,
         timeout_ms: int,
+        started_s: int,
         on_messages: Callable[[list[Arrived]], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -85,7 +89,10 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         self._channel = channel
         self._on_messages = on_messages
         self._on_change = on_change
+        self._timeout_s = timeout_ms / 1000
         self._begun = time.monotonic()
+        #: nsqd tells the second it was started in; what it took in the rest of that second passes for older.
+        self._first_id = first_id(started_s + 1)
         #: Subscribed, and not closed.
         self.open = False
         #: Over: it never opens (again).
@@ -96,6 +103,9 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         self.not_finished: deque[str] = deque(maxlen=FINISHED_MOST)
         self._finished: deque[tuple[float, list[str]]] = deque()
         self._finished_count = 0
+        #: How many nsqd counts as in flight here that nothing takes off again: see :meth:`may_double`.
+        self._adrift = 0
+        self._overdue: deque[str] = deque(maxlen=OVERDUE_MOST)
         self._pump: asyncio.Future[None] | None = None
 
     def start(self) -> None:
@@ -111,11 +121,21 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         """Seconds since nsqd was last heard of."""
         return float(time.time() - self.last_recv_timestamp)
 
-    def finish(self, ids: list[str], counted: int) -> bool:
-        """Tell nsqd to forget these, of which so many were counted among those in flight.
+    def may_double(self, message_id: str) -> bool:
+        """Whether nsqd may have two copies of it in the channel, under this one id.
+
+        It writes a message to the topic's file and from there to the channel's, and notes with a sync only how far it
+        has read the topic's: killed before that, it reads on from further back. A copy that it sends while another is
+        in flight it counts with the consumer without noting it: finishing it fails, and the count stays.
+        """
+        return message_id < self._first_id
+
+    def finish(self, ids: list[str], counted: int, overdue: Iterable[str] = ()) -> bool:
+        """Tell nsqd to forget these, of which so many were counted among those in flight, and some may be overdue.
 
         ``False``: it cannot be told.
         """
+        self._overdue.extend(overdue)
         # First what may come: each that is finished would otherwise let in another that nobody asked for.
         self.leave(counted)
         if not self.open:
@@ -135,11 +155,16 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         self.in_flight -= number
         self._on_change()
 
-    def requeue(self, ids: list[str]) -> None:
+    def drop(self, messages: Sequence[Arrived]) -> None:
+        """Finish what nobody was given."""
+        self.finish([each.id for each in messages], len(messages), self._late_ones(messages))
+
+    def requeue(self, messages: Sequence[Arrived]) -> None:
         """Give these back at once: no delay, which nsqd would keep in its memory only, and no backoff."""
-        self.leave(len(ids))
+        self._overdue.extend(self._late_ones(messages))
+        self.leave(len(messages))
         if self.open:
-            self.send(b"".join([protocol.requeue(each, 0) for each in ids]))
+            self.send(b"".join([protocol.requeue(each.id, 0) for each in messages]))
 
     def touch(self, ids: Iterable[str]) -> None:
         """Ask for the whole time again, from now."""
@@ -149,7 +174,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
     def let_in(self, more: int) -> None:
         """Allow so many messages beyond those in flight."""
         if self.open:
-            self.send_rdy(max(0, min(self.max_rdy_count, self.in_flight + more)))
+            self.send_rdy(max(0, min(self.max_rdy_count, self.in_flight + self._adrift + more)))
 
     def finished_lately(self) -> list[str]:
         """What was finished shortly before the end; nsqd may send it again if it died without having noted it."""
@@ -223,13 +248,25 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
 
     def _failed(self, error: Exception, **_: Any) -> None:
         words = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
-        if found := _NOT_FINISHED.match(words):
-            self.not_finished.append(found[1].decode())
+        if found := _NOT_TAKEN.match(words):
+            self._note_not_taken(found[1], found[2].decode())
         text = words.decode("utf-8", "replace")
         if words.startswith(_NOT_FATAL):
             _log.info("nsqd at %s: %s (%s/%s)", self.id, text, self._topic, self._channel)
             return
         self._end(text)
+
+    def _note_not_taken(self, command: bytes, message_id: str) -> None:
+        if command == b"FIN":
+            self.not_finished.append(message_id)
+        # What nsqd had stopped waiting for it took off its count then.
+        if self.may_double(message_id) and message_id not in self._overdue:
+            self._adrift += 1
+            self._on_change()
+
+    def _late_ones(self, messages: Sequence[Arrived]) -> list[str]:
+        edge = time.monotonic() - self._timeout_s
+        return [each.id for each in messages if each.at < edge]
 
     def _closed(self, **_: Any) -> None:
         self._end("the connection was closed")

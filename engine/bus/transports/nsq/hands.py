@@ -22,6 +22,8 @@ class Hand(msgspec.Struct, gc=False):
     connection: NsqdConnection | None
     #: Monotonic seconds at which the lease runs out.
     until: float
+    #: nsqd had sent it before: whoever had it then may have that copy still, unread.
+    again: bool = False
     #: Among those in flight on its connection, as far as nsqd is concerned. Touched on the loop only.
     counted: bool = True
 

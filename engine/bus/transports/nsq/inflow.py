@@ -176,6 +176,7 @@ class Inflow:
                 channel=self._names.channel,
                 consumer=self._consumer,
                 timeout_ms=self._timeout_ms,
+                started_s=node.started_s,
                 on_messages=self._arrived,
                 on_change=self._changed,
             )
@@ -244,8 +245,8 @@ class Inflow:
         return taken
 
     def _requeue(self, messages: Sequence[Arrived]) -> None:
-        by_connection: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
+        by_connection: defaultdict[NsqdConnection, list[Arrived]] = defaultdict(list)
         for each in messages:
-            by_connection[each.connection].append(each.id)
-        for connection, ids in by_connection.items():
-            connection.requeue(ids)
+            by_connection[each.connection].append(each)
+        for connection, some in by_connection.items():
+            connection.requeue(some)

@@ -46,6 +46,11 @@ def released_score(message_id: str) -> str:
     return f"{published_ms(message_id) - _BAND_MS + (int(message_id, 16) & 0xFFF) / 5_000:.3f}"
 
 
+def first_id(epoch_s: int) -> str:
+    """Smaller ids (as text) are of messages that an nsqd took before this second of its clock."""
+    return f"{max(0, (epoch_s * 1_000_000_000 // _UNIT_NS) - _EPOCH) << 22:016x}"
+
+
 class TopicNames:
     """One topic: its name in nsqd, and its keys in the store beside."""
 
@@ -81,15 +86,15 @@ class GroupNames:
         self.topic = topic
         self.channel = channel
         self.state = f"{root}:state"
-        held, kept, bodies, tries, stale, dead = (
-            f"{root}:{part}" for part in ("held", "kept", "bodies", "tries", "stale", "dead")
+        held, kept, bodies, tries, stale, twice, dead = (
+            f"{root}:{part}" for part in ("held", "kept", "bodies", "tries", "stale", "twice", "dead")
         )
         self.held = held
         self.dead = dead
-        self.lease = (self.state, held, kept, bodies, tries, stale)
+        self.lease = (self.state, held, kept, bodies, tries, stale, twice)
         self.settle = (*self.lease, dead)
         self.extend = (held, kept)
-        self.park = (self.state, held, kept, bodies, stale)
+        self.park = (self.state, held, kept, bodies, stale, twice)
         self.mark = (self.state, stale)
         self.inspect = (self.state, held, kept, dead, topic.stats, topic.pace)
         #: What a group's leaving removes, and what its moving to the end does.

@@ -27,6 +27,8 @@ class Node:
         self._tcp_port = tcp_port
         self._told = tcp_port != 0
         self._asked = 0.0
+        #: When it was started, in epoch seconds of its own clock, as :meth:`channels` last heard; 0: not yet.
+        self.started_s = 0
         #: Topics whose channels are known to be there, and how many connections had been lost when they were made.
         self.prepared: dict[str, int] = {}
 
@@ -44,6 +46,7 @@ class Node:
     def channels(self, nsq_topic: str) -> dict[str, Mapping[str, int]] | None:
         """The channels of a topic with their numbers, and under ``""`` the topic's own; ``None``: no such topic."""
         stats = self.http.get("/stats", format="json", topic=nsq_topic, include_clients="false", include_mem="false")
+        self.started_s = int(stats["start_time"])
         for topic in stats.get("topics") or ():
             if topic["topic_name"] == nsq_topic:
                 found = {each["channel_name"]: each for each in topic.get("channels") or ()}

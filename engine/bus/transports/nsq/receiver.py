@@ -8,6 +8,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import TypeVar
 
 import msgspec
 
@@ -36,6 +37,11 @@ POLL_S = 0.2
 CONNECT_S = 3.0
 #: Notes about nsqd's worthless copies are kept for a day: an nsqd may be away for long.
 STALE_MS = 86_400_000
+#: Of how many settled messages a group knows that there may be a second copy. It comes soon after the first: an nsqd
+#: that is killed has read no more than it notes with one sync (2,500 messages, unless it is told otherwise).
+TWICE_MOST = 10_000
+
+T = TypeVar("T")
 
 _attempt_encoder = msgspec.json.Encoder()
 _history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
@@ -120,6 +126,7 @@ class NsqReceiver:
         hands = self._hands.get([each.receipt for each in batch])
         acks: list[str] = []
         late: list[str] = []
+        twice: list[str] = []
         others: list[str | int | bytes] = []
         ack_order: list[int] = []
         other_order: list[int] = []
@@ -129,8 +136,10 @@ class NsqReceiver:
             if each.verdict is Verdict.ACK:
                 acks.append(message_id)
                 ack_order.append(index)
-                if _may_come_again(hand, now):
+                if hand is None or _may_come_again(hand, now):
                     late.append(message_id)
+                elif hand.again or (hand.connection is not None and hand.connection.may_double(message_id)):
+                    twice.append(message_id)
             else:
                 attempt = _attempt_encoder.encode(each.attempt) if each.attempt else b""
                 body = hand.body if hand else b""
@@ -138,7 +147,8 @@ class NsqReceiver:
                 others += (released_score(message_id), body)
                 other_order.append(index)
         order = ack_order + other_order
-        for ordinal in self._beside.run("settle", self._names.settle, (len(acks), len(late), *acks, *late, *others)):
+        args = (len(acks), len(late), len(twice), TWICE_MOST, *acks, *late, *twice, *others)
+        for ordinal in self._beside.run("settle", self._names.settle, args):
             results[order[ordinal - 1]] = False
         self._tell_nsqd(batch, results)
         return results
@@ -231,7 +241,7 @@ class NsqReceiver:
             if now - each.at > lease_s / 4:
                 # nsqd has counted since it sent it, we count from now.
                 aged[each.connection].append(each.id)
-            handed.append((receipt, Hand(each.id, each.body, each.connection, now + lease_s)))
+            handed.append((receipt, Hand(each.id, each.body, each.connection, now + lease_s, each.attempts > 1)))
             if isinstance(answer, list):
                 failed, history = answer
                 found.append(Delivery(receipt, each.id, each.body, int(failed) + 1, _history(history)))
@@ -240,7 +250,7 @@ class NsqReceiver:
         if later:
             self._inflow.put_back(later)
         if parked:
-            args = [part for each in parked for part in (each.id, released_score(each.id), each.body)]
+            args = [part for each in parked for part in (each.id, "", each.body)]
             self._beside.run("park", self._names.park, args)
         self._finish([*done, *parked])
         self._each(aged, lambda connection, ids: connection.touch(ids))
@@ -259,8 +269,10 @@ class NsqReceiver:
                 finished[hand.connection].append(hand.id)
 
         def tell() -> None:
+            now = time.monotonic()
             for connection, hands in gone.items():
-                if not connection.finish(finished[connection], uncount(hands)):
+                overdue = [hand.id for hand in hands if hand.until < now]
+                if not connection.finish(finished[connection], uncount(hands), overdue):
                     # It broke after they were settled: nsqd sends them again once it is back.
                     self._untold.extend(finished[connection])
 
@@ -301,21 +313,21 @@ class NsqReceiver:
         self._missing = node.name
 
     def _finish(self, messages: Sequence[Arrived]) -> None:
-        by_connection: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
+        by_connection: defaultdict[NsqdConnection, list[Arrived]] = defaultdict(list)
         for each in messages:
-            by_connection[each.connection].append(each.id)
-        self._each(by_connection, lambda connection, ids: connection.finish(ids, len(ids)))
+            by_connection[each.connection].append(each)
+        self._each(by_connection, lambda connection, some: connection.drop(some))
 
     def _each(
-        self, ids: defaultdict[NsqdConnection, list[str]], act: Callable[[NsqdConnection, list[str]], object]
+        self, what: defaultdict[NsqdConnection, list[T]], act: Callable[[NsqdConnection, list[T]], object]
     ) -> None:
         """Do ``act`` on the loop for every connection."""
 
         def run() -> None:
-            for connection, some in ids.items():
+            for connection, some in what.items():
                 act(connection, some)
 
-        if ids:
+        if what:
             self._loop.post(run)
 
 
@@ -323,8 +335,6 @@ def _history(raw: int | bytes) -> tuple[Attempt, ...]:
     return _history_decoder.decode(b"[" + bytes(raw) + b"]") if raw else ()
 
 
-def _may_come_again(hand: Hand | None, now: float) -> bool:
+def _may_come_again(hand: Hand, now: float) -> bool:
     """Whether finishing it may not reach the copy that nsqd has."""
-    if hand is None:
-        return True
     return hand.connection is not None and (not hand.connection.open or now > hand.until)

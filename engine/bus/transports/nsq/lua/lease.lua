@@ -1,10 +1,10 @@
 -- Leases messages for one consumer: what is kept beside nsqd and due first, then those nsqd has just sent. Never blocks.
 --
--- KEYS  1 state of the group · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale
+-- KEYS  1 state of the group · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale · 7 twice
 -- ARGV  1 token · 2 consumer · 3 limit (at most 500) · 4 lease in ms · 5… ids nsqd has sent, at most `limit` of them
 -- Result  {'got', ms until something kept is due or -1, kept, fresh}: `kept` holds {id, body, failed attempts, history};
 --           `fresh` one answer per id: 0 yours, a first attempt · {failed attempts, history} yours, after failures ·
---           1 no use any more: finish it · 2 another holds it: park it · 3 no room now
+--           1 no use any more: finish it · 2 it is held: park it · 3 no room now
 --         {'paused'} · error GROUPLOST
 --
 -- held    hash: id -> "<deadline ms> <token> <handed out at ms> <consumer>" of every live or lapsed lease
@@ -13,9 +13,11 @@
 --           retrying  due ms + BAND        (BAND and above)
 -- tries   hash: id -> "<failed attempts> <history: JSON arrays joined by commas>"
 -- stale   sorted set: id -> ms since when nsqd's copy, should it come (again), is not to be handed out
+-- twice   sorted set: id -> ms when it was settled, the latest of which there may be a second copy, which is not to be
+--           handed out: nsqd was killed and put it into the channel twice, or another consumer's connection broke
 
 local BAND = 10000000000000
-local state, held, kept, bodies, tries, stale = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local state, held, kept, bodies, tries, stale, twice = unpack(KEYS)
 local token, owner, limit, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local generation, paused = unpack(redis.call('HMGET', state, 'generation', 'paused'))
@@ -78,11 +80,16 @@ if #ARGV > 4 then
   local known = redis.call('HMGET', held, unpack(ids))
   local beside = redis.call('EXISTS', kept) == 1 and redis.call('ZMSCORE', kept, unpack(ids)) or {}
   local useless = redis.call('EXISTS', stale) == 1 and redis.call('ZMSCORE', stale, unpack(ids)) or {}
+  local settled = redis.call('EXISTS', twice) == 1 and redis.call('ZMSCORE', twice, unpack(ids)) or {}
+  local seen = {}
   local failures = redis.call('EXISTS', tries) == 1
   for i, id in ipairs(ids) do
     local answer = 0
-    if useless[i] or beside[i] then
+    if useless[i] or settled[i] or beside[i] then
       answer = 1
+    elseif seen[id] then
+      -- Two copies came together. To finish one is to finish the other as well: it must lie here first.
+      answer = 2
     elseif room <= 0 then
       answer = 3
     elseif known[i] and tonumber(string.match(known[i], '^%d+')) > now then
@@ -94,6 +101,7 @@ if #ARGV > 4 then
       if failed > 0 then answer = { failed, history } end
     end
     if answer == 0 or type(answer) == 'table' then
+      seen[id] = true
       members[#members + 1] = id
       members[#members + 1] = mine
       room = room - 1

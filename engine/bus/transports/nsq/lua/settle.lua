@@ -1,9 +1,10 @@
 -- Applies a batch of verdicts at once: all acks, then every other verdict whose token still holds the message.
 --
--- KEYS  1 state · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale · 7 dead letters (see lease.lua)
--- ARGV  1 number of acks · 2 number of late ids · acks · ids whose copy nsqd may send again · then eight per other
---       verdict: 'retry' | 'dead' | 'release' · id · token · after ms · attempt as a JSON array, or '' · record of the
---       dead · score of a release · body
+-- KEYS  1 state · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale · 7 twice · 8 dead letters (see lease.lua)
+-- ARGV  1 number of acks · 2 number of late ids · 3 number of ids that may be there twice · 4 the most of these that are
+--       known · acks · ids whose copy nsqd may send again · ids of which nsqd may have another copy · then eight per
+--       other verdict: 'retry' | 'dead' | 'release' · id · token · after ms · attempt as a JSON array, or '' · record of
+--       the dead · score of a release · body
 -- Result  the 1-based numbers, in the order given, of those that were refused
 --
 -- An ack needs no ownership: the handler's effect exists, so nobody else needs to have the message again. What is
@@ -11,9 +12,12 @@
 -- `stale` keeps the copy from being handed out.
 
 local BAND = 10000000000000
-local state, held, kept, bodies, tries, stale, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local acks, late = tonumber(ARGV[1]), tonumber(ARGV[2])
-local first_other = 3 + acks + late
+local DAY = 86400000
+local state, held, kept, bodies, tries, stale, twice, dead = unpack(KEYS)
+local acks, late, doubled = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local first_late = 5 + acks
+local first_doubled = first_late + late
+local first_other = first_doubled + doubled
 local refused = {}
 local counts = { settled = 0, retried = 0, dead = 0, released = 0 }
 
@@ -36,7 +40,7 @@ local function ack(from, to)
       seen[id] = true
       counts.settled = counts.settled + 1
     else
-      refused[#refused + 1] = from - 3 + i
+      refused[#refused + 1] = from - 5 + i
     end
   end
   redis.call('HDEL', held, unpack(ids))
@@ -48,13 +52,19 @@ local function ack(from, to)
 end
 
 -- Lua can unpack only so many at once.
-for from = 3, 2 + acks, 1000 do ack(from, math.min(from + 999, 2 + acks)) end
+for from = 5, first_late - 1, 1000 do ack(from, math.min(from + 999, first_late - 1)) end
 
 local function mark_stale(id)
   if alive then redis.call('ZADD', stale, now, id) end
 end
 
-for i = 3 + acks, 2 + acks + late do mark_stale(ARGV[i]) end
+for i = first_late, first_doubled - 1 do mark_stale(ARGV[i]) end
+
+if alive and doubled > 0 then
+  for i = first_doubled, first_other - 1 do redis.call('ZADD', twice, now, ARGV[i]) end
+  redis.call('ZREMRANGEBYRANK', twice, 0, -1 - ARGV[4])
+  redis.call('PEXPIRE', twice, DAY)
+end
 
 local function add_try(id, attempt)
   local failed, history = 0, ''

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import threading
 import time
 from collections import Counter
@@ -160,14 +159,14 @@ def test_an_answer_that_does_not_come_is_unknown_and_not_failed(
     monkeypatch.setattr(http, "ANSWER_TIMEOUT_S", 0.5)
     own_bench.publish(b"warm")
     own_bench.transport._nodes.close()
-    own_nsqd.signal(signal.SIGSTOP)
+    own_nsqd.freeze()
     try:
         own_bench.transport._nodes.all()[0].prepared[own_bench.nsq_topic] = own_bench.transport._nodes.all()[
             0
         ].http.losses
         outcomes = own_bench.try_to_publish(b"x", b"y")
     finally:
-        own_nsqd.signal(signal.SIGCONT)
+        own_nsqd.thaw()
     assert [each.status for each in outcomes] == [Status.UNKNOWN, Status.UNKNOWN]
     assert all(each.error for each in outcomes)
 

@@ -189,7 +189,7 @@ def test_a_name_that_nsqd_answers_by_hanging_up_is_never_sent(bench: Bench, name
 def test_attempts_beyond_the_range_of_a_signed_number_are_read_right() -> None:
     arrived: list[Arrived] = []
     made = NsqdConnection(
-        "127.0.0.1", 1, topic="t", channel="c", consumer="one", timeout_ms=1_000,
+        "127.0.0.1", 1, topic="t", channel="c", consumer="one", timeout_ms=1_000, started_s=0,
         on_messages=arrived.extend, on_change=lambda: None,
     )  # fmt: skip
     payload = struct.pack(">qH", 1_790_000_000_000_000_000, 65_535) + b"0123456789abcdef" + b"body"
