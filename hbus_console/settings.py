@@ -258,6 +258,8 @@ CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_TRANSPORT_OPTIONS = {"global_keyprefix": f"{HBUS_PREFIX}:celery:", "visibility_timeout": 43_200}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# A store that refuses writes (full disk) answers the broker's commands with an error: wait, as for one that is away.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

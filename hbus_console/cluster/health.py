@@ -50,6 +50,8 @@ def _store() -> str:
         _client().ping()
     except ConfigurationError:
         return "is not configured"
+    except redis.ResponseError:
+        return "takes no writes"
     except redis.RedisError:
         return "does not answer"
     return "ok"

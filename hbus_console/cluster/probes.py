@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,8 @@ class StoreState:
     policy: str = ""
     durable: bool = False
     write_error: str = ""
+    #: Why it takes no writes, in words; empty when it takes them.
+    refusal: str = ""
     #: When a write is forced to disk, in words; empty where the server does not tell.
     sync: str = ""
     clients: int = 0
@@ -49,7 +52,7 @@ class StoreState:
         """What a person should look after, each as a sentence; empty when all is well."""
         if self.error:
             return [f"The store does not answer: {self.error}."]
-        found = []
+        found = [self.refusal] if self.refusal else []
         if self.write_error:
             found.append(f"The store cannot write its append-only file: {self.write_error}.")
         if not self.durable:
@@ -62,7 +65,7 @@ class StoreState:
 
     @property
     def tone(self) -> str:
-        return "bad" if self.error or self.write_error else "warn" if self.troubles else "ok"
+        return "bad" if self.error or self.refusal or self.write_error else "warn" if self.troubles else "ok"
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,43 @@ def client() -> redis.Redis:
     )
 
 
+def obstacle() -> str:
+    """Why the store answers nothing or takes no writes, as a sentence; empty when it does both.
+
+    For pages that would ask the store several things. A store that does not answer is not asked again for a second.
+    """
+    address = _address()
+    until_s, sentence = _away.get(address, (0.0, ""))
+    if time.monotonic() < until_s:
+        return sentence
+    try:
+        client().ping()
+    except redis.ResponseError as error:
+        return _refusal(error)
+    except (redis.RedisError, ConfigurationError) as error:
+        sentence = f"The store does not answer: {_reason(error)}."
+        _away[address] = time.monotonic() + _PATIENCE_S, sentence
+        return sentence
+    return ""
+
+
+#: By address: until when (monotonic seconds) the store counts as away, and the sentence that says so.
+_away: dict[str, tuple[float, str]] = {}
+
+
+def _refusal(error: redis.ResponseError) -> str:
+    """The store refuses even a PING while it cannot write to its disk."""
+    if "MISCONF" in str(error):
+        return "The store takes no writes: it cannot write to its disk. Make room there and look at its log."
+    return f"The store takes no writes: {str(error).rstrip('.')}."
+
+
 def store_state() -> StoreState:
     """Ask the store. Never raises for a store that is away."""
     address = _address()
     try:
         info: dict[str, Any] = client().info("everything")
+        refusal = _refused()
     except (redis.RedisError, ConfigurationError) as error:
         return StoreState(address, error=_reason(error))
     name = str(info.get("server_name", "redis"))
@@ -112,12 +147,21 @@ def store_state() -> StoreState:
         policy=str(info.get("maxmemory_policy", "")),
         durable=bool(info.get("aof_enabled")),
         write_error="" if ok and rewritten else "the last write or rewrite failed, see its log",
+        refusal=refusal,
         sync=_sync(),
         clients=int(info.get("connected_clients", 0)),
         operations=int(info.get("instantaneous_ops_per_sec", 0)),
         keys=sum(int(part["keys"]) for name, part in info.items() if name.startswith("db") and isinstance(part, dict)),
         uptime_s=int(info.get("uptime_in_seconds", 0)),
     )
+
+
+def _refused() -> str:
+    try:
+        client().ping()
+    except redis.ResponseError as error:
+        return _refusal(error)
+    return ""
 
 
 _SYNC = {"always": "synced before each answer", "everysec": "synced every second", "no": "synced when the system likes"}

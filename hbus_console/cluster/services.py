@@ -136,11 +136,12 @@ def roles(
     found: Sequence[Node], store: probes.StoreState, databases: Sequence[probes.DatabaseState]
 ) -> list[RoleState]:
     """Store and databases (when given) first, then each role with how many of it live."""
+    unknown = "the store has the stamps" if store.error else "the store takes no stamps" if store.refusal else ""
     return [
         _store_role(store),
         *([_database_role(databases)] if databases else []),
         *(
-            _role(name, [node for node in found if node.role == name], known=not store.error)
+            _role(name, [node for node in found if node.role == name], unknown)
             for name in ROLES
             # The stores stamp nothing.
             if name not in ("store", "nsqd")
@@ -209,11 +210,11 @@ def facts_dropped(now_ms: int) -> int:
     return rows.aggregate(total=Sum("count"))["total"] or 0
 
 
-def _role(name: str, found: Sequence[Node], *, known: bool) -> RoleState:
+def _role(name: str, found: Sequence[Node], unknown: str) -> RoleState:
     alive = [node for node in found if not node.silent]
     silent = len(found) - len(alive)
-    if not known:
-        return RoleState(name, "warn", "unknown", "the store has the stamps")
+    if unknown:
+        return RoleState(name, "warn", "unknown", unknown)
     if not alive and name == "web":
         return RoleState(name, "warn", "not stamped", "this process was started without its role")
     if not alive:
@@ -240,6 +241,8 @@ def _store_role(store: probes.StoreState) -> RoleState:
 
     if store.error:
         return RoleState("store", "bad", "does not answer", store.error)
+    if store.refusal:
+        return RoleState("store", "bad", "takes no writes", store.refusal)
     note = f"{store.server} {store.version} · {size(store.memory)} · {'AOF' if store.durable else 'not durable'}"
     return RoleState("store", store.tone, "answers" if store.tone == "ok" else "needs care", note)
 

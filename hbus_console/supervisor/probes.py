@@ -21,6 +21,8 @@ def store_answers(at: Installation, slot: int, pid: int) -> str:
             client.ping()
     except redis.BusyLoadingError:
         return "reading its log"
+    except redis.ResponseError as error:
+        return f"takes no writes: {error}"
     except redis.RedisError as error:
         return f"does not answer: {error}"
     return ""
@@ -65,7 +67,11 @@ def node_beats(at: Installation, slot: int, pid: int) -> str:
     """The process has stamped that its loop turns."""
     try:
         with redis.Redis.from_url(at.store_url, socket_timeout=_PATIENCE_S, socket_connect_timeout=1) as client:
+            # Refused by a store that takes no writes: then nobody can stamp, and no stamp says nothing about a loop.
+            client.ping()
             found = [node for node in read_nodes(client, at.prefix, SystemClock()) if node.pid == pid]
+    except redis.ResponseError as error:
+        return f"cannot stamp: the store takes no writes: {error}"
     except redis.RedisError as error:
         return f"cannot ask the store: {error}"
     if not found:

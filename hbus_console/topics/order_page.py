@@ -10,6 +10,7 @@ from engine.bus.dead import DeadRecord
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Owned, Parked, partition_of
 from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console.cluster import probes
 from hbus_console.ledger.models import LedgerEvent, LedgerMessage
 from hbus_console.topics.models import Subscription
 from hbus_console.topics.services.order import carrier
@@ -119,6 +120,8 @@ class OrderPage:
 
 def partitions(row: Subscription) -> tuple[list[Owned], str]:
     """The partition table, or why there is none."""
+    if ill := probes.obstacle():
+        return [], ill
     try:
         keeper = carrier(row)
         return (keeper.owners(row.topic.name, row.group) if keeper else []), ""

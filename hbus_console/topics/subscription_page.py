@@ -17,6 +17,7 @@ from engine.bus.transport import Lag
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Actor
+from hbus_console.cluster import probes
 from hbus_console.cluster.nodes import Node, nodes
 from hbus_console.ledger import flow
 from hbus_console.ledger.models import FAILED, LedgerEvent
@@ -127,8 +128,10 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
     topic, group = subscription.topic.name, subscription.group
     rows = subscription_rows(who, chosen, now_ms, Filters(topic=topic))
     row = next(one for one in rows if one.subscription.pk == subscription.pk)
-    lag, trouble = _lag(subscription)
-    lines, elsewhere = _consumers(topic, group)
+    ill = probes.obstacle()
+    # Each further question to a store that is ill would cost its whole patience.
+    lag, trouble = (None, ill) if ill else _lag(subscription)
+    lines, elsewhere = ([], []) if ill else _consumers(topic, group)
     answer, tone = _answer(row, lag, trouble, lines, now_ms)
     return SubscriptionPage(
         row=row,
@@ -141,8 +144,8 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         consumers=lines,
         elsewhere=elsewhere,
         failures=_failures(topic, group, chosen),
-        breaker=_breaker(topic, group),
-        gone=_gone(subscription, {line.node.name for line in lines}, now_ms),
+        breaker=None if ill else _breaker(topic, group),
+        gone=[] if ill else _gone(subscription, {line.node.name for line in lines}, now_ms),
     )
 
 

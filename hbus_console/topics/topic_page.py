@@ -8,6 +8,7 @@ from engine.bus.transport import Depth
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Actor
+from hbus_console.cluster import probes
 from hbus_console.ledger import flow
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.topics.models import Topic
@@ -53,6 +54,8 @@ def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage
 
 def depth(topic: Topic) -> Depth | None:
     """What the store holds of the topic; ``None`` while it cannot be asked."""
+    if probes.obstacle():
+        return None
     try:
         return wiring.admin(topic.transport).depth(topic.name)
     except (Unavailable, ConfigurationError):

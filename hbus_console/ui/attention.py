@@ -69,10 +69,13 @@ def concerns(
 def _installation(store: StoreState, nodes: Sequence[Node]) -> list[Concern]:
     page = reverse("cluster:overview")
     found = [
-        Concern("bad" if store.error else "warn", text.rstrip("."), store.address, page, "Open cluster")
+        Concern(
+            "bad" if store.error or store.refusal else "warn", text.rstrip("."), store.address, page, "Open cluster"
+        )
         for text in store.troubles
     ]
-    if store.error:
+    if store.error or store.refusal:
+        # Nobody can stamp: that nobody does says nothing.
         return found
     for role in cluster.roles(nodes, store, ()):
         if role.name not in _STAMPING or role.tone == "ok":

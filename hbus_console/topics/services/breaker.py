@@ -12,6 +12,7 @@ from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.facts import Fact
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.cluster import probes
 from hbus_console.topics.services import checks, lookup
 from hbus_console.topics.services.subscriptions import record_act
 
@@ -27,6 +28,8 @@ def breaker(actor: Actor, topic: str, group: str) -> Standing:
 
 def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """The state of those that are not closed; none while the store cannot be asked, which other places say."""
+    if probes.obstacle():
+        return {}
     try:
         return wiring.breakers().states(subscriptions)
     except (Unavailable, ConfigurationError):

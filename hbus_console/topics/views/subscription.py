@@ -57,9 +57,9 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     if context["may_audit"]:
         entries = visible(who).filter(target_type="subscription", target=f"{topic}/{group}").order_by("-seq")
         context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
-    if row.paused or row.topic.paused:
+    context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
+    if (row.paused or row.topic.paused) and page.lag is not None:
         context["drain"] = services.drain_status_if_known(who, topic, group)
-    context["page"] = subscription_page.build(who, row, time_range(request), clock.now_ms())
     return render(request, "topics/subscription.html", context)
 
 

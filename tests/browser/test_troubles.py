@@ -1,0 +1,90 @@
+"""What the pages say when the store is ill, and that nobody is restarted for it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+import redis
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Console, Watched
+from tests.full_disk import full_disk
+
+_PORT = re.compile(r"^port (\d+)$", re.MULTILINE)
+_PASSWORD = re.compile(r'^requirepass "?([^"\s]+)', re.MULTILINE)
+#: A store that hangs costs a page this at most: two questions with a second's patience each, on a busy machine.
+PATIENCE_MS = 8_000
+
+
+@pytest.fixture
+def store(console: Console) -> Iterator[redis.Redis]:
+    """The embedded store of the played installation, as its files name it."""
+    config = (console.installation.state / "store" / "valkey.conf").read_text()
+    (port,), (password,) = _PORT.findall(config), _PASSWORD.findall(config)
+    with redis.Redis(port=int(port), password=password) as client:
+        yield client
+
+
+@contextmanager
+def everybody_stays(console: Console) -> Iterator[None]:
+    """The same processes before and after, ready again in the end."""
+
+    def processes() -> dict[str, int]:
+        return {line["role"]: line["pid"] for line in console.installation.status()["lines"]}
+
+    before = processes()
+    yield
+    deadline = time.monotonic() + 30
+    while console.installation.manage("status").returncode != 0:
+        assert time.monotonic() < deadline, console.installation.output()[-3000:]
+    assert processes() == before
+
+
+def test_a_full_disk_is_named_and_nobody_is_restarted(
+    console: Console, new_page: Callable[..., Watched], store: redis.Redis
+) -> None:
+    page = new_page().page
+    with everybody_stays(console):
+        with full_disk(store, console.installation.state / "store"):
+            _look(page, console, "The store takes no writes: it cannot write to its disk")
+            page.goto(f"{console.url}/cluster/")
+            expect(page.locator("main")).to_contain_text("takes no writes")
+            # The broker's connection of a worker meets it when it asks again, once a second.
+            page.wait_for_timeout(3_000)
+        _well(page, console)
+
+
+def test_a_store_that_does_not_answer_is_named_and_holds_no_page_up(
+    console: Console, new_page: Callable[..., Watched], store: redis.Redis
+) -> None:
+    page = new_page().page
+    page.set_default_navigation_timeout(PATIENCE_MS)
+    valkey = psutil.Process(store.info("server")["process_id"])
+    with everybody_stays(console):
+        valkey.suspend()
+        try:
+            _look(page, console, "The store does not answer")
+            for path in ("/subscriptions/", "/topics/booking.cancelled/", "/messages/", "/dead-letters/"):
+                page.goto(console.url + path)
+        finally:
+            valkey.resume()
+        _well(page, console)
+
+
+def _look(page: Page, console: Console, sentence: str) -> None:
+    page.goto(console.url)
+    expect(page.locator(".rows li").first).to_contain_text(sentence)
+    page.goto(f"{console.url}/subscriptions/booking.cancelled/partner-sync/")
+    expect(page.locator("main")).to_contain_text(sentence)
+    expect(page.get_by_label("Consumers", exact=True)).to_contain_text("Nobody can say who runs it")
+
+
+def _well(page: Page, console: Console) -> None:
+    page.set_default_navigation_timeout(30_000)
+    page.goto(console.url)
+    expect(page.locator("main")).not_to_contain_text("The store")
