@@ -12,6 +12,7 @@ from hbus_console.accounts.scopes import topics_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import visible
 from hbus_console.ledger.models import LedgerMessage
+from hbus_console.operations.models import Operation, OperationItem
 
 #: The page of a target, and the keyword of its address that takes the target's name; without one, a list.
 _PAGES = {
@@ -37,6 +38,27 @@ class Related:
     more_entries: bool = False
     more_messages: bool = False
     search_url: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The operation that an entry is about: how far it is, its newest results, and what else was done to it."""
+
+    operation: Operation
+    items: list[OperationItem]
+    entries: list[AuditEntry]
+
+
+def work(actor: Actor, entry: AuditEntry) -> Work | None:
+    """The operation of the entry, as far as the reader may see it; ``None`` when it is about something else."""
+    if entry.target_type != "operation" or not entry.target.isdecimal():
+        return None
+    found = Operation.objects.filter(pk=entry.target).first()
+    if found is None:
+        return None
+    items = found.items.filter(topics_q(actor)).order_by("-pk")
+    same = visible(actor).filter(target_type="operation", target=entry.target).exclude(seq=entry.seq)
+    return Work(found, list(items[:SHOWN]), list(same.order_by("-seq")[:SHOWN]))
 
 
 def target_url(entry: AuditEntry) -> str:

@@ -108,7 +108,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
     if found is None:
         raise Http404(f"There is no audit entry {seq}, or it lies outside your scope.")
     changes = diff(found.before, found.after)
-    related = links.related(who, found)
+    related, work = links.related(who, found), links.work(who, found)
     return render(
         request,
         "audit/entry.html",
@@ -119,6 +119,8 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
             "changes": [change for change in changes if change.kind != "same"],
             "same": [change for change in changes if change.kind == "same"],
             "related": related,
+            "work": work,
+            "work_told": [tell(other) for other in work.entries] if work else [],
             "others": [tell(other) for other in related.entries],
             "newer": seen.filter(seq__gt=seq).order_by("seq").values_list("seq", flat=True).first(),
             "older": seen.filter(seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first(),

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 from django.http import QueryDict
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Action, Actor, allows, visible_scopes
@@ -39,6 +41,11 @@ class Bulk:
             return {"letters": [int(each) for each in query.getlist("letter") if each.isascii() and each.isdecimal()]}
         given = {name: str(query.get(name, "")).strip() for name in _FILTERS}
         return {name: value for name, value in given.items() if value}
+
+    def choice_url(self, spec: Mapping[str, Any]) -> str:
+        page = reverse("deadletters:list")
+        filters = {name: str(spec[name]) for name in _FILTERS if spec.get(name)}
+        return f"{page}?{urlencode(filters)}" if filters else page
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(spec) - {"letters", *_FILTERS})

@@ -99,6 +99,10 @@ class Kind(Protocol):
         """A spec from the address of the dry run's page."""
         ...
 
+    def choice_url(self, spec: Mapping[str, Any]) -> str:
+        """The page where ``spec``, as :meth:`from_query` gave it, was chosen and can be changed."""
+        ...
+
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The spec with everything named that was left open; raises ``BadInput`` or ``Forbidden``."""
         ...

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -40,6 +40,8 @@ State = Operation.State
 #: The fastest rate that can be asked for, in messages a second.
 FASTEST = 100_000
 
+#: How long after an operation its repetition is taken for a second click.
+JUST_NOW = timedelta(minutes=5)
 #: The kind of the actors of :mod:`hbus_console.accounts.command_line`.
 SHELL = "shell"
 
@@ -48,7 +50,7 @@ _clock = SystemClock()
 
 @dataclass(frozen=True)
 class Started:
-    """``new`` is false when the same work was under way already: then nothing was started."""
+    """``new`` is false when the same work was under way, or had just left nothing to do: nothing was started."""
 
     operation: Operation
     new: bool
@@ -58,7 +60,8 @@ class Started:
         """What to tell the one who asked."""
         if self.new:
             return f"Operation {self.operation.pk} was started."
-        return f"Nothing was started: operation {self.operation.pk} by {self.operation.actor} does this already."
+        verb = "does this already" if self.operation.active else "has done this, and nothing is left to do"
+        return f"Nothing was started: operation {self.operation.pk} by {self.operation.actor} {verb}."
 
 
 def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any]) -> Plan:
@@ -71,7 +74,8 @@ def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any]) -> Plan:
 def start(
     actor: Actor, kind_name: str, spec: Mapping[str, Any], *, reason: str, rate_per_s: int = 0, clock: Clock = _clock
 ) -> Started:
-    """Queue the operation; the keeper runs it. The same work started again while it is under way answers the first.
+    """Queue the operation; the keeper runs it. The same work started again while it is under way answers the first, and
+    so it does within :data:`JUST_NOW` of its end when it has left nothing to do: the second of two clicks.
 
     Raises ``BadInput`` without a reason, for a rate out of bounds, or when the plan finds an obstacle or nothing.
     """
@@ -86,9 +90,17 @@ def start(
     plan = kind.plan(actor, asked)
     if plan.obstacle:
         raise BadInput(plan.obstacle, remedy="Look at the dry run.", field="spec")
-    if plan.total == 0:
-        raise BadInput("There is nothing to do.", remedy="Choose other messages.", field="spec")
     digest = _digest(kind_name, spec)
+    if plan.total == 0:
+        same = Operation.objects.filter(digest=digest)
+        before = (
+            same.filter(Q(state__in=ACTIVE) | Q(ended_at__gt=to_datetime(clock.now_ms()) - JUST_NOW))
+            .order_by("-pk")
+            .first()
+        )
+        if before is not None:
+            return Started(before, new=False)
+        raise BadInput("There is nothing to do.", remedy="Choose other messages.", field="spec")
     with transaction.atomic():
         made = Operation(
             kind=kind_name,

@@ -69,8 +69,17 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "steering": STEERING,
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
-    part = request.headers.get("HX-Request") == "true"
-    return render(request, f"operations/{'_progress' if part else 'operation'}.html", context)
+    if request.headers.get("HX-Request") != "true":
+        return render(request, "operations/operation.html", context)
+    answer = render(request, "operations/_progress.html", {**context, "part": True})
+    if _act_word(request.headers.get("X-Shown", "")) != _act_word(found.state):
+        # Other acts are possible now than the page offers.
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+def _act_word(state: str) -> str:
+    return "moves" if state in ("queued", "running") else state
 
 
 @require_http_methods(["GET", "POST"])
@@ -136,6 +145,7 @@ def _planned(
         "errors": field_errors(refused) if refused else {},
         "may_start": allows(who, chosen.action, SOMEWHERE),
     }
+    context["choice_url"] = chosen.choice_url(spec)
     try:
         context["plan"] = services.dry_run(who, kind, spec)
         context["title"] = chosen.title(chosen.check(who, spec))

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from django.db import transaction
 from django.http import QueryDict
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
@@ -59,6 +61,11 @@ class Replay:
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         given = {name: str(query.get(name, "")).strip() for name in specs.FIELDS}
         return {name: value for name, value in given.items() if value}
+
+    def choice_url(self, spec: Mapping[str, Any]) -> str:
+        filled = {name: str(spec[name]) for name in specs.FIELDS if name != "topic" and spec.get(name)}
+        # An open beginning is not the page's time range.
+        return f"{reverse('replays:form', args=[spec.get('topic') or '-'])}?{urlencode({'from': '', **filled})}"
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         return specs.read(actor, spec, _clock.now_ms()).as_spec()

@@ -28,7 +28,8 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
     who, row = actor(request), found_topic(topic)
     span = time_range(request)
     given = {name: request.GET.get(name, "") for name in specs.FIELDS}
-    given["from"] = given["from"] or to_rfc3339(span.start_ms)
+    if "from" not in request.GET:
+        given["from"] = to_rfc3339(span.start_ms)
     context = {
         "nav": "topics",
         "topic": row,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import QueryDict
+from django.urls import reverse
 
 from engine.bus.registry import known_transports
 from engine.core.clock import SystemClock
@@ -33,6 +34,10 @@ class Move:
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         # In an address ``to`` is the end of the pages' time range.
         return {"topic": str(query.get("topic", "")), "to": str(query.get("carrier", ""))}
+
+    def choice_url(self, spec: Mapping[str, Any]) -> str:
+        topic = str(spec.get("topic") or "")
+        return reverse("topics:settings", args=[topic]) if topic else reverse("topics:list")
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         for field in ("topic", "to"):

@@ -30,8 +30,13 @@ class Words:
     action = Action.DEAD_LETTER_REDRIVE
 
     def __init__(self) -> None:
+        #: How many words there are to say; ``None``: as many as were given.
+        self.left: int | None = None
         self.broken: dict[str, Exception] = {}
         self.during: Callable[[], None] = lambda: None
+
+    def choice_url(self, spec: Mapping[str, Any]) -> str:
+        return "/words/"
 
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(spec.get("words"), list):
@@ -46,7 +51,8 @@ class Words:
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
         samples = [Sample(word, "booking.changed", "", to_datetime(0)) for word in spec["words"][:5]]
-        return Plan(len(spec["words"]), samples, obstacle="It may not be said." if "never" in spec["words"] else "")
+        total = len(spec["words"]) if self.left is None else self.left
+        return Plan(total, samples, obstacle="It may not be said." if "never" in spec["words"] else "")
 
     def step(self, task: Task, limit: int) -> Step:
         at = int(task.cursor.get("at", 0))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from hbus_console.accounts.models import User
 from hbus_console.accounts.permissions import Actor, Forbidden, Role, ScopedRole
@@ -136,3 +137,18 @@ def test_a_token_acts_under_its_ceiling(operator: Actor, words: Words) -> None:
     token = Actor("olga/deploy", "token", operator.user_id, operator.grants, ceiling)
     made = services.start(token, "words", SPEC, reason="why").operation
     assert services.acting(made) == token
+
+
+def test_a_second_click_that_comes_when_all_is_done_is_answered_by_the_first(operator: Actor, words: Words) -> None:
+    clock = ManualClock()
+    first = services.start(operator, "words", SPEC, reason="one").operation
+    services.cancel(operator, first.pk, "said already", clock=clock)
+    words.left = 0
+
+    again = services.start(operator, "words", SPEC, reason="two", clock=clock)
+    assert (again.new, again.operation.pk) == (False, first.pk)
+    assert "has done this, and nothing is left to do" in again.sentence
+
+    clock.advance(services.JUST_NOW.total_seconds() + 1)
+    with pytest.raises(BadInput, match="nothing to do"):
+        services.start(operator, "words", SPEC, reason="three", clock=clock)

@@ -47,6 +47,9 @@ def test_the_dry_run_starts_it(page: Client) -> None:
     started = page.post(
         "/operations/plan/replay/", {"spec": shown.context["spec"], "reason": "lost last night", "rate_per_s": "10"}
     )
+    # And there is a way back to the form, as it was filled in.
+    form = page.get(shown.context["choice_url"])
+    assert form.context["given"] == {**dict.fromkeys(form.context["given"], ""), **asked, "topic": ""}
     operation = Operation.objects.get()
     assert started.headers["Location"] == f"/operations/{operation.pk}/"
     assert (operation.kind, operation.total, operation.rate_per_s) == ("replay", 5, 10)

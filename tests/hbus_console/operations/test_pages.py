@@ -1,0 +1,57 @@
+"""The page of one operation while it moves, and the way from its audit entry to its messages."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from hbus_console.accounts.models import User
+from hbus_console.accounts.permissions import Actor
+from hbus_console.operations import services
+from hbus_console.operations.models import Operation
+from tests.hbus_console.operations.conftest import Words
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def operation(operator: Actor, words: Words) -> Operation:
+    return services.start(operator, "words", {"words": ["a", "b"]}, reason="to be heard").operation
+
+
+@pytest.fixture
+def page(operation: Operation) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=operation.user_id))
+    return client
+
+
+def test_the_page_is_loaded_anew_when_other_acts_are_possible(page: Client, operation: Operation) -> None:
+    path = f"/operations/{operation.pk}/"
+    assert "Pause…" in page.get(path).content.decode()
+
+    def polled(shown: str) -> bool:
+        return "HX-Refresh" in page.get(path, headers={"HX-Request": "true", "X-Shown": shown}).headers
+
+    Operation.objects.update(state="running", started_at=timezone.now())
+    assert not polled("queued")
+    facts = page.get(path, headers={"HX-Request": "true", "X-Shown": "queued"}).content.decode()
+    assert 'hx-swap-oob="true"' in facts
+    assert "not yet" not in facts
+    Operation.objects.update(state="done", ended_at=timezone.now())
+    assert polled("running")
+    assert "Pause…" not in page.get(path).content.decode()
+
+
+def test_the_audit_entry_leads_to_the_operation_and_its_messages(page: Client, operation: Operation) -> None:
+    done = {"subscription": "s", "result": "done", "at": timezone.now()}
+    operation.items.create(key="1", message_id="01ORIGINAL", topic="booking.changed", new_message_id="01COPY", **done)
+    operation.items.create(key="2", message_id="01ELSEWHERE", topic="stay.secret", **done)
+    services.pause(services.acting(operation), operation.pk, "let me look")
+    User.objects.get(pk=operation.user_id).grants.update(scope="booking.*")
+
+    shown = page.get(f"/audit/{operation.audit_seq}/").content.decode()
+    for said in (f"/operations/{operation.pk}/", "/messages/01ORIGINAL", "/messages/01COPY", "let me look", "paused"):
+        assert said in shown
+    assert "01ELSEWHERE" not in shown
