@@ -25,7 +25,7 @@ from hbus_console.topics.models import Subscription
 from hbus_console.topics.order_page import partitions
 from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
 from hbus_console.ui import formats
-from hbus_console.ui.overview import Figure, share
+from hbus_console.ui.overview import Figure, parts, share
 from hbus_console.ui.timerange import TimeRange
 
 #: How many causes of failure are listed.
@@ -258,7 +258,7 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
         Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
                "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
         Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
-               waiting.unsettled, _parts(lag)),
+               waiting.unsettled, parts(lag) if lag else "the store cannot be asked"),
         Figure("", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
                f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag and lag.oldest_ms else "nothing waits"),
         Figure("", "Handling time", handling, unit, "muted", history.handler_ms,
@@ -267,13 +267,6 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
                "wait for a decision" if row.dead else "none waits for a decision", "bad" if row.dead else "",
                url_name="deadletters:list"),
     ]  # fmt: skip
-
-
-def _parts(lag: Lag | None) -> str:
-    if lag is None:
-        return "the store cannot be asked"
-    parked = f", {lag.parked:,} parked" if lag.parked else ""
-    return f"{formats.num(lag.waiting)} waiting, {lag.in_flight:,} in flight, {lag.retrying:,} retrying{parked}"
 
 
 def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:

@@ -3,9 +3,9 @@
 A stream carries events named ``standing``: ``{"texts": {key: text}, "stale": why}``. The keys are those of the
 ``data-live`` attributes: ``published``, ``settled``, ``unsettled``, ``dead``, ``alerts``, ``handling`` (each also with
 ``/note`` or ``/unit`` where it has one), ``topic/NAME/rate|unsettled|dead`` and
-``subscription/TOPIC/GROUP/rate|unsettled``; inside a ``data-live-row="topic/NAME"`` the end of a key (``/rate``) will
-do. A text is what the server would have rendered. app.js puts them in place and then fires ``hbus:live`` on the body,
-so that a fragment can be refreshed with ``hx-trigger="hbus:live from:body throttle:5s"``.
+``subscription/TOPIC/GROUP/rate|unsettled`` (that with ``/note``); inside a ``data-live-row="topic/NAME"`` the end of a
+key (``/rate``) will do. A text is what the server would have rendered. app.js puts them in place and then fires
+``hbus:live`` on the body, so that a fragment can be refreshed with ``hx-trigger="hbus:live from:body throttle:5s"``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.db import DatabaseError
 from engine.core.clock import Clock, SystemClock
 from hbus_console.database import fresh_connections
 from hbus_console.ui import formats
-from hbus_console.ui.overview import Standing, dead_note, handling, oldest, standing
+from hbus_console.ui.overview import Standing, dead_note, handling, oldest, parts, standing
 
 #: Seconds between two looks; the keeper books and samples more slowly than this.
 POLL_S = 2.0
@@ -182,6 +182,7 @@ def event(stand: Standing, now_ms: int) -> dict[str, object]:
         lag = stand.lag.get((topic, group))
         texts[f"subscription/{topic}/{group}/rate"] = formats.rate(settled.settled if settled else 0)
         texts[f"subscription/{topic}/{group}/unsettled"] = formats.num(lag.unsettled if lag else 0)
+        texts[f"subscription/{topic}/{group}/unsettled/note"] = parts(lag) if lag else "nothing waits"
     return {"texts": texts, "stale": _stale(stand, now_ms)}
 
 

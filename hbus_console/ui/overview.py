@@ -9,6 +9,7 @@ from functools import cached_property
 from django.conf import settings
 from django.db.models import Count
 
+from engine.bus.transport import Lag
 from hbus_console.accounts.permissions import Actor, visible_scopes
 from hbus_console.accounts.scopes import scopes_q
 from hbus_console.alerts import standing as alerts
@@ -235,6 +236,13 @@ def _figures(stand: Standing, past: History, now_ms: int) -> list[Figure]:
             note=_slowest(series),
         ),
     ]
+
+
+def parts(lag: Lag | flow.LagNow) -> str:
+    """What the unsettled messages of a subscription do: "2 waiting, 1 parked". Always whole, so kept short."""
+    known = {"waiting": lag.waiting, "in flight": lag.in_flight, "retrying": lag.retrying, "parked": lag.parked}
+    said = [f"{formats.num(number)} {word}" for word, number in known.items() if number or number is None]
+    return ", ".join(said) or "nothing waits"
 
 
 def oldest(oldest_ms: int | None, now_ms: int) -> str:

@@ -66,6 +66,7 @@ def test_an_event_carries_what_the_server_would_have_rendered() -> None:
         "topic/booking.changed/dead": "37",
         "subscription/booking.changed/billing/rate": "0",
         "subscription/booking.changed/billing/unsettled": "204",
+        "subscription/booking.changed/billing/unsettled/note": "200 waiting, 3 in flight, 1 retrying",
     }
 
 
