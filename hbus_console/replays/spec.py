@@ -12,6 +12,7 @@ from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
 from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.ledger.models import LedgerMessage
 from hbus_console.topics.masking import is_masked
 from hbus_console.topics.models import Subscription, Topic
 
@@ -94,8 +95,8 @@ def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) ->
         topic=topic.name,
         from_ms=_instant(given, "from"),
         to_ms=min(to_ms, now_ms) if to_ms else now_ms,
-        after=given.get("after", ""),
-        until=given.get("until", ""),
+        after=_position(topic, given.get("after", "")),
+        until=_position(topic, given.get("until", "")),
         key=given.get("key", ""),
         filter=given.get("filter", ""),
         into_group=given.get("into_group", ""),
@@ -150,6 +151,14 @@ def _topic(name: str, field: str) -> Topic:
     if found is None:
         raise BadInput(f"There is no topic {name!r}.", remedy="Name one that is there.", field=f"spec.{field}")
     return found
+
+
+def _position(topic: Topic, text: str) -> str:
+    """Where the message of that id lies; what is no id is a position already, or the transport will say what it is."""
+    if not text:
+        return ""
+    found = LedgerMessage.objects.filter(topic=topic.name, message_id=text).exclude(position="").first()
+    return found.position if found else text
 
 
 def _instant(given: Mapping[str, str], name: str) -> int:

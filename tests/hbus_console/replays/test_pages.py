@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.producer import Receipt
+from hbus_console.ledger.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser
 
@@ -28,6 +29,18 @@ def test_a_filter_can_be_tried(page: Client) -> None:
     assert "Scanned 40, matched 5, stopped because the end of the range was reached" in shown
     assert "masked" in shown
     assert "g35" not in shown
+
+
+def test_a_range_can_be_named_by_ids(page: Client, published: list[Receipt]) -> None:
+    for receipt in published[10:14:3]:
+        LedgerMessage.objects.create(
+            message_id=receipt.message_id, topic=TOPIC, type=TOPIC, source="/x", key="", correlation_id="",
+            causation_id="", trace_id="", position=receipt.position, size=1, published_ms=1,
+        )  # fmt: skip
+    given = {"after": published[10].message_id, "until": published[13].message_id}
+    assert "Scanned 3, matched 3" in page.get(f"/replays/{TOPIC}/test/", given).content.decode()
+    given["until"] = "01NOBODYHASEVERSEENIT00000"
+    assert "is not a position" in page.get(f"/replays/{TOPIC}/test/", given).content.decode()
 
 
 def test_a_wrong_filter_is_refused_at_its_place(page: Client) -> None:
