@@ -114,6 +114,9 @@ def _told(who: Actor, receipt: Receipt) -> SafeString:
         return format_html("That key was used before: {} is the message it stands for. Nothing was stored again.", link)
     if receipt.status is Stored.DELAYED:
         return format_html("{} waits until {}.", link, formats.exact(receipt.due_ms))
+    if not receipt.position:
+        # Its transport keeps no log with places in it.
+        return format_html("{} is stored in {}.", link, receipt.topic)
     return format_html("{} is stored in {} at {}.", link, receipt.topic, receipt.position)
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from engine.bus.errors import OwnerlessTopic, PublishFailed, PublishRefused
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
+from engine.bus.receipts import Receipt, Stored
 from engine.bus.transport import Outcome, Priority, Status
 from hbus_console import wiring
 from hbus_console.accounts.permissions import SYSTEM, Forbidden, Role
@@ -115,6 +116,16 @@ def test_a_delayed_one_is_told_with_its_time(post: Callable[..., Any], topic: To
     answer = post(delay_s="3600")
     assert answer.status_code == 302
     assert stored(topic.name) == []
+
+
+def test_a_transport_without_places_is_told_without_one(
+    post: Callable[..., Any], topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = Receipt("01A", topic.name, "", Stored.STORED)
+    monkeypatch.setattr(publishing, "publish_by_hand", lambda *_: receipt)
+    answer = post()
+    page = answer.client.get(answer.headers["Location"]).content.decode()
+    assert f"is stored in {topic.name}." in page
 
 
 def test_checking_on_the_page_shows_the_envelope(post: Callable[..., Any], topic: Topic) -> None:

@@ -83,7 +83,7 @@ class Nodes:
         if not named and not self._lookups:
             raise ConfigurationError(
                 "There is no nsqd: neither NSQD_URL nor NSQLOOKUPD_URL is set.",
-                remedy="Start with HBUS_TRANSPORT=nsq make run, or set NSQD_URL=http://host:4151.",
+                remedy="Start with ROLES=nsqd,web,consumer,keeper make run, or set NSQD_URL=http://host:4151.",
                 field="NSQD_URL",
             )
         self._named = named
