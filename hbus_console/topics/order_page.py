@@ -13,7 +13,7 @@ from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.cluster import probes
 from hbus_console.ledger.models import LedgerEvent, LedgerMessage
 from hbus_console.topics.models import Subscription
-from hbus_console.topics.services.order import carrier
+from hbus_console.topics.services.order import DECIDED, FACT_OF, carrier
 
 #: The most parked keys, blocked keys and messages of one key that a page shows.
 KEYS = 200
@@ -24,6 +24,7 @@ HOUR_MS = 3_600_000
 
 #: After these nothing more happens to a message in a subscription.
 _FINAL = ("settled", "deduplicated", "dead", "expired", "skipped")
+_DECISIONS = tuple(FACT_OF.values())
 _ATTEMPTS = ("settled", "retried", "dead", "parked")
 
 
@@ -60,13 +61,28 @@ class Step:
 
     message: LedgerMessage
     state: str = "waiting"
-    attempts: list[LedgerEvent] = field(default_factory=list)
+    #: Its attempts and, among them, what people decided about it.
+    events: list[LedgerEvent] = field(default_factory=list)
     #: When it is tried again; 0 when that is not known.
     due_ms: int = 0
 
     @property
     def settled(self) -> bool:
         return self.state in _FINAL
+
+    @property
+    def attempts(self) -> list[LedgerEvent]:
+        return [event for event in self.events if not decided(event)]
+
+    @property
+    def told(self) -> list[tuple[bool, LedgerEvent]]:
+        """All of it in order of time, each with whether a person decided it."""
+        return [(decided(event), event) for event in self.events]
+
+
+def decided(event: LedgerEvent) -> bool:
+    """Whether a person decided so about a parked key, instead of a handler's attempt."""
+    return event.kind in _DECISIONS and event.detail.startswith(DECIDED)
 
 
 @dataclass(frozen=True)
@@ -168,8 +184,8 @@ def _tell(steps: Sequence[Step], group: str, *, is_parked: bool) -> None:
     events = LedgerEvent.objects.filter(message_id__in=list(by_id), subscription=group).order_by("at_ms", "pk")
     for event in events:
         step = by_id[event.message_id]
-        if event.kind in _ATTEMPTS and (event.error or event.kind == "settled"):
-            step.attempts.append(event)
+        if decided(event) or (event.kind in _ATTEMPTS and (event.error or event.kind == "settled")):
+            step.events.append(event)
         if event.kind in _FINAL:
             step.state = "settled" if event.kind == "deduplicated" else event.kind
         elif event.kind == "retried" and not step.settled:

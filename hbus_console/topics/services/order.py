@@ -24,7 +24,9 @@ HEADS = {
     "skip": "the failed message counts as settled without having been handled, and the rest comes again",
     "dead": "the failed message is a dead letter now, and the rest comes again",
 }
-_FACT = {"retry": "unparked", "skip": "skipped", "dead": "dead"}
+#: The fact that tells each of them, and how its detail begins.
+FACT_OF = {"retry": "unparked", "skip": "skipped", "dead": "dead"}
+DECIDED = "decided by"
 #: The longest key there is, in characters.
 _LONGEST_KEY = 200
 #: How many parked keys are looked through for one.
@@ -89,7 +91,7 @@ def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decid
             # It had a key, so it was readable once; the evidence can do without the rest.
             message = None
     return Fact(
-        _FACT[head],
+        FACT_OF[head],
         SystemClock().now_ms(),
         topic=row.topic.name,
         subscription=row.group,
@@ -100,7 +102,7 @@ def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decid
         position=parked.position,
         attempt=record.attempts,
         node=wiring.node_name(),
-        error=record.error[:500] if head == "dead" else "",
+        error=record.error.partition("\n")[0][:500] if head == "dead" else "",
         fingerprint=record.fingerprint if head == "dead" else "",
-        detail=f"decided by {actor.name}: {reason}"[:500],
+        detail=f"{DECIDED} {actor.name}: {reason}"[:500],
     )

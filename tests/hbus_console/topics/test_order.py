@@ -156,7 +156,19 @@ def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: Memory
     assert letter.body
     (fact,) = [fact for fact in facts.seen if fact.kind == "dead"]
     assert (fact.key, fact.attempt, fact.detail) == ("room-1", 2, "decided by a-operator: hopeless")
-    assert fact.error.startswith("ValueError: no such room")
+    assert fact.error == "ValueError: no such room"
+
+
+def test_a_decision_stands_among_the_attempts_and_is_none(
+    parked: Consumer, facts: MemoryFacts, signed_in: Callable[..., Client]
+) -> None:
+    services.unpark(OPERATOR, *ONE, "room-1", head="dead", reason="hopeless")
+    book(facts)
+    answer = signed_in().get(reverse("topics:subscription-order", args=ONE), {"key": "room-1"})
+    head = answer.context["page"].one.steps[0]
+    assert (head.state, [event.attempt for event in head.attempts]) == ("dead", [1, 2])
+    assert [by_hand for by_hand, _ in head.told] == [False, False, True]
+    assert "decided by a-operator: hopeless" in answer.content.decode()
 
 
 @pytest.mark.parametrize(
