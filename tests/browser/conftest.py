@@ -71,8 +71,10 @@ def empty_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]
     """Just started for the first time."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on PATH (Debian: apt install chromium)")
-    # The simulator's bookings, also where a file of real ones is named: their story is known.
-    installation = RunningInstallation(tmp_path_factory.mktemp("browser") / "state", more={"BOOKINGS": ""}).start()
+    # The simulator's bookings, also where a file of real ones is named: their story is known. Webhooks may lead here.
+    installation = RunningInstallation(
+        tmp_path_factory.mktemp("browser") / "state", more={"BOOKINGS": "", "HBUS_WEBHOOK_PRIVATE": "1"}
+    ).start()
     found = _PASSWORD.search(installation.output())
     assert found, "the first start prints a password"
     yield Console(installation, found.group(1))
