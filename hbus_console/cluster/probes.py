@@ -20,6 +20,8 @@ from engine.core.errors import ConfigurationError
 from hbus_console import wiring
 
 _PATIENCE_S = 1.0
+#: A store that takes as long as this to answer a PING is called slow: one nearby takes a thousandth of it.
+SLOW_US = 200_000
 #: Share of ``maxmemory`` from which the store is called nearly full.
 NEARLY_FULL = 0.85
 
@@ -40,12 +42,18 @@ class StoreState:
     write_error: str = ""
     #: Why it takes no writes, in words; empty when it takes them.
     refusal: str = ""
+    #: How long it took to answer a PING.
+    answer_us: int = 0
     #: When a write is forced to disk, in words; empty where the server does not tell.
     sync: str = ""
     clients: int = 0
     operations: int = 0
     keys: int = 0
     uptime_s: int = 0
+
+    @property
+    def slow(self) -> bool:
+        return self.answer_us >= SLOW_US
 
     @property
     def troubles(self) -> list[str]:
@@ -55,6 +63,8 @@ class StoreState:
         found = [self.refusal] if self.refusal else []
         if self.write_error:
             found.append(f"The store cannot write its append-only file: {self.write_error}.")
+        if self.slow:
+            found.append(f"The store is slow: it took {self.answer_us // 1000} ms to answer.")
         if not self.durable:
             found.append("The store keeps nothing on disk: a restart loses every unsettled message.")
         if self.limit and self.policy != "noeviction":
@@ -132,7 +142,9 @@ def store_state() -> StoreState:
     address = _address()
     try:
         info: dict[str, Any] = client().info("everything")
+        begun = time.monotonic()
         refusal = _refused()
+        answer_us = round((time.monotonic() - begun) * 1e6)
     except (redis.RedisError, ConfigurationError) as error:
         return StoreState(address, error=_reason(error))
     name = str(info.get("server_name", "redis"))
@@ -148,6 +160,7 @@ def store_state() -> StoreState:
         durable=bool(info.get("aof_enabled")),
         write_error="" if ok and rewritten else "the last write or rewrite failed, see its log",
         refusal=refusal,
+        answer_us=answer_us,
         sync=_sync(),
         clients=int(info.get("connected_clients", 0)),
         operations=int(info.get("instantaneous_ops_per_sec", 0)),

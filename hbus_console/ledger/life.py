@@ -90,6 +90,11 @@ class Life:
         return {event.subscription for event in self.events if event.kind == "skipped"}
 
     @property
+    def expired_in(self) -> set[str]:
+        """The subscriptions in which its time was over before it was handled."""
+        return {event.subscription for event in self.events if event.kind == "expired"}
+
+    @property
     def parked_in(self) -> set[str]:
         """The subscriptions in which it was set aside with its key, and nothing has happened to it since."""
         last = {event.subscription: event.kind for event in self.events if event.subscription}

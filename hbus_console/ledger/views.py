@@ -227,6 +227,8 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
         yield "ok", "settled"
     elif parts and found.settled_in | found.skipped_in >= set(_wanted(found)):
         yield "act", "skipped"
+    elif parts and found.settled_in | found.skipped_in | found.expired_in >= set(_wanted(found)):
+        yield "warn", "expired"
     elif found.parked_in:
         yield "warn", "parked"
     elif any(event.kind == "retried" for event in found.events):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -24,6 +19,7 @@ from engine.bus.transports.redis_stream import open_transport
 from engine.core.clock import SystemClock
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.kit import GROUP, TOPIC, WatchedFacts, until
+from tests.slow_store import slow_store
 
 pytestmark = pytest.mark.chaos
 
@@ -65,47 +61,6 @@ class Site:
         self.transport.close()
 
 
-@contextmanager
-def slow_store(url: str) -> Iterator[str]:
-    """The address of a proxy that holds back whatever the store says."""
-    address = urlsplit(url)
-    assert address.hostname is not None
-    assert address.port is not None
-    store = (address.hostname, address.port)
-    sockets: list[socket.socket] = []
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def pump(source: socket.socket, target: socket.socket, delay_s: float) -> None:
-        try:
-            while data := source.recv(65_536):
-                time.sleep(delay_s)
-                target.sendall(data)
-        except OSError:
-            # One side has gone; so does the other.
-            pass
-        source.close()
-        target.close()
-
-    def accept() -> None:
-        while True:
-            try:
-                client, _ = server.accept()
-            except OSError:
-                return
-            upstream = socket.create_connection(store)
-            sockets.extend((client, upstream))
-            threading.Thread(target=pump, args=(client, upstream, 0.0), daemon=True).start()
-            threading.Thread(target=pump, args=(upstream, client, SLOW_S), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield url.replace(f":{address.port}", f":{server.getsockname()[1]}")
-    finally:
-        server.close()
-        for each in sockets:
-            each.close()
-
-
 def test_a_full_disk_refuses_publishes_clearly_and_consumers_wait(own_store: StandaloneStore) -> None:
     site = Site(own_store.url)
     client = redis.Redis.from_url(own_store.url)
@@ -145,7 +100,7 @@ def test_a_full_disk_refuses_publishes_clearly_and_consumers_wait(own_store: Sta
 
 
 def test_a_slow_store_delivers_nothing_twice(redis_url: str, prefix: str) -> None:
-    with slow_store(redis_url) as url:
+    with slow_store(redis_url, SLOW_S) as url:
         site = Site(url, prefix)
         try:
             assert site.transport.ping() >= SLOW_S

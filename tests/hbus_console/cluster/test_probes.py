@@ -7,6 +7,7 @@ from django.db import connection
 from hbus_console.cluster import probes
 from hbus_console.cluster.probes import StoreState
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests.slow_store import slow_store
 
 ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
 
@@ -48,6 +49,16 @@ def test_a_store_that_is_away_is_an_answer_not_an_error(own_store: StandaloneSto
     assert state.error
     assert state.tone == "bad"
     assert state.troubles == [f"The store does not answer: {state.error}."]
+
+
+def test_a_slow_store_is_called_slow(own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with slow_store(own_store.url, 0.3) as url, redis.Redis.from_url(url) as client:
+        monkeypatch.setattr(probes, "client", lambda: client)
+        state = probes.store_state()
+    assert state.slow
+    assert state.answer_us >= 300_000
+    assert [text for text in state.troubles if text.startswith("The store is slow: it took 3")]
+    assert not StoreState("x", answer_us=900).slow
 
 
 def test_the_page_client_gives_up_at_once() -> None:

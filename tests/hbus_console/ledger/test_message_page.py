@@ -37,6 +37,17 @@ def test_it_shows_life_payload_and_envelope(sign_in: SignIn, sent: str) -> None:
     assert f"/api/v1/messages/{sent}" in page
 
 
+def test_what_expired_everywhere_does_not_wait(sign_in: SignIn, sent: str) -> None:
+    client = sign_in()
+    context = client.get(f"/messages/{sent}").context
+    first, *others = context["life"].subscriptions
+    assert ("warn", "waiting") in list(context["badges"])
+    event(sent, "expired", 5, first)
+    for group in others:
+        event(sent, "settled", 6, group)
+    assert ("warn", "expired") in list(client.get(f"/messages/{sent}").context["badges"])
+
+
 @pytest.mark.parametrize("tab", ["conversation", "key", "raw", "made-up"])
 def test_every_tab_opens(sign_in: SignIn, sent: str, tab: str) -> None:
     neighbour = publish(key="booking/48213", correlation_id="req-9f21c0")
