@@ -27,7 +27,7 @@ _WORD = re.compile(
 class FilterError(BadInput):
     """A filter that cannot be read. ``at`` is the place of the trouble, counted in characters from 0."""
 
-    def __init__(self, what: str, at: int, *, remedy: str = "See the reference of filters.") -> None:
+    def __init__(self, what: str, at: int, *, remedy: str = "See how to write a filter.") -> None:
         super().__init__(f"{what} (at character {at + 1})", remedy=remedy, field="filter")
         self.at = at
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 from django.test import Client
 
+from engine.bus.filters.parsing import ATTRIBUTES, SIGNS
 from engine.bus.producer import Receipt
 from hbus_console.ledger.models import LedgerMessage
 from hbus_console.operations.models import Operation
@@ -20,8 +24,23 @@ def page(published: list[Receipt], make_user: MakeUser) -> Client:
 
 def test_the_form_offers_what_can_be_chosen(page: Client) -> None:
     shown = page.get(f"/replays/{TOPIC}/?filter=payload.n+%3E+3").content.decode()
-    for said in ("availability", "billing", "booking.again", "payload.n &gt; 3", "Test this filter", "Dry run"):
+    for said in (
+        "How to write a filter",
+        "availability",
+        "billing",
+        "booking.again",
+        "payload.n &gt; 3",
+        "Test this filter",
+        "Dry run",
+    ):
         assert said in shown
+
+
+def test_the_form_names_all_that_a_filter_may_be_made_of(page: Client) -> None:
+    shown = page.get(f"/replays/{TOPIC}/").content.decode()
+    (reference,) = re.findall("How to write a filter(.*?)</details>", shown, re.DOTALL)
+    words = html.unescape(re.sub("<[^>]+>", " ", reference)).split()
+    assert {*ATTRIBUTES, *SIGNS} <= set(words)
 
 
 def test_a_filter_can_be_tried(page: Client) -> None:

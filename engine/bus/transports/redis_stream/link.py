@@ -51,7 +51,9 @@ class Refused(Unavailable):
     """The store answered with an error; :attr:`words` are its own."""
 
     def __init__(self, address: str, words: str) -> None:
-        super().__init__(f"The store at {address} refused: {words.rstrip('.')}.", remedy=_remedy(words))
+        # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
+        said = words.partition(". ")[0].rstrip(".")
+        super().__init__(f"The store at {address} refused: {said}.", remedy=_remedy(words))
         self.words = words
 
 
