@@ -22,10 +22,14 @@ def store_answers(at: Installation, slot: int, pid: int) -> str:
     except redis.BusyLoadingError:
         return "reading its log"
     except redis.ResponseError as error:
-        return f"takes no writes: {error}"
+        return f"takes no writes: {_first_sentence(error)}"
     except redis.RedisError as error:
         return f"does not answer: {error}"
     return ""
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).partition(". ")[0].rstrip(".")
 
 
 def nsqd_answers(at: Installation, slot: int, pid: int) -> str:
@@ -70,8 +74,8 @@ def node_beats(at: Installation, slot: int, pid: int) -> str:
             # Refused by a store that takes no writes: then nobody can stamp, and no stamp says nothing about a loop.
             client.ping()
             found = [node for node in read_nodes(client, at.prefix, SystemClock()) if node.pid == pid]
-    except redis.ResponseError as error:
-        return f"cannot stamp: the store takes no writes: {error}"
+    except redis.ResponseError:
+        return "cannot stamp: the store takes no writes"
     except redis.RedisError as error:
         return f"cannot ask the store: {error}"
     if not found:
