@@ -27,11 +27,24 @@ LEASE_MS = 10_000
 
 
 @pytest.fixture
-def doubled(tmp_path: Path, redis_url: str, prefix: str) -> Iterator[Bench]:
-    """An nsqd that was killed and has the last messages twice now."""
+def server(tmp_path: Path) -> Iterator[StandaloneNsqd]:
     needs_nsqd()
-    server = StandaloneNsqd(tmp_path / "doubled", options=(f"-sync-every={SYNC_EVERY}", "-sync-timeout=1h")).start()
-    bench = Bench(redis_url, server.url, prefix)
+    made = StandaloneNsqd(tmp_path / "doubled", options=(f"-sync-every={SYNC_EVERY}", "-sync-timeout=1h")).start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def empty(redis_url: str, server: StandaloneNsqd, prefix: str) -> Iterator[Bench]:
+    made = Bench(redis_url, server.url, prefix)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def doubled(empty: Bench, server: StandaloneNsqd) -> Bench:
+    """An nsqd that was killed and has the last messages twice now."""
+    bench = empty
 
     def put() -> int:
         """How many the topic has put into the channel since nsqd started."""
@@ -48,9 +61,7 @@ def doubled(tmp_path: Path, redis_url: str, prefix: str) -> Iterator[Bench]:
     server.kill()
     server.start()
     eventually(lambda: put() == DOUBLED)
-    yield bench
-    bench.close()
-    server.kill()
+    return bench
 
 
 @pytest.mark.parametrize("limit", [1, DOUBLED, 2 * DOUBLED])
@@ -136,11 +147,11 @@ def _all_that_comes(bench: Bench, receiver: Receiver, limit: int) -> Counter[byt
     """Handle what comes until nothing is left."""
     found: Counter[bytes] = Counter()
 
-    def empty() -> bool:
+    def drained() -> bool:
         batch = receiver.receive(limit, 0.2)
         found.update(each.body for each in batch)
         assert settle(receiver, batch) == [True] * len(batch)
         return not batch and bool(bench.admin.lag(TOPIC, GROUP).unsettled == 0)
 
-    eventually(empty)
+    eventually(drained)
     return found
