@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from engine.core.errors import BadInput
 from hbus_console.ledger.models import DEDUPLICATED, LedgerEvent, LedgerMessage
@@ -46,6 +47,15 @@ def repeated(which: Repeated) -> Exists:
     return Exists(events(which).filter(message_id=OuterRef("message_id")))
 
 
+def off_index(field: str) -> Coalesce:
+    """The column as no index has it.
+
+    For a query that shall look single messages up by their ids: SQLite, which keeps no statistics, would as soon walk
+    all messages of the topic, for each.
+    """
+    return Coalesce(field, Value(""))
+
+
 def last_repetitions(
     which: Repeated,
     messages: QuerySet[LedgerMessage],
@@ -61,7 +71,11 @@ def last_repetitions(
     later = Q(at_ms__gt=OuterRef("at_ms")) | Q(at_ms=OuterRef("at_ms"), pk__gt=OuterRef("pk"))
     found = span.filter(
         ~Exists(span.filter(later, message_id=OuterRef("message_id"), topic=OuterRef("topic"))),
-        Exists(messages.order_by().filter(message_id=OuterRef("message_id"), topic=OuterRef("topic"))),
+        Exists(
+            messages.order_by()
+            .alias(its_topic=off_index("topic"))
+            .filter(message_id=OuterRef("message_id"), its_topic=OuterRef("topic"))
+        ),
     )
     if start_ms is not None:
         found = found.filter(at_ms__gte=start_ms)

@@ -12,7 +12,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from engine.core.errors import BadInput
 from hbus_console.accounts.permissions import Actor, visible_scopes
 from hbus_console.ledger.models import LedgerEvent, LedgerMessage
-from hbus_console.ledger.repeats import Repeated, last_repetitions, repeated
+from hbus_console.ledger.repeats import Repeated, last_repetitions, off_index, repeated
 from hbus_console.ledger.scopes import topic_names
 
 PAGE = 50
@@ -181,10 +181,12 @@ def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
             rows = rows.filter(message_id__gte=query.id, message_id__lt=query.id + "\U0010ffff")
         else:
             rows = rows.filter(message_id=query.id)
+    if query.by_repetition:
+        rows = rows.alias(its_topic=off_index("topic"), its_type=off_index("type"))
+        wanted = {"its_topic": query.topic, "its_type": query.type}
+        return rows.filter(**{name: value for name, value in wanted.items() if value})
     exact = {"key": query.key, "correlation_id": query.correlation, "topic": query.topic, "type": query.type}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if query.by_repetition:
-        return rows
     if query.start_ms is not None:
         rows = rows.filter(published_ms__gte=query.start_ms)
     if query.end_ms is not None:

@@ -141,6 +141,7 @@ def test_a_few_repetitions_among_a_hundred_thousand_messages_are_found_at_once()
         rows.add([*facts, Fact("settled", at + 9, f"t{n % 5}", "g", message_id=f"m{n:08}")], per_message=True)
     rows.write()
     for query in (Query(repeated=Repeated.ANY), Query(repeated=Repeated.PUBLISH, topic="t0")):
-        started = time.perf_counter()
+        started = time.process_time()
         assert len(search.search(ALL, query).messages) == 10
-        assert time.perf_counter() - started < 0.05, query
+        # Without the indexes of repetitions, or with a walk over a topic for each, it is some ten times that.
+        assert time.process_time() - started < 0.03, query
