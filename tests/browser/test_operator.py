@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -170,6 +171,10 @@ def test_a_drain_says_when_nothing_is_in_flight_any_more(
     receiver.gate.clear()
     try:
         publish(console, receiver, first=201, count=1)
+        deadline = time.monotonic() + 30
+        while 201 not in receiver.seen:
+            assert time.monotonic() < deadline, "no consumer has taken it"
+            time.sleep(0.05)
         page = watched.open(f"/subscriptions/{TOPIC}/{GROUP}/")
         page.get_by_role("button", name="Drain…").click()
         page.fill("#drain-why", "a release at nine")

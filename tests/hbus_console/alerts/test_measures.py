@@ -190,13 +190,13 @@ def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, cl
             for it in topics
             for number in range(5)
         )
-        begun = time.process_time()
+        begun = time.thread_time()
         with (
             CaptureQueriesContext(connections["default"]) as asked,
             CaptureQueriesContext(connections["ledger"]) as read,
         ):
             evaluator.tick()
-        took.append((time.process_time() - begun, len(asked) + len(read)))
+        took.append((time.thread_time() - begun, len(asked) + len(read)))
     # The first round asks once for each topic when it was last published to; the later ones do not.
     seconds, queries = min(took[1:])
     assert queries <= 22
