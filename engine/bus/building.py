@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from engine.bus.message import ATTRIBUTE_NAME, KNOWN_ATTRIBUTES, NO_DATA, Messag
 from engine.bus.options import DELAY_HORIZON_DAYS, PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
-from engine.core.ids import new_id
+from engine.core.ids import MANY, new_id, new_ids
 
 JSON = "application/json"
 #: How many headers one message may carry.
@@ -79,17 +79,33 @@ class Builder:
     """Makes the envelopes of one call; what all of them share is worked out once.
 
     Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
+    With ``expected`` messages to make, their ids and trace contexts are drawn many at once.
     """
 
-    __slots__ = ("_ambient", "_dataschema", "_like", "_now_ms", "_options", "_policy", "_source", "_time")
+    __slots__ = (
+        "_ambient",
+        "_dataschema",
+        "_draw",
+        "_ids",
+        "_like",
+        "_now_ms",
+        "_options",
+        "_policy",
+        "_source",
+        "_time",
+        "_traces",
+    )
 
-    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int) -> None:
+    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int, expected: int = 1) -> None:
         self._policy = policy
         self._source = source
         self._now_ms = now_ms
         self._time = to_rfc3339(now_ms)
         self._dataschema = policy.schema.uri if policy.schema else ""
         self._ambient = context.current()
+        self._draw = min(expected, MANY)
+        self._ids: Iterator[str] = iter(())
+        self._traces: Iterator[str] = iter(())
         #: The options of the last message that was made, and that message.
         self._options: PublishOptions | None = None
         self._like = Message(id="", source="", type="")
@@ -117,8 +133,11 @@ class Builder:
         policy, now_ms, ambient = self._policy, self._now_ms, self._ambient
         if policy.schema is not None:
             _check_schema(policy, data, binary)
-        message_id = options.message_id or new_id(now_ms)
-        traceparent = _traceparent(options, ambient) if ambient or options.traceparent else trace.new_traceparent()
+        message_id = options.message_id or next(self._ids, "") or self._new_id()
+        if ambient or options.traceparent:
+            traceparent = _traceparent(options, ambient)
+        else:
+            traceparent = next(self._traces, "") or self._new_trace()
         correlation_id = options.correlation_id or (ambient.correlation_id if ambient else message_id)
         if options is self._options and content_type == self._like.datacontenttype:
             # Many messages of a batch share their options: then all but these few was checked and worked out before.
@@ -157,6 +176,16 @@ class Builder:
         )
         self._options, self._like = options, message
         return message
+
+    def _new_id(self) -> str:
+        if self._draw == 1:
+            return new_id(self._now_ms)
+        self._ids = iter(new_ids(self._now_ms, self._draw))
+        return next(self._ids)
+
+    def _new_trace(self) -> str:
+        self._traces = iter(trace.new_traceparents(self._draw))
+        return next(self._traces)
 
 
 def due_of(options: PublishOptions, now_ms: int) -> int:
@@ -344,7 +373,7 @@ def _traceparent(options: PublishOptions, ambient: context.Context | None) -> st
     # A malformed one is ignored and a new trace begun, as the standard asks of a receiver.
     if options.traceparent and trace.parse(options.traceparent):
         return options.traceparent
-    return str(ambient.trace.child()) if ambient else trace.new_traceparent()
+    return str(ambient.trace.child() if ambient else trace.new_trace())
 
 
 def _expiry(ttl_s: float, from_ms: int) -> str:

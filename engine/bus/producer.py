@@ -90,7 +90,7 @@ class Producer:
         An unknown or ownerless topic is raised, for it is no single item's fault.
         """
         policy = self._policy(topic)
-        builder = Builder(policy, source=self._source, now_ms=self._clock.now_ms())
+        builder = Builder(policy, source=self._source, now_ms=self._clock.now_ms(), expected=len(items))
         return self._send(policy, items, builder.keyed)
 
     def prepare(self, topic: str, payload: Any, options: PublishOptions = NO_OPTIONS) -> Message:

@@ -27,7 +27,7 @@ from engine.core.facts import Emitter, Fact
 CHUNK = 500
 CHUNK_BYTES = 4 * 1024 * 1024
 #: Likewise where chunks overlap: small enough that the store begins early, large enough to be worth a call.
-OVERLAPPED_CHUNK = 125
+OVERLAPPED_CHUNK = 100
 
 #: What a call was given of each message.
 Thing = TypeVar("Thing")

@@ -45,11 +45,15 @@ def new_trace() -> TraceParent:
     return TraceParent(f"{_chance.getrandbits(128) or 1:032x}", new_span_id(), NEW_FLAGS)
 
 
-def new_traceparent() -> str:
-    """The text of :func:`new_trace`, made in one go: every publish outside a handler needs one."""
-    digits = _chance.randbytes(24).hex()
-    trace_id, span_id = digits[:32], digits[32:]
-    return str(new_trace()) if span_id == _NO_SPAN or trace_id == _NO_TRACE else f"00-{trace_id}-{span_id}-{NEW_FLAGS}"
+def new_traceparents(count: int) -> list[str]:
+    """The texts of so many :func:`new_trace`, made in one go: every publish outside a handler needs one."""
+    digits = _chance.randbytes(24 * count).hex()
+    made = []
+    for at in range(0, 48 * count, 48):
+        trace_id, span_id = digits[at : at + 32], digits[at + 32 : at + 48]
+        given = span_id != _NO_SPAN and trace_id != _NO_TRACE
+        made.append(f"00-{trace_id}-{span_id}-{NEW_FLAGS}" if given else str(new_trace()))
+    return made
 
 
 def parse(text: str) -> TraceParent | None:

@@ -217,7 +217,7 @@ class FactLog:
 
     def _run(self) -> None:
         while True:
-            if not self._queue and not self._stop.is_set():
+            if len(self._queue) < BATCH_LIMIT and not self._stop.is_set():
                 self._wake.wait(self._linger_s)
                 self._wake.clear()
             batch = self._take()

@@ -14,6 +14,8 @@ _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
 #: The last four letters.
 _TAIL_BITS = 20
 _TAIL = (1 << _TAIL_BITS) - 1
+#: The most ids of one :meth:`IdSource.new_many`.
+MANY = 1_000
 
 
 class IdSource:
@@ -38,29 +40,42 @@ class IdSource:
 
     def new(self, now_ms: int) -> str:
         """A new id, no older than ``now_ms`` and later than any this source gave before."""
+        head, tail = self._reserve(now_ms, 1)
+        # All but the last four letters stay the same within a millisecond (nearly always): they are spelt once.
+        return head + _PAIRS[tail >> 10] + _PAIRS[tail & 0x3FF]
+
+    def new_many(self, now_ms: int, count: int) -> list[str]:
+        """``count`` ids (at most :data:`MANY`) as :meth:`new` would give them one by one, for half the work."""
+        head, first = self._reserve(now_ms, count)
+        pairs = _PAIRS
+        return [head + pairs[tail >> 10] + pairs[tail & 0x3FF] for tail in range(first, first + count)]
+
+    def _reserve(self, now_ms: int, count: int) -> tuple[str, int]:
+        """What so many ids begin with, and the value of the first one's last four letters."""
         with self._lock:
-            tail = self._tail + 1
+            first = self._tail + 1
             if now_ms > self._last_ms:
                 self._last_ms = now_ms
                 # The top bit stays free so that increments cannot overflow into the time part.
                 chance = int.from_bytes(os.urandom(10), "big") >> 1
-                self._chance, tail = chance >> _TAIL_BITS, chance & _TAIL
+                self._chance, first = chance >> _TAIL_BITS, chance & _TAIL
                 self._head = self._spell_head()
-            elif tail > _TAIL:
-                self._chance, tail = self._chance + 1, 0
+            if first + count - 1 > _TAIL:
+                self._chance, first = self._chance + 1, 0
                 self._head = self._spell_head()
-            self._tail = tail
-            head = self._head
-        # All but the last four letters stay the same within a millisecond (nearly always): they are spelt once.
-        return head + _PAIRS[tail >> 10] + _PAIRS[tail & 0x3FF]
+            self._tail = first + count - 1
+            return self._head, first
 
     def _spell_head(self) -> str:
         value = self._last_ms << _RANDOM_BITS - _TAIL_BITS | self._chance
         return "".join([_PAIRS[value >> shift & 0x3FF] for shift in range(100, -1, -10)])
 
 
+_of_process = IdSource()
 #: ``new_id(now_ms)``: a process-wide ULID; see :meth:`IdSource.new`.
-new_id = IdSource().new
+new_id = _of_process.new
+#: ``new_ids(now_ms, count)``: many at once; see :meth:`IdSource.new_many`.
+new_ids = _of_process.new_many
 
 
 def instant_of(text: str) -> int | None:

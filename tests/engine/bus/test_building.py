@@ -58,6 +58,15 @@ def test_a_message_that_shares_its_options_is_as_one_that_does_not(builder: Buil
     assert (second.traceparent[3:35] == first.traceparent[3:35]) == bool(options.traceparent)
 
 
+def test_more_messages_than_expected_have_ids_and_traces_of_their_own() -> None:
+    builder = Builder(POLICY, source="/test", now_ms=NOW_MS, expected=3)
+    messages = list(made(builder, *[PublishOptions()] * 8))
+    ids = [message.id for message in messages]
+    assert ids == sorted(set(ids))
+    assert len({message.traceparent for message in messages}) == 8
+    assert [message.correlationid for message in messages] == ids
+
+
 def test_other_options_or_another_content_type_are_not_taken_for_the_last(builder: Builder) -> None:
     plain, keyed = PublishOptions(), PublishOptions(key="h1")
     messages = list(made(builder, plain, keyed, plain))

@@ -43,8 +43,8 @@ def test_a_later_version_may_carry_more() -> None:
 
 
 def test_new_ones_are_valid_and_differ() -> None:
-    made = {trace.new_traceparent() for _ in range(100)} | {str(trace.new_trace()) for _ in range(100)}
-    assert len(made) == 200
+    made = {*trace.new_traceparents(100), *trace.new_traceparents(1)} | {str(trace.new_trace()) for _ in range(100)}
+    assert len(made) == 201
     assert all(trace.parse(text) for text in made)
 
 

@@ -60,6 +60,23 @@ def test_facts_arrive_in_order_and_in_batches() -> None:
     assert (log.dropped, log.waiting) == (0, 0)
 
 
+def test_facts_wait_for_company_also_behind_a_batch() -> None:
+    # Given a batch that is being written and a few facts behind it
+    sink = Sink()
+    sink.go_on.clear()
+    log = FactLog(sink, linger_s=PATIENCE_S)
+    log.emit(facts(BATCH_LIMIT))
+    sink.wait_for_tries(1)
+    log.emit(facts(5, start=BATCH_LIMIT))
+    sink.go_on.set()
+    sink.wait_for(BATCH_LIMIT)
+    # When their company comes, they go with it
+    log.emit(facts(BATCH_LIMIT - 5, start=BATCH_LIMIT + 5))
+    sink.wait_for(2 * BATCH_LIMIT)
+    assert [len(batch) for batch in sink.batches] == [BATCH_LIMIT] * 2
+    log.close()
+
+
 def test_what_does_not_fit_is_counted_and_said() -> None:
     sink = Sink()
     sink.go_on.clear()

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from engine.core.ids import IdSource, instant_of, new_id
+from engine.core.ids import MANY, IdSource, instant_of, new_id, new_ids
 
 ALPHABET = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
@@ -36,6 +36,28 @@ def test_the_order_survives_the_end_of_the_short_counter() -> None:
     ids = [source.new(5) for _ in range(3)]
     assert [first, *ids] == sorted({first, *ids})
     assert [text[22:] for text in ids] == ["ZZZZ", "0000", "0001"]
+
+
+def test_many_at_once_are_as_many_one_by_one() -> None:
+    source = IdSource()
+    before = source.new(5)
+    made = source.new_many(5, MANY)
+    after = source.new(5)
+    assert [before, *made, after] == sorted({before, *made, after})
+    assert len(made) == MANY
+    assert all(len(text) == 26 and set(text) <= ALPHABET for text in made)
+    assert {text[:22] for text in made} <= {before[:22], after[:22]}
+    assert source.new_many(6, 2)[0][:10] > after[:10]
+    assert len(new_ids(1, 3)) == 3
+
+
+def test_many_that_the_short_counter_has_no_room_for_begin_it_anew() -> None:
+    source = IdSource()
+    first = source.new(5)
+    source._tail = 0xFFFFD
+    made = source.new_many(5, 3)
+    assert [first, *made] == sorted({first, *made})
+    assert [text[22:] for text in made] == ["0000", "0001", "0002"]
 
 
 def test_threads_never_get_the_same_id() -> None:

@@ -28,8 +28,8 @@ from engine.core.errors import Unavailable
 CHUNK_MESSAGES = 500
 CHUNK_BYTES = 4 * 1024 * 1024
 
-#: How many chunks may be with the store at once: one it works on, one that waits there, so that it never waits for us.
-AHEAD = 3
+#: How many chunks may be with the store at once: one it works on and some that wait there, lest it wait for us.
+AHEAD = 4
 
 CAPABILITIES = Capabilities(
     durable=True,
