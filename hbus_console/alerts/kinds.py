@@ -30,9 +30,13 @@ class Kind:
     #: The least threshold that makes sense.
     least: float = 1.0
     usual: float = 1.0
+    #: What a value below zero says: that what is measured is not there at all now.
+    absent: str = "none"
 
     def said(self, value: float) -> str:
-        """A value with its unit: ``2,400 messages``, ``4 m 51 s``."""
+        """A value with its unit: ``2,400 messages``, ``4 m 51 s``; below zero :attr:`absent`."""
+        if value < 0:
+            return self.absent
         if self.unit in _IN_SECONDS:
             seconds = value * _IN_SECONDS[self.unit]
             return formats.duration(seconds * 1_000_000) if seconds >= 1 else f"{formats.num(round(seconds, 1))} s"
@@ -107,6 +111,7 @@ KINDS: dict[str, Kind] = {
             "How long the breaker of a subscription has been open: its handler is not called meanwhile.",
             least=0.0,
             usual=0.0,
+            absent="closed by now",
         ),
         Kind(
             "silent_topic",

@@ -53,11 +53,11 @@ class Row:
 
     @property
     def value(self) -> str:
-        return self.kind.said(max(self.alert.value, 0))
+        return self.kind.said(self.alert.value)
 
     @property
     def peak(self) -> str:
-        return self.kind.said(max(self.alert.peak, 0))
+        return self.kind.said(self.alert.peak)
 
     @property
     def threshold(self) -> str:

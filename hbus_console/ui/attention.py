@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Max, Min, Q, Sum
 from django.urls import reverse
 
 from hbus_console.accounts.permissions import GLOBAL, SOMEWHERE, Action, Actor, allows, visible_scopes
@@ -113,7 +113,7 @@ def _alerts(who: Actor, alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
         since = f"since {clock(min(it.fired_ms for it in group))[:5]}"
         if len(group) == 1:
             text, href = f"{name}: {first.target}", reverse("alerts:alert", args=[first.pk])
-            note = f"{KINDS[first.kind].said(max(first.value, 0))} · {since}"
+            note = f"{KINDS[first.kind].said(first.value)} · {since}"
         else:
             text, href = f"{name}: {num(len(group))} targets", f"{page}?{urlencode({'rule': name})}"
             note = f"{first.target} and others · {since}"
@@ -266,13 +266,9 @@ def _notices(scopes: tuple[str, ...], now_ms: int) -> list[Concern]:
     # Q() | x is x, not everything.
     seen = scopes_q(scopes) | Q(topic="") if GLOBAL not in scopes else Q()
     rows = Notice.objects.filter(seen, at_ms__gte=now_ms - NOTICED_MS, kind__in=_NOTICE_TEXT)
-    latest: dict[tuple[str, str, str], Notice] = {}
-    counts: dict[tuple[str, str, str], int] = {}
-    for row in rows.order_by("at_ms")[:500]:
-        key = (row.kind, row.topic, row.subscription)
-        latest[key] = row
-        counts[key] = counts.get(key, 0) + row.count
-    return [_notice(row, counts[key]) for key, row in latest.items()][-MOST_OF_A_KIND * 2 :]
+    groups = rows.values("kind", "topic", "subscription").annotate(total=Sum("count"), newest=Max("id"))
+    totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[: MOST_OF_A_KIND * 2]}
+    return [_notice(row, totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
 
 
 _NOTICE_TEXT = {

@@ -61,7 +61,7 @@ def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Pr
             values.append((value, target))
     values.sort(key=lambda it: (-it[0], it[1].key))
     lines = [
-        Line(target.topic, target.subscription, value, kind.said(max(value, 0)), judge.met(rule, value))
+        Line(target.topic, target.subscription, value, kind.said(value), judge.met(rule, value))
         for value, target in values[:SHOWN]
     ]
     return Preview(

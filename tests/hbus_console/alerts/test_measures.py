@@ -129,6 +129,11 @@ def test_a_breaker_that_is_open(watch: Watch) -> None:
     assert watch.go(0) == ["resolved"]
 
 
+def test_a_breaker_that_closed_again_is_not_said_to_be_open() -> None:
+    kind = KINDS["breaker_open"]
+    assert [kind.said(value) for value in (-1.0, 0.0, 0.5, 90.0)] == ["closed by now", "0 s", "0.5 s", "1 m 30 s"]
+
+
 def test_a_silent_topic(watch: Watch) -> None:
     rule("silent_topic", 5, topics="booking.created")
     Topic.objects.update(created_at=to_datetime(watch.clock.now_ms() - 86_400_000))

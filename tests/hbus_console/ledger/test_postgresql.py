@@ -24,7 +24,7 @@ from engine.core.facts import Fact
 from hbus_console.accounts.permissions import Actor, Role, ScopedRole
 from hbus_console.deadletters import groups
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger import flow, search, services
+from hbus_console.ledger import flow, search
 from hbus_console.ledger.collector import FactCollector
 from hbus_console.ledger.fact_stream import FactReader, FactStream
 from hbus_console.ledger.models import *
@@ -62,7 +62,6 @@ for n in range(6):
 listing = groups.listing(VIEWER, groups.Filters(), AT, NOW + 1000)
 lag = flow.latest_lag(["*"])["t.a", "g"].unsettled
 unsettled = [value for value in flow.lag_series(AT, NOW + 10_000, ["*"]).unsettled if value is not None]
-attention = [sentence.text for sentence in services.attention(VIEWER, clock=ManualClock(NOW))]
 LedgerRetention(50, clock=ManualClock(NOW + 3 * 86_400_000)).tick()
 print(json.dumps({
     "booked": booked,
@@ -72,7 +71,6 @@ print(json.dumps({
     "unsettled": unsettled,
     "pages": [len(first.messages), len(rest.messages), first.messages[0].message_id, rest.messages[-1].message_id],
     "groups": [[group.fingerprint, group.count, sum(group.arrivals)] for group in listing.groups],
-    "attention": attention,
     "kept": [LedgerMessage.objects.count(), LedgerEvent.objects.count(), FlowSample.objects.count()],
 }))
 """
@@ -105,7 +103,6 @@ def test_the_ledger_is_the_same_on_postgresql(
     assert (seen["lag"], seen["unsettled"]) == (4, [4])
     assert seen["pages"] == [120, 80, "m0199", "m0000"]
     assert seen["groups"] == [["f", 4, 4], ["e", 2, 2]]
-    assert seen["attention"] == ["Retention of t.a is held back"]
     messages, events, samples = seen["kept"]
     assert messages == 50
     assert events <= 52

@@ -203,6 +203,16 @@ def test_notices_of_the_engine_are_told_in_words_and_added_up(admin_actor: Actor
     ]
 
 
+def test_a_flood_of_notices_is_counted_whole_and_hides_none(admin_actor: Actor) -> None:
+    now = time.time_ns() // 1_000_000
+    Notice.objects.bulk_create(Notice(kind="facts_dropped", at_ms=now - 5_000, count=2) for _ in range(600))
+    Notice.objects.create(kind="group_lost", at_ms=now - 900, topic="booking.created", subscription="availability")
+    assert texts(admin_actor) == [
+        "1,200 facts of evidence were dropped",
+        "availability on booking.created had lost its place in the store",
+    ]
+
+
 def test_what_lies_outside_ones_scopes_is_nobodys_business(viewer_actor: Actor) -> None:
     topic("stay.completed", team=None)
     subscription(topic("rate.published"), "partner-sync", paused=True)
