@@ -6,9 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.clock import to_rfc3339
+
 _ABSENT = object()
 #: Deeper nesting is compared as one value.
 _DEPTH = 6
+#: Milliseconds from here on (September 2001) are an instant; fewer (under 32 years) are a duration.
+_INSTANTS_FROM_MS = 10**12
 
 
 @dataclass(frozen=True)
@@ -23,22 +27,25 @@ class Change:
     @property
     def was(self) -> str:
         """``before`` as a person reads it."""
-        return told(self.before)
+        return told(self.before, self.field)
 
     @property
     def now(self) -> str:
         """``after`` as a person reads it."""
-        return told(self.after)
+        return told(self.after, self.field)
 
 
-def told(value: Any) -> str:
-    """A value in words: yes and no, JSON for what is made of parts, and text as it is."""
+def told(value: Any, field: str = "") -> str:
+    """A value in words: yes and no, an instant of a ``field`` in milliseconds, JSON for what is made of parts, and
+    text as it is."""
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
         return value or "empty"
+    if field.endswith("_ms") and isinstance(value, int) and value >= _INSTANTS_FROM_MS:
+        return to_rfc3339(value)
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -85,3 +85,12 @@ def test_a_side_that_is_missing_is_all_added_or_all_removed() -> None:
 )
 def test_values_are_told_in_words(value: object, text: str) -> None:
     assert told(value) == text
+
+
+def test_an_instant_in_milliseconds_is_told_as_one_and_a_duration_is_not() -> None:
+    changes = diff(None, {"spec": {"to_ms": 1_790_000_000_000, "window_ms": 86_400_000}, "size": 1_790_000_000_000})
+    assert {change.field: change.now for change in changes} == {
+        "spec.to_ms": "2026-09-21T14:13:20.000Z",
+        "spec.window_ms": "86400000",
+        "size": "1790000000000",
+    }
