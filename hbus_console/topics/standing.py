@@ -24,6 +24,17 @@ from hbus_console.ui.timerange import TimeRange
 PAGE = 100
 #: Waiting longer than this behind a subscription that is not held means it does not keep up.
 BEHIND_MS = 60_000
+#: What a row's :attr:`SubscriptionRow.state` may say.
+STATES = (
+    "active",
+    "behind",
+    "keys parked",
+    "breaker open",
+    "breaker probing",
+    "paused",
+    "topic paused",
+    "no handler",
+)
 #: The value of the owner filter that asks for what nobody owns.
 NOBODY = "-"
 _SPARK_POINTS = 30
@@ -84,8 +95,14 @@ class SubscriptionRow:
         return self.subscription.paused or self.subscription.topic.paused
 
     @property
+    def parked(self) -> int:
+        """How many messages wait with their keys until a person decides."""
+        return self.lag.parked if self.lag else 0
+
+    @property
     def behind(self) -> bool:
-        return not self.held and (self.oldest_us or 0) > BEHIND_MS * 1000
+        # With keys parked the oldest message is one of theirs, and waits for a person.
+        return not self.held and not self.parked and (self.oldest_us or 0) > BEHIND_MS * 1000
 
     @property
     def state(self) -> tuple[str, str]:
@@ -99,6 +116,8 @@ class SubscriptionRow:
             return "no handler", "bad"
         if self.breaker:
             return f"breaker {self.breaker}", "bad"
+        if self.parked:
+            return "keys parked", "warn"
         return ("behind", "warn") if self.behind else ("active", "ok")
 
     @property

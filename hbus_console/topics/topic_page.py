@@ -74,6 +74,9 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> 
     if behind:
         names = ", ".join(row.subscription.group for row in behind[:3])
         return f"{names} {'does' if len(behind) == 1 else 'do'} not keep up.", "warn"
+    if parked := [row for row in readers if row.parked and not row.held]:
+        names = ", ".join(row.subscription.group for row in parked[:3])
+        return f"{names} {'has' if len(parked) == 1 else 'have'} keys set aside, to be decided on.", "warn"
     if not readers:
         return "Nobody subscribes to it yet.", ""
     who = "Its one subscription keeps" if len(readers) == 1 else f"All {len(readers)} subscriptions keep"

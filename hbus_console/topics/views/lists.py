@@ -14,9 +14,6 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.views.common import clock, team_names
 from hbus_console.ui.timerange import time_range
 
-#: States the list of subscriptions can be narrowed to.
-STATES = ("active", "behind", "paused", "topic paused", "no handler")
-
 
 @require_GET
 @console_view(Action.VIEW, resource=SOMEWHERE)
@@ -58,7 +55,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
         "teams": team_names(),
         "nobody": standing.NOBODY,
-        "states": STATES,
+        "states": standing.STATES,
         "dead": sum(1 for row in rows if row.dead),
         "held": sum(1 for row in rows if row.held),
         "behind": sum(1 for row in rows if row.behind),

@@ -1,0 +1,48 @@
+"""The one word for how a subscription stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hbus_console.ledger.flow import LagNow, Rates
+from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.standing import STATES, SubscriptionRow
+
+NOW_MS = 1_790_000_000_000
+LATE = LagNow("t", "g", NOW_MS, waiting=7, in_flight=0, retrying=0, oldest_ms=NOW_MS - 120_000)
+KEEPS_UP = replace(LATE, oldest_ms=NOW_MS - 1_000)
+ROW = SubscriptionRow(
+    Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Handler.CODE, handler_name="h"),
+    history=(),
+    rates=Rates(),
+    lag=KEEPS_UP,
+    dead=0,
+    now_ms=NOW_MS,
+)
+PAUSED = Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Handler.CODE, paused=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "word"),
+    [
+        (ROW, "active"),
+        (replace(ROW, lag=None), "active"),
+        (replace(ROW, lag=LATE), "behind"),
+        (replace(ROW, lag=replace(LATE, parked=3)), "keys parked"),
+        (replace(ROW, lag=replace(KEEPS_UP, parked=3)), "keys parked"),
+        (replace(ROW, lag=replace(LATE, parked=3), breaker="open"), "breaker open"),
+        (replace(ROW, lag=LATE, breaker="probing"), "breaker probing"),
+        (replace(ROW, lag=LATE, subscription=PAUSED), "paused"),
+    ],
+)
+def test_a_state_is_one_of_those_a_list_can_be_narrowed_to(row: SubscriptionRow, word: str) -> None:
+    assert row.state[0] == word
+    assert word in STATES
+
+
+def test_what_waits_for_a_person_is_not_called_slow() -> None:
+    assert replace(ROW, lag=LATE).behind
+    assert not replace(ROW, lag=replace(LATE, parked=3)).behind
+    assert not replace(ROW, lag=LATE, subscription=PAUSED).behind
