@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import re
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,10 +18,18 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connections
 
+from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
 
 #: Older servers lack XAUTOCLAIM.
 OLDEST_STORE = (6, 2)
+#: Seconds for which a store may read its data before a start is given up, and between two looks at it.
+LOADING_S = 600.0
+_LOOK_S = 0.2
+
+
+def _say_nothing(_: str) -> None:
+    return
 
 
 def address(url: str) -> str:
@@ -31,8 +40,11 @@ def address(url: str) -> str:
     return f"{parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path if parts.path != '/0' else ''}"
 
 
-def check_store(url: str) -> list[str]:
-    """Ask the store whether the bus can stand on it; returns warnings about what it would not tell."""
+def check_store(url: str, say: Callable[[str], object] = _say_nothing, *, clock: Clock | None = None) -> list[str]:
+    """Ask the store whether the bus can stand on it; returns warnings about what it would not tell.
+
+    A store that still reads its data, as after a power cut, is waited for; ``say`` hears of it once.
+    """
     where = address(url)
     try:
         client = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
@@ -41,7 +53,7 @@ def check_store(url: str) -> list[str]:
             f"REDIS_URL is not an address: {error}.", remedy="Write redis://:password@host:6379/0.", field="REDIS_URL"
         ) from error
     try:
-        client.ping()
+        _await_loaded(client, where, say, clock or SystemClock())
         info = client.info()
     except redis.AuthenticationError as error:
         raise ConfigurationError(
@@ -64,6 +76,22 @@ def check_store(url: str) -> list[str]:
         client.close()
     judge_store(where, info)
     return []
+
+
+def _await_loaded(client: redis.Redis, where: str, say: Callable[[str], object], clock: Clock) -> None:
+    begun, said = clock.monotonic(), False
+    while True:
+        try:
+            client.ping()
+        except redis.BusyLoadingError:
+            if clock.monotonic() - begun > LOADING_S:
+                raise
+            if not said:
+                say(f"The store at {where} reads its data; waiting for it.")
+                said = True
+            clock.wait(threading.Event(), _LOOK_S)
+        else:
+            return
 
 
 def judge_store(where: str, info: Mapping[str, Any]) -> None:

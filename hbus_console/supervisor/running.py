@@ -40,10 +40,14 @@ def run(role: Role, slot: int) -> None:
     if not supervisor:
         from hbus_console import wiring
 
-        for warning in checks.check_store(wiring.redis_url()):
-            print(f"Warning: {warning}", flush=True)
+        for warning in checks.check_store(wiring.redis_url(), _print):
+            _print(f"Warning: {warning}")
         checks.check_migrated()
     _MAIN[role.name](slot)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
 
 
 def _run_embedded(name: str) -> None:

@@ -23,6 +23,9 @@ from hbus_console.supervisor.standalone import StandaloneStore
 
 _OWN = {"DATABASE_URL", "LEDGER_DATABASE_URL", "DJANGO_SETTINGS_MODULE", "BOOKINGS", "HBUS_ROLE", "HBUS_SLOT"}
 
+#: Processes that stamp; the others are commands.
+ROLES = ("keeper", "consumer")
+
 
 class Rig:
     """Use :meth:`end` whatever happens. Commands and roles run on the rig's own STATE and store."""
@@ -135,6 +138,14 @@ class Rig:
         with redis.Redis.from_url(self.store.url) as client:
             found = read_nodes(client, self.prefix, SystemClock())
         return {f"{node.role}-{node.slot}": node for node in found if not node.silent}
+
+    def all_up(self) -> bool:
+        """Whether every role that was started has stamped and so got past its checks.
+
+        One that finds the store away at its start ends; here is no supervisor that would start it again.
+        """
+        stamped = {node.pid for node in self.nodes().values()}
+        return stamped >= {process.pid for (role, _), process in self._processes.items() if role in ROLES}
 
     def consumers(self, name: str = "consumer-0") -> dict[str, Any]:
         """``topic/group`` → status in that worker's last stamp."""

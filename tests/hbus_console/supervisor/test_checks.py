@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.supervisor import checks, store
 from hbus_console.supervisor.standalone import StandaloneStore
+
+KEYS = 20_000
+PATIENCE_S = 20.0
 
 
 def test_the_embedded_store_passes(own_store: StandaloneStore) -> None:
@@ -44,6 +51,51 @@ def test_an_unreachable_store_is_named(own_store: StandaloneStore) -> None:
     with pytest.raises(Unavailable, match=f"127.0.0.1:{own_store.port} does not answer") as refusal:
         checks.check_store(own_store.url)
     assert own_store.password not in str(refusal.value)
+
+
+@pytest.fixture
+def loading(own_store: StandaloneStore) -> Iterator[StandaloneStore]:
+    """A store that takes its time to read its data, for as long as a test looks at it."""
+    client = redis.Redis.from_url(own_store.url)
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(KEYS):
+            pipe.set(f"k{number}", "x")
+        pipe.execute()
+    own_store.stop()
+    config = own_store.folder / "valkey.conf"
+    # Microseconds; it looks at its connections after every 1,024 keys.
+    config.write_text(config.read_text() + "\nkey-load-delay 100\n")
+    starting = threading.Thread(target=own_store.start)
+    starting.start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_loading(client):
+        assert time.monotonic() < deadline
+    yield own_store
+    starting.join()
+
+
+def is_loading(client: redis.Redis) -> bool:
+    try:
+        return bool(client.info("persistence")["loading"])
+    except redis.ConnectionError:
+        return False
+
+
+def test_a_store_that_reads_its_data_is_waited_for(loading: StandaloneStore) -> None:
+    said: list[str] = []
+    assert checks.check_store(loading.url, said.append) == []
+    assert said == [f"The store at 127.0.0.1:{loading.port} reads its data; waiting for it."]
+    assert redis.Redis.from_url(loading.url).dbsize() == KEYS
+
+
+def test_a_store_that_reads_its_data_for_ever_is_given_up(loading: StandaloneStore) -> None:
+    class Leaping(ManualClock):
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            self.advance(checks.LOADING_S)
+            return event.is_set()
+
+    with pytest.raises(Unavailable, match="loading the dataset"):
+        checks.check_store(loading.url, clock=Leaping())
 
 
 def test_a_wrong_password_is_told_apart_from_silence(own_store: StandaloneStore) -> None:

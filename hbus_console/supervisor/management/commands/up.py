@@ -40,7 +40,7 @@ class Command(BaseCommand):
         with lock:
             console = Console()
             if not embedded:
-                for warning in checks.check_store(settings.REDIS_URL):
+                for warning in checks.check_store(settings.REDIS_URL, console.say):
                     console.say(f"Warning: {warning}")
             checks.check_databases()
             if "web" in named:
