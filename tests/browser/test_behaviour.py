@@ -135,6 +135,15 @@ def test_on_a_narrow_screen_the_rail_is_a_menu(console: Console, new_page: Calla
     assert watched.errors == []
 
 
+def test_on_a_narrow_screen_subscriptions_of_one_name_are_told_apart(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page(viewport=NARROW).open("/subscriptions/")
+    for topic in ("booking.created", "booking.changed"):
+        row = page.get_by_role("row").filter(has_text="availability").filter(has_text=topic)
+        expect(row.get_by_text(f"on {topic}")).to_be_visible()
+
+
 def test_everything_can_be_read_without_scripts(console: Console, new_page: Callable[..., Watched]) -> None:
     watched = new_page(java_script_enabled=False)
     for path, text in (("/", "booking.cancelled"), ("/topics/", "booking.cancelled"), ("/cluster/", "fact-collector")):
