@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from hbus_console.bench.growth.costs import Costs, predicted_rate
 from hbus_console.bench.growth.day import BURST_AT_S, BURST_S, Day, Outage, Park, Queue, live, park
-from hbus_console.bench.growth.plan import Demand, bends, needs
+from hbus_console.bench.growth.plan import Demand, Need, bends, needs
 
+#: Units of a need, for one of them.
+_ONE = {"cores": "core", "stores": "store", "threads": "thread", "processes": "process"}
 #: What happens at the worst moment: the beginning of the burst.
 STORIES: Sequence[tuple[str, Sequence[Outage]]] = (
     ("nothing goes wrong", ()),
@@ -64,8 +66,12 @@ def _demand(demand: Demand) -> str:
 
 
 def _needs(costs: Costs, demand: Demand) -> str:
-    rows = [(need.what, f"{need.whole:,} {need.unit}", f"{need.units:,.1f}", need.why) for need in needs(costs, demand)]
+    rows = [(need.what, _counted(need), f"{need.units:,.1f}", need.why) for need in needs(costs, demand)]
     return _table(("what", "how much", "exactly", "because"), rows)
+
+
+def _counted(need: Need) -> str:
+    return f"{need.whole:,} {_ONE.get(need.unit, need.unit) if need.whole == 1 else need.unit}"
 
 
 def _bends(costs: Costs, demand: Demand) -> str:
@@ -84,7 +90,7 @@ def _days(costs: Costs, demand: Demand) -> str:
         "waits at publishers",
         "waits in topics",
         "waits to be booked",
-        "clear after",
+        "topics clear after",
     )
     minutes = BURST_S // 60
     said = (
