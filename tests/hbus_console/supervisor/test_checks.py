@@ -13,8 +13,8 @@ from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.supervisor import checks, store
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests.loading import KEYS, start_slowly
 
-KEYS = 20_000
 PATIENCE_S = 20.0
 
 
@@ -56,17 +56,8 @@ def test_an_unreachable_store_is_named(own_store: StandaloneStore) -> None:
 @pytest.fixture
 def loading(own_store: StandaloneStore) -> Iterator[StandaloneStore]:
     """A store that takes its time to read its data, for as long as a test looks at it."""
+    starting = start_slowly(own_store)
     client = redis.Redis.from_url(own_store.url)
-    with client.pipeline(transaction=False) as pipe:
-        for number in range(KEYS):
-            pipe.set(f"k{number}", "x")
-        pipe.execute()
-    own_store.stop()
-    config = own_store.folder / "valkey.conf"
-    # Microseconds; it looks at its connections after every 1,024 keys.
-    config.write_text(config.read_text() + "\nkey-load-delay 100\n")
-    starting = threading.Thread(target=own_store.start)
-    starting.start()
     deadline = time.monotonic() + PATIENCE_S
     while not is_loading(client):
         assert time.monotonic() < deadline

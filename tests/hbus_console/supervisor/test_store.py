@@ -3,6 +3,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
+
+from engine.core.errors import ConfigurationError
 from hbus_console.supervisor import store
 
 
@@ -28,3 +31,14 @@ def test_an_installation_that_never_had_one_knows_no_url(tmp_path: Path) -> None
 def test_the_url_leads_to_the_remembered_port(tmp_path: Path) -> None:
     port = store.choose_port(tmp_path)
     assert store.remembered_url(tmp_path).endswith(f"@127.0.0.1:{port}/0")
+
+
+def test_another_server_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = tmp_path / "redis-server"
+    monkeypatch.setenv("HBUS_STORE_BINARY", str(named))
+    with pytest.raises(ConfigurationError, match="is no program") as refusal:
+        store.find_binary()
+    assert refusal.value.field == "HBUS_STORE_BINARY"
+    named.write_text("#!/bin/sh\n")
+    named.chmod(0o755)
+    assert store.find_binary() == named

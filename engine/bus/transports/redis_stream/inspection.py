@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from engine.bus.transports.redis_stream.times import StoreTime
 
 #: How many entries are counted where the server cannot tell the lag itself; beyond that it is unknown.
 COUNT_LIMIT = 100_000
+# Redis 6.2 puts the name and the line of the script before the words of a command that failed in it.
+_GROUP_LOST = re.compile(r"(?:(?:ERR )?Error running script .*user_script:\d+: )?(?:GROUPLOST|NOGROUP)\b")
 
 
 def group_lost(group: str) -> GroupLost:
@@ -27,7 +30,7 @@ def group_lost(group: str) -> GroupLost:
 
 
 def says_group_lost(error: Refused) -> bool:
-    return error.words.startswith(("GROUPLOST", "NOGROUP"))
+    return bool(_GROUP_LOST.match(error.words))
 
 
 class StreamState(NamedTuple):

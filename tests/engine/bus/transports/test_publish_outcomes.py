@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +16,7 @@ from engine.core.errors import Unavailable
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.transports.conftest import GROUP, TOPIC
 from tests.engine.bus.transports.proxy import Proxy
+from tests.loading import start_slowly
 
 KEYED = Outgoing("first", b"x", idempotency_key="k", idempotency_digest="d", idempotency_window_ms=60_000)
 
@@ -157,24 +157,9 @@ def test_a_store_that_refuses_is_quoted_and_nothing_is_stored(
     assert not server.keys("*idem*")
 
 
-def test_a_store_that_reads_its_data_is_quoted(
-    own_store: StandaloneStore, transport: Transport, server: redis.Redis
-) -> None:
-    # Given a store that takes its time to read 500 keys at its start
-    for index in range(500):
-        server.set(f"k{index}", "v")
-    server.bgrewriteaof()
-    while True:
-        state = server.info("persistence")
-        if not state["aof_rewrite_in_progress"] and not state["aof_rewrite_scheduled"]:
-            break
-    own_store.stop()
-    with (own_store.folder / "valkey.conf").open("a") as config:
-        config.write("key-load-delay 2000\nloading-process-events-interval-bytes 1024\n")
-
+def test_a_store_that_reads_its_data_is_quoted(own_store: StandaloneStore, transport: Transport) -> None:
     # When it starts, and a publisher tries all the while
-    start = threading.Thread(target=own_store.start)
-    start.start()
+    start = start_slowly(own_store)
     errors = []
     while not (outcome := transport.publish(TOPIC, [Outgoing("a", b"1")])[0]).position:
         assert outcome.status is Status.FAILED

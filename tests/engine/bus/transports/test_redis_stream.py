@@ -123,14 +123,14 @@ def test_an_idempotency_key_expires_in_the_store(by_server_time: Transport, redi
 def test_lag_is_counted_where_the_server_cannot_tell(
     transport: Transport, publish: Publish, server: redis.Redis
 ) -> None:
-    # Given an entry deleted from the middle, after which the server's own lag is NULL
+    # Given an entry deleted from the middle, after which the server's own lag is NULL; Redis 6.2 never had one
     publish(*[b"%d" % index for index in range(10)])
     entries = server.xrange(f"hbus:{{{TOPIC}}}:normal")
     receiver = transport.receiver(TOPIC, GROUP, consumer="c", lease_ms=1_000)
     receiver.receive(2, 0)
     server.xdel(f"hbus:{{{TOPIC}}}:normal", entries[5][0])
     (group,) = server.xinfo_groups(f"hbus:{{{TOPIC}}}:normal")
-    assert group["lag"] is None
+    assert group.get("lag") is None
 
     assert transport.admin.lag(TOPIC, GROUP).waiting == 7
     receiver.close()
