@@ -103,7 +103,7 @@ class Builder:
         self._time = to_rfc3339(now_ms)
         self._dataschema = policy.schema.uri if policy.schema else ""
         self._ambient = context.current()
-        self._draw = min(expected, MANY)
+        self._draw = max(1, min(expected, MANY))
         self._ids: Iterator[str] = iter(())
         self._traces: Iterator[str] = iter(())
         #: The options of the last message that was made, and that message.

@@ -58,8 +58,9 @@ def test_a_message_that_shares_its_options_is_as_one_that_does_not(builder: Buil
     assert (second.traceparent[3:35] == first.traceparent[3:35]) == bool(options.traceparent)
 
 
-def test_more_messages_than_expected_have_ids_and_traces_of_their_own() -> None:
-    builder = Builder(POLICY, source="/test", now_ms=NOW_MS, expected=3)
+@pytest.mark.parametrize("expected", [0, 1, 3])
+def test_more_messages_than_expected_have_ids_and_traces_of_their_own(expected: int) -> None:
+    builder = Builder(POLICY, source="/test", now_ms=NOW_MS, expected=expected)
     messages = list(made(builder, *[PublishOptions()] * 8))
     ids = [message.id for message in messages]
     assert ids == sorted(set(ids))
