@@ -27,7 +27,7 @@ LEASE_MS = 10_000
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[StandaloneNsqd]:
+def own_nsqd(tmp_path: Path) -> Iterator[StandaloneNsqd]:
     needs_nsqd()
     made = StandaloneNsqd(tmp_path / "doubled", options=(f"-sync-every={SYNC_EVERY}", "-sync-timeout=1h")).start()
     yield made
@@ -35,20 +35,13 @@ def server(tmp_path: Path) -> Iterator[StandaloneNsqd]:
 
 
 @pytest.fixture
-def empty(redis_url: str, server: StandaloneNsqd, prefix: str) -> Iterator[Bench]:
-    made = Bench(redis_url, server.url, prefix)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def doubled(empty: Bench, server: StandaloneNsqd) -> Bench:
+def doubled(own_bench: Bench, own_nsqd: StandaloneNsqd) -> Bench:
     """An nsqd that was killed and has the last messages twice now."""
-    bench = empty
+    bench = own_bench
 
     def put() -> int:
         """How many the topic has put into the channel since nsqd started."""
-        return int(channel(server.url, bench.nsq_topic, GROUP).get("message_count", 0))
+        return int(channel(own_nsqd.url, bench.nsq_topic, GROUP).get("message_count", 0))
 
     # Written and read: both files are noted, so that they are found again
     bench.publish(*[b"before%d" % index for index in range(SYNC_EVERY // 2)])
@@ -58,8 +51,8 @@ def doubled(empty: Bench, server: StandaloneNsqd) -> Bench:
     receiver.close()
     bench.publish(*_bodies())
     eventually(lambda: put() == SYNC_EVERY // 2 + DOUBLED)
-    server.kill()
-    server.start()
+    own_nsqd.kill()
+    own_nsqd.start()
     eventually(lambda: put() == DOUBLED)
     return bench
 
