@@ -91,6 +91,8 @@ def sentence(alert: Alert) -> str:
     kind = KINDS[alert.kind]
     if alert.state == Alert.State.RESOLVED:
         return f"{alert.target}: over; it peaked at {kind.said(alert.peak)}."
+    if alert.value < 0:
+        return f"{alert.target}: {kind.absent}; it peaked at {kind.said(alert.peak)}."
     return f"{alert.target} {kind.says} {kind.said(alert.value)} (threshold {kind.said(alert.threshold)})."
 
 

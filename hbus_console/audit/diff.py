@@ -11,8 +11,8 @@ from engine.core.clock import to_rfc3339
 _ABSENT = object()
 #: Deeper nesting is compared as one value.
 _DEPTH = 6
-#: Milliseconds from here on (September 2001) are an instant; fewer (under 32 years) are a duration.
-_INSTANTS_FROM_MS = 10**12
+#: Milliseconds that are an instant, from September 2001 to the last year there is; fewer are a duration.
+_INSTANTS_MS = range(10**12, 253_402_300_800_000)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def told(value: Any, field: str = "") -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value or "empty"
-    if field.endswith("_ms") and isinstance(value, int) and value >= _INSTANTS_FROM_MS:
+    if field.endswith("_ms") and isinstance(value, int) and value in _INSTANTS_MS:
         return to_rfc3339(value)
     return json.dumps(value, ensure_ascii=False)
 

@@ -15,6 +15,7 @@ from engine.core.facts import Fact
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import AlertEvaluator
 from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.messages import sentence
 from hbus_console.alerts.models import Alert, Rule
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ledger.booking import Rows
@@ -206,3 +207,8 @@ def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, cl
     seconds, queries = min(took[1:])
     assert queries <= 22
     assert seconds < 0.5, f"a round took {seconds:.3f} s of processor time"
+
+
+def test_a_breaker_that_closed_again_is_told_so_while_its_alert_still_fires() -> None:
+    alert = Alert(kind="breaker_open", topic="t", subscription="billing", state=Alert.State.FIRING, value=-1, peak=90)
+    assert sentence(alert).endswith(": closed by now; it peaked at 1 m 30 s.")

@@ -88,9 +88,13 @@ def test_values_are_told_in_words(value: object, text: str) -> None:
 
 
 def test_an_instant_in_milliseconds_is_told_as_one_and_a_duration_is_not() -> None:
-    changes = diff(None, {"spec": {"to_ms": 1_790_000_000_000, "window_ms": 86_400_000}, "size": 1_790_000_000_000})
+    changes = diff(
+        None,
+        {"spec": {"to_ms": 1_790_000_000_000, "window_ms": 86_400_000}, "size": 1_790_000_000_000, "at_ms": 10**20},
+    )
     assert {change.field: change.now for change in changes} == {
         "spec.to_ms": "2026-09-21T14:13:20.000Z",
         "spec.window_ms": "86400000",
         "size": "1790000000000",
+        "at_ms": "100000000000000000000",
     }
