@@ -82,6 +82,16 @@ def test_files_stay_short() -> None:
     assert long == {}
 
 
+def test_no_two_classes_of_the_engine_share_a_name() -> None:
+    """Who reads a name in a log or a trace, or looks for it, finds one thing; private classes are no exception."""
+    homes: dict[str, list[str]] = {}
+    for path, tree in _python("engine"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(_named(path))
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
 def test_only_the_wiring_opens_transports() -> None:
     """Measurements open their own, beside the console's."""
     opening = {

@@ -75,7 +75,7 @@ class Item(Protocol):
     def content_type(self) -> str: ...
 
 
-class Builder:
+class EnvelopeBuilder:
     """Makes the envelopes of one call; what all of them share is worked out once.
 
     Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.

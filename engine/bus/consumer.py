@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 
 from engine.bus.breaker_board import BreakerBoard
 from engine.bus.consuming.breaker import Breaker
-from engine.bus.consuming.crew import Crew, Hung
 from engine.bus.consuming.feed import Feed, PlainFeed
 from engine.bus.consuming.health import Backoff, StoreHealth
 from engine.bus.consuming.heartbeat import Heartbeat
-from engine.bus.consuming.held import Hands, Held
-from engine.bus.consuming.judge import Judge
-from engine.bus.consuming.lanes import KeyLanes
+from engine.bus.consuming.in_flight import InFlight, InFlightTable
+from engine.bus.consuming.keyed_dispatcher import KeyedDispatcher
+from engine.bus.consuming.partition_assignment import PartitionAssignment
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.reader import Reader
 from engine.bus.consuming.recovery import Recovery
-from engine.bus.consuming.seating import Seating
+from engine.bus.consuming.retry_decider import RetryDecider
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.consuming.status import ConsumerStatus, Left
-from engine.bus.consuming.threads import LoopThread
+from engine.bus.consuming.threads import RestartingThread
 from engine.bus.consuming.worker import Handler, Worker
+from engine.bus.consuming.worker_pool import Hung, WorkerPool
 from engine.bus.inbox import Inbox, Positions
 from engine.bus.partitions import Partitioned, PartitionedReceiver
 from engine.bus.policy import MOST_THREADS, SubscriptionPolicy
@@ -35,8 +35,8 @@ __all__ = ["Consumer", "ConsumerStatus", "Handler", "Left"]
 
 #: The share of a drain's time in which handlers may end; the rest is for settling.
 HANDLERS_SHARE = 0.9
-#: How long the seating thread may take to end its last call to the store, in (real) seconds.
-SEATING_END_S = 2.0
+#: How long the assignment thread may take to end its last call to the store, in (real) seconds.
+ASSIGNMENT_END_S = 2.0
 #: How long presence and ownership of partitions last without a turn: how soon others take over from one that died.
 SEAT_S = 10.0
 #: The shortest time over which a rate is measured, in seconds.
@@ -64,13 +64,13 @@ class Consumer:
         inbox: Inbox | None = None,
         positions: Positions | None = None,
         seat_s: float = SEAT_S,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         handler_name: str = "",
         breakers: BreakerBoard | None = None,
     ) -> None:
         _check(policy, inbox)
         self._clock = clock = clock or SystemClock()
-        chance = chance or random.Random()  # noqa: S311 - jitter
+        rng = rng or random.Random()  # noqa: S311 - jitter
         self._policy = policy
         self._name = name
         self._stop = threading.Event()
@@ -78,13 +78,13 @@ class Consumer:
         self._started = self._draining = self._stopped = False
         self._released = 0
         self._health = StoreHealth(topic=policy.topic, group=policy.group, node=name, facts=facts, clock=clock)
-        self._hands = Hands()
-        self._lanes: KeyLanes | None = None
+        self._in_flight = InFlightTable()
+        self._dispatcher: KeyedDispatcher | None = None
         self._receiver: Receiver
         ordered: PartitionedReceiver | None = None
         if policy.ordering == "key":
             self._receiver = ordered = _ordered_receiver(transport, policy, name, seat_s)
-            self._lanes = KeyLanes(
+            self._dispatcher = KeyedDispatcher(
                 clock,
                 set_aside=self._set_aside,
                 is_parked=ordered.is_parked,
@@ -94,7 +94,7 @@ class Consumer:
             self._receiver = transport.receiver(
                 policy.topic, policy.group, consumer=name, lease_ms=round(policy.lease_s * 1000)
             )
-        self._feed: Feed = self._lanes or PlainFeed()
+        self._feed: Feed = self._dispatcher or PlainFeed()
         self._prefetch = Prefetch(policy.concurrency)
         self._breaker = None
         if policy.breaker.failures:
@@ -104,7 +104,7 @@ class Consumer:
                 consumer=name,
                 facts=facts,
                 clock=clock,
-                chance=chance,
+                rng=rng,
                 on_open=lambda: self._release(self._feed.withdraw()),
             )
         recovery = Recovery(
@@ -119,30 +119,30 @@ class Consumer:
         )
         self._settler = Settler(
             receiver=self._receiver,
-            hands=self._hands,
+            in_flight=self._in_flight,
             topic=policy.topic,
             group=policy.group,
             node=name,
             facts=facts,
             clock=clock,
             health=self._health,
-            backoff=Backoff(chance),
-            answered=self._lanes.answered if self._lanes else None,
+            backoff=Backoff(rng),
+            answered=self._dispatcher.answered if self._dispatcher else None,
         )
         self._heartbeat = Heartbeat(
             receiver=self._receiver,
-            hands=self._hands,
+            in_flight=self._in_flight,
             lease_s=policy.lease_s,
             clock=clock,
             health=self._health,
-            backoff=Backoff(chance),
+            backoff=Backoff(rng),
             stop=self._beats_over,
             also=recovery.note,
         )
         self._reader = Reader(
             receiver=self._receiver,
             feed=self._feed,
-            hands=self._hands,
+            in_flight=self._in_flight,
             prefetch=self._prefetch,
             running=self._count_running,
             concurrency=policy.concurrency,
@@ -151,47 +151,47 @@ class Consumer:
             lease_s=policy.lease_s,
             recovery=recovery,
             health=self._health,
-            backoff=Backoff(chance),
+            backoff=Backoff(rng),
             clock=clock,
             stop=self._stop,
             breaker=self._breaker,
         )
-        self._seating: Seating | None = None
+        self._assignment: PartitionAssignment | None = None
         if ordered is not None:
-            self._seating = Seating(
+            self._assignment = PartitionAssignment(
                 ordered,
                 name=f"{name} of {policy.topic}/{policy.group}",
                 wanted=lambda: not self._draining and not self._reader.paused,
-                in_hand=lambda: {held.delivery.partition for held in self._hands.everything()},
+                in_hand=lambda: {held.delivery.partition for held in self._in_flight.everything()},
                 turns=lambda: self._reader.turns,
                 on_leaving=lambda partitions: self._release(self._feed.withdraw(partitions)),
                 on_lost=self._on_partitions_lost,
                 recovery=recovery,
                 clock=clock,
                 health=self._health,
-                backoff=Backoff(chance),
+                backoff=Backoff(rng),
                 stop=self._beats_over,
             )
-        judge = Judge(
+        decider = RetryDecider(
             policy,
             consumer=name,
             handler=handler_name or getattr(handler, "__qualname__", type(handler).__name__),
-            chance=chance,
+            rng=rng,
         )
-        self._crew = Crew(
+        self._pool = WorkerPool(
             policy.concurrency,
             recruit=lambda: Worker(
                 policy=policy,
                 handler=handler,
                 inbox=inbox if policy.transactional else None,
-                judge=judge,
+                decider=decider,
                 feed=self._feed,
-                hands=self._hands,
+                in_flight=self._in_flight,
                 settler=self._settler,
                 prefetch=self._prefetch,
                 clock=clock,
                 freed=self._reader.freed,
-                lanes=self._lanes,
+                dispatcher=self._dispatcher,
                 breaker=self._breaker,
             ),
             thread_for=self._thread_for,
@@ -211,7 +211,7 @@ class Consumer:
         self._started = True
         for thread in self._threads.values():
             thread.start()
-        self._crew.start()
+        self._pool.start()
 
     def stop(self, drain_s: float = 30.0) -> Left:
         """Read no more, let running handlers end, hand back the rest, settle what is decided, within ``drain_s``.
@@ -236,18 +236,18 @@ class Consumer:
         clock.wait(self._threads["reader"].ended, handlers_until - clock.monotonic())
         waiting += self._feed.withdraw()
         self._release(waiting)
-        self._crew.close(handlers_until)
-        running = self._crew.running()
+        self._pool.close(handlers_until)
+        running = self._pool.running()
         self._settler.close()
         settled = clock.wait(self._threads["settler"].ended, begun + drain_s - clock.monotonic())
         unsettled = 0 if settled else self._settler.waiting
         self._settler.abandon()
         self._beats_over.set()
-        for held in self._hands.everything():
+        for held in self._in_flight.everything():
             held.lose()
-        if self._seating is not None:
-            self._threads["seating"].ended.wait(SEATING_END_S)
-            self._seating.leave()
+        if self._assignment is not None:
+            self._threads["assignment"].ended.wait(ASSIGNMENT_END_S)
+            self._assignment.leave()
         self._receiver.close()
         self._stopped = True
         return Left(running, unsettled, self._released - released_before)
@@ -268,51 +268,51 @@ class Consumer:
             )
         self._prefetch.resize(threads)
         self._reader.concurrency = threads
-        self._crew.resize(threads)
+        self._pool.resize(threads)
 
     def status(self) -> ConsumerStatus:
         """How it stands; costs little."""
         now = self._clock.monotonic()
-        hung = self._crew.hung(now)
+        hung = self._pool.hung(now)
         return ConsumerStatus(
             name=self._name,
             topic=self._policy.topic,
             group=self._policy.group,
             state=self._state(hung),
-            in_flight=self._crew.running(),
+            in_flight=self._pool.running(),
             queued=self._feed.ready() + self._feed.blocked(),
             unsettled=self._settler.waiting,
             handled=self._settler.handled,
             failed=self._settler.failed,
             rate=self._measured_rate(now),
             loop_age_s=now - self._reader.moved,
-            partitions=dict(self._seating.owned) if self._seating else {},
+            partitions=dict(self._assignment.owned) if self._assignment else {},
             last_error=self._health.last_error,
-            oldest_running_s=self._crew.oldest_s(now),
+            oldest_running_s=self._pool.oldest_s(now),
             dead_threads=tuple(thread.name for thread in self._threads.values() if thread.died),
             hung=hung,
-            concurrency=self._crew.size,
+            concurrency=self._pool.size,
             breaker=self._breaker.standing.state if self._breaker else "off",
             last_error_ms=self._health.last_error_ms,
             recovered_ms=self._health.recovered_ms,
         )
 
-    def _make_threads(self) -> dict[str, LoopThread]:
+    def _make_threads(self) -> dict[str, RestartingThread]:
         loops = {
             "settler": self._settler.run,
             "heartbeat": self._heartbeat.run,
             "reader": self._reader.run,
         }
-        if self._seating is not None:
-            loops["seating"] = self._seating.run
-        if self._lanes is not None:
-            loops["lanes"] = self._lanes.run_timer
+        if self._assignment is not None:
+            loops["assignment"] = self._assignment.run
+        if self._dispatcher is not None:
+            loops["dispatcher"] = self._dispatcher.run_timer
         if self._policy.max_handler_s:
-            loops["watch"] = self._crew.watch
+            loops["watch"] = self._pool.watch
         return {duty: self._thread_for(duty, loop) for duty, loop in loops.items()}
 
-    def _thread_for(self, duty: str, loop: Callable[[], None]) -> LoopThread:
-        return LoopThread(
+    def _thread_for(self, duty: str, loop: Callable[[], None]) -> RestartingThread:
+        return RestartingThread(
             f"hbus-{self._policy.topic}/{self._policy.group}-{duty}",
             loop,
             stop=self._stop,
@@ -327,17 +327,17 @@ class Consumer:
             "draining": self._draining,
             "paused": self._reader.paused,
             "store lost": self._health.lost,
-            "hung": sum(not one.given_up for one in hung) >= self._crew.size,
+            "hung": sum(not one.given_up for one in hung) >= self._pool.size,
             "breaker open": self._breaker is not None and not self._breaker.closed,
-            "waiting for ownership": self._seating is not None and not self._seating.owned,
+            "waiting for ownership": self._assignment is not None and not self._assignment.owned,
             "running": self._reader.began,
         }
         return next((state for state, true in states.items() if true), "starting")
 
     def _count_running(self) -> int:
-        return self._crew.running()
+        return self._pool.running()
 
-    def _release(self, deliveries: list[Held]) -> None:
+    def _release(self, deliveries: list[InFlight]) -> None:
         now_ms = self._clock.now_ms()
         for held in deliveries:
             if held.lost:
@@ -356,12 +356,12 @@ class Consumer:
                 )
             )
 
-    def _drop(self, held: Held) -> None:
-        self._hands.drop(held)
-        if self._lanes is not None:
-            self._lanes.answered(held)
+    def _drop(self, held: InFlight) -> None:
+        self._in_flight.drop(held)
+        if self._dispatcher is not None:
+            self._dispatcher.answered(held)
 
-    def _set_aside(self, deliveries: Sequence[Held]) -> None:
+    def _set_aside(self, deliveries: Sequence[InFlight]) -> None:
         """Send back what must not be handled now; the store parks it with its key, or puts it back in order."""
         now_ms = self._clock.now_ms()
         for held in deliveries:
@@ -373,7 +373,7 @@ class Consumer:
         """Another may own them by now: nothing of them is begun, and who handles one learns of it."""
         for held in self._feed.withdraw(partitions):
             self._drop(held)
-        for held in self._hands.everything():
+        for held in self._in_flight.everything():
             if held.delivery.partition in partitions:
                 held.lose()
 

@@ -42,9 +42,9 @@ class DelayPath(Protocol):
     def schedule(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
         """Keep ``batch``, one outcome each. Never raises for the store's sake: see :class:`Status`.
 
-        Idempotency keys are checked among delayed messages of the topic (:mod:`engine.bus.keeping` compares them with
-        what is published): ``DUPLICATE`` names the message that is kept, was, or was cancelled under the key. Repeating
-        a message id changes nothing.
+        Idempotency keys are checked among delayed messages of the topic (:mod:`engine.bus.schedule_once` compares them
+        with what is published): ``DUPLICATE`` names the message that is kept, was, or was cancelled under the key.
+        Repeating a message id changes nothing.
         """
         ...
 

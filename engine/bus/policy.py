@@ -40,10 +40,10 @@ class RetryPolicy:
                 field="backoff_s",
             )
 
-    def delay_s(self, attempt: int, chance: random.Random) -> float:
+    def delay_s(self, attempt: int, rng: random.Random) -> float:
         """Seconds to wait after ``attempt`` (1 for the first) failed."""
         tier = self.backoff_s[min(attempt, len(self.backoff_s)) - 1]
-        return tier * (JITTER_FLOOR + (1 - JITTER_FLOOR) * chance.random())
+        return tier * (JITTER_FLOOR + (1 - JITTER_FLOOR) * rng.random())
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from engine.bus import building
-from engine.bus.building import Builder
+from engine.bus.building import EnvelopeBuilder
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.delays import DelayPath
 from engine.bus.errors import ProducerClosed
 from engine.bus.message import Message, encode
 from engine.bus.options import NO_OPTIONS, PublishOptions
-from engine.bus.receipts import Answer, Receipt, Stored
+from engine.bus.receipts import Answer, Receipt, ReceiptStatus
 from engine.bus.sending import Sending, size_limit, too_large
 from engine.bus.transport import Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import HbusError
 from engine.core.facts import Emitter
 
-__all__ = ["Answer", "BatchItem", "Producer", "Receipt", "Stored"]
+__all__ = ["Answer", "BatchItem", "Producer", "Receipt", "ReceiptStatus"]
 
 Thing = TypeVar("Thing")
 
@@ -90,13 +90,13 @@ class Producer:
         An unknown or ownerless topic is raised, for it is no single item's fault.
         """
         policy = self._policy(topic)
-        builder = Builder(policy, source=self._source, now_ms=self._clock.now_ms(), expected=len(items))
+        builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms(), expected=len(items))
         return self._send(policy, items, builder.keyed)
 
     def prepare(self, topic: str, payload: Any, options: PublishOptions = NO_OPTIONS) -> Message:
         """Every check of :meth:`publish` without publishing: the envelope it would send; raises what it would raise."""
         policy = self._policy(topic)
-        builder = Builder(policy, source=self._source, now_ms=self._clock.now_ms())
+        builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms())
         message = builder.message(BatchItem(payload, options))
         body, limit = encode(message), size_limit(policy, self._transports(policy.transport))
         if len(body) > limit:

@@ -11,7 +11,7 @@ from engine.bus.transport import Outcome, Status
 from engine.core.errors import HbusError
 
 
-class Stored(StrEnum):
+class ReceiptStatus(StrEnum):
     """What became of a publish that was not refused."""
 
     STORED = "stored"
@@ -27,7 +27,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     message_id: str
     topic: str
     position: str
-    status: Stored
+    status: ReceiptStatus
     #: Epoch milliseconds; 0 unless it was delayed.
     due_ms: int = 0
 
@@ -38,10 +38,10 @@ Answer = Receipt | HbusError
 def answer_to(topic: str, outcome: Outcome, *, due_ms: int = 0) -> Answer:
     """What the publisher is told of ``outcome``; ``due_ms`` is set for what went to the delay path."""
     if outcome.status is Status.OK:
-        status = Stored.DELAYED if due_ms else Stored.STORED
+        status = ReceiptStatus.DELAYED if due_ms else ReceiptStatus.STORED
         return Receipt(outcome.message_id, topic, outcome.position, status, due_ms)
     if outcome.status is Status.DUPLICATE:
-        return Receipt(outcome.message_id, topic, outcome.position, Stored.DUPLICATE, due_ms)
+        return Receipt(outcome.message_id, topic, outcome.position, ReceiptStatus.DUPLICATE, due_ms)
     if outcome.status is Status.CONFLICT:
         return IdempotencyConflict(
             f"The idempotency key of message {outcome.message_id} was used before with another body.",

@@ -14,10 +14,10 @@ from engine.bus import building
 from engine.bus.catalog import TopicPolicy
 from engine.bus.delays import DelayPath
 from engine.bus.errors import PublishRefused
-from engine.bus.keeping import Keeping, Kept, Later
 from engine.bus.message import Message, encode
 from engine.bus.partitions import partition_of
-from engine.bus.receipts import Answer, Receipt, Stored, answer_to
+from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
+from engine.bus.schedule_once import Kept, Later, ScheduleOnce
 from engine.bus.trace import trace_id_of
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Priority, Status, Transport
 from engine.core.clock import Clock
@@ -70,7 +70,7 @@ class Sending(Generic[Thing]):
         self._limit = size_limit(policy, transport)
         self._answers: list[Answer | None] = []
         self._later: list[tuple[int, Later]] = []
-        self._keeping = Keeping(policy.name, transport, delays)
+        self._schedule_once = ScheduleOnce(policy.name, transport, delays)
 
     def run(self, things: Sequence[Thing]) -> list[Answer]:
         """Send all; each is answered in its place."""
@@ -133,7 +133,7 @@ class Sending(Generic[Thing]):
         """Answer a chunk and emit its facts."""
         duration_us = round((self._clock.monotonic() - chunk.begun) * 1_000_000)
         now_ms, node, topic, answers = self._clock.now_ms(), self._node, self._policy.name, self._answers
-        ok, stored = Status.OK, Stored.STORED
+        ok, stored = Status.OK, ReceiptStatus.STORED
         facts: list[Fact] = []
         failed: list[Outcome] = []
         held: list[tuple[int, Message, Outgoing, Outcome]] = []
@@ -178,11 +178,13 @@ class Sending(Generic[Thing]):
         if facts:
             self._facts.emit(facts)
         if held:
-            kept = self._keeping.see_to([(one, sent.idempotency_window_ms, claim) for _, one, sent, claim in held])
+            kept = self._schedule_once.see_to(
+                [(one, sent.idempotency_window_ms, claim) for _, one, sent, claim in held]
+            )
             self._book_kept([(index, one, len(sent.body)) for index, one, sent, _ in held], kept)
 
     def _schedule(self, later: Sequence[tuple[int, Later]]) -> None:
-        kept = self._keeping.keep([each for _, each in later])
+        kept = self._schedule_once.keep([each for _, each in later])
         self._book_kept([(index, each.message, len(each.body)) for index, each in later], kept)
 
     def _book_kept(self, sent: Sequence[tuple[int, Message, int]], kept: Sequence[Kept]) -> None:
@@ -193,7 +195,7 @@ class Sending(Generic[Thing]):
             self._answers[index] = answer = answer_to(topic, each.outcome, due_ms=each.due_ms)
             if not isinstance(answer, Receipt):
                 continue
-            kinds = ["delayed" if answer.status is Stored.DELAYED else "deduplicated"]
+            kinds = ["delayed" if answer.status is ReceiptStatus.DELAYED else "deduplicated"]
             if each.carried_out:
                 kinds.insert(0, "delayed")
             facts += [

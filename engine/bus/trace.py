@@ -17,7 +17,7 @@ _NO_SPAN = "0" * 16
 NEW_FLAGS = "03"
 
 # Ids need chance, not secrecy; the system's generator would cost more than the rest of a publish.
-_chance = random.Random()  # noqa: S311
+_rng = random.Random()  # noqa: S311
 
 
 class TraceParent(NamedTuple):
@@ -37,17 +37,17 @@ class TraceParent(NamedTuple):
 
 def new_span_id() -> str:
     """16 hex digits, never all zero."""
-    return f"{_chance.getrandbits(64) or 1:016x}"
+    return f"{_rng.getrandbits(64) or 1:016x}"
 
 
 def new_trace() -> TraceParent:
     """The first span of a new trace."""
-    return TraceParent(f"{_chance.getrandbits(128) or 1:032x}", new_span_id(), NEW_FLAGS)
+    return TraceParent(f"{_rng.getrandbits(128) or 1:032x}", new_span_id(), NEW_FLAGS)
 
 
 def new_traceparents(count: int) -> list[str]:
     """The texts of so many :func:`new_trace`, made in one go: every publish outside a handler needs one."""
-    digits = _chance.randbytes(24 * count).hex()
+    digits = _rng.randbytes(24 * count).hex()
     made = []
     for at in range(0, 48 * count, 48):
         trace_id, span_id = digits[at : at + 32], digits[at + 32 : at + 48]

@@ -19,7 +19,7 @@ import msgspec
 from engine.bus import transport as bus
 from engine.bus.config import BusConfig
 from engine.bus.errors import GroupLost
-from engine.bus.past import NoPast, no_past
+from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 
@@ -50,7 +50,7 @@ class Work(NamedTuple):
         self.tell(sql.COUNT, self.topic, self.name, what)
 
 
-class SqliteTransport(NoPast):
+class SqliteTransport(NotBrowsable):
     """Thread-safe, and safe with other processes on the same file. It is its own admin side."""
 
     name = "sqlite"
@@ -127,7 +127,7 @@ class SqliteTransport(NoPast):
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         if start not in ("beginning", "end"):
-            no_past(f"{start!r} cannot be the start of a group", "start")
+            no_history(f"{start!r} cannot be the start of a group", "start")
         with self.at(topic) as work:
             first = not work.ask("SELECT 1 FROM grp WHERE topic=?", work.topic)
             made = work.ask(sql.MAKE, work.topic, group)
@@ -164,7 +164,7 @@ class SqliteTransport(NoPast):
     def seek(self, topic: str, group: str, position: str) -> None:
         with self.at(topic, group) as work:
             if position != "end":
-                no_past(f"{group} cannot go to {position!r}", "position")
+                no_history(f"{group} cannot go to {position!r}", "position")
             work.tell("DELETE FROM delivery WHERE grp=?", work.group)
 
     def pause(self, topic: str, group: str, paused: bool = True) -> None:

@@ -25,8 +25,8 @@ def simulate(count: int, seed: int = 1) -> Feed:
 
     From 20 bookings on, exactly one of them is a cancelled one of the new room category.
     """
-    chance = random.Random(seed)  # noqa: S311 - a simulation, and it must be repeatable
-    bookings = [_booking(chance, number) for number in range(1, count + 1)]
+    rng = random.Random(seed)  # noqa: S311 - a simulation, and it must be repeatable
+    bookings = [_booking(rng, number) for number in range(1, count + 1)]
     if count >= 20:
         at = count // 3
         stay = Stay(bookings[at].stay.arrival, 2, NEW_ROOM)
@@ -35,30 +35,30 @@ def simulate(count: int, seed: int = 1) -> Feed:
     return Feed(feed_source(f"simulated-{seed}", count), tuple(bookings))
 
 
-def _booking(chance: random.Random, number: int) -> Booking:
-    arrival = _OPENING + timedelta(days=chance.randrange(365))
-    stay = Stay(arrival, min(1 + int(chance.expovariate(0.4)), 28), chance.choices(_ROOMS, _ROOM_SHARES)[0])
-    lead = min(int(chance.expovariate(1 / 90)), 730)
-    end: End = chance.choices(("stayed", "cancelled", "no_show"), (60, 38, 2))[0]
+def _booking(rng: random.Random, number: int) -> Booking:
+    arrival = _OPENING + timedelta(days=rng.randrange(365))
+    stay = Stay(arrival, min(1 + int(rng.expovariate(0.4)), 28), rng.choices(_ROOMS, _ROOM_SHARES)[0])
+    lead = min(int(rng.expovariate(1 / 90)), 730)
+    end: End = rng.choices(("stayed", "cancelled", "no_show"), (60, 38, 2))[0]
     ended = {
         "stayed": stay.departure,
-        "cancelled": arrival - timedelta(days=chance.randint(0, lead)),
+        "cancelled": arrival - timedelta(days=rng.randint(0, lead)),
         "no_show": arrival,
     }[end]
     return Booking(
         row=number,
-        hotel=chance.choices(("Resort Hotel", "City Hotel"), (2, 1))[0],
+        hotel=rng.choices(("Resort Hotel", "City Hotel"), (2, 1))[0],
         stay=stay,
         lead_days=lead,
-        changes=chance.choices((0, 1, 2, 3), (85, 11, 3, 1))[0],
+        changes=rng.choices((0, 1, 2, 3), (85, 11, 3, 1))[0],
         end=end,
         ended=ended,
-        adults=chance.choices((1, 2, 3), (15, 82, 3))[0],
-        children=chance.choices((0, 1, 2), (92, 4, 4))[0],
-        country=chance.choices(_COUNTRIES, _COUNTRY_SHARES)[0],
-        channel=chance.choices(_CHANNELS, _CHANNEL_SHARES)[0],
-        segment=chance.choices(_SEGMENTS, _SEGMENT_SHARES)[0],
-        meal=chance.choices(("BB", "HB", "FB"), (75, 22, 3))[0],
-        deposit=chance.choices(_DEPOSITS, _DEPOSIT_SHARES)[0],
-        daily_rate_cents=chance.randrange(4_000, 24_000),
+        adults=rng.choices((1, 2, 3), (15, 82, 3))[0],
+        children=rng.choices((0, 1, 2), (92, 4, 4))[0],
+        country=rng.choices(_COUNTRIES, _COUNTRY_SHARES)[0],
+        channel=rng.choices(_CHANNELS, _CHANNEL_SHARES)[0],
+        segment=rng.choices(_SEGMENTS, _SEGMENT_SHARES)[0],
+        meal=rng.choices(("BB", "HB", "FB"), (75, 22, 3))[0],
+        deposit=rng.choices(_DEPOSITS, _DEPOSIT_SHARES)[0],
+        daily_rate_cents=rng.randrange(4_000, 24_000),
     )

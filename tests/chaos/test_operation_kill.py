@@ -87,14 +87,14 @@ def copies(rig: Rig) -> list[tuple[str, str]]:
 def test_a_redrive_survives_kills_of_its_keeper_with_each_letter_redriven_once(rig: Rig) -> None:
     # Given dead letters and a redrive of them all, which the keeper works through at a rate
     rig.python(_SEED)
-    chance = random.Random(11)
+    rng = random.Random(11)
 
     # When the keeper is killed, with work done and work left, and another takes over
     for number in range(KILLS):
         rig.start("keeper")
         least = LETTERS * (number + 1) // (KILLS + 2)
         # A little more than is due, so that it falls somewhere else between two steps each time.
-        least += chance.randrange(1, 60)
+        least += rng.randrange(1, 60)
         rig.await_(lambda least=least: handled(rig) >= least, what=f"result {least}")
         rig.kill("keeper")
     assert handled(rig) < LETTERS

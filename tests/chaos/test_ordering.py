@@ -91,8 +91,8 @@ class Fleet:
     def thaw(self, name: str) -> None:
         self._running[name].send_signal(signal.SIGCONT)
 
-    def any(self, chance: random.Random) -> str:
-        return chance.choice(sorted(self._running))
+    def any(self, rng: random.Random) -> str:
+        return rng.choice(sorted(self._running))
 
     def until_settled(self, left: int = 0) -> None:
         """Wait until no more than ``left`` messages, all parked, are unsettled."""
@@ -134,7 +134,7 @@ def fleet(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterat
 
 def stir(fleet: Fleet) -> None:
     """Three workers; then others join, leave and are killed, each while messages flow."""
-    chance = random.Random(11)
+    rng = random.Random(11)
     part = MESSAGES // 6
     fleet.publish(0, part)
     for _ in range(3):
@@ -143,11 +143,11 @@ def stir(fleet: Fleet) -> None:
         fleet.publish(step * part, part)
         time.sleep(0.4)
         if "kill" in event:
-            fleet.kill(fleet.any(chance))
+            fleet.kill(fleet.any(rng))
         if "join" in event:
             fleet.join()
         if event == "leave":
-            fleet.leave(fleet.any(chance))
+            fleet.leave(fleet.any(rng))
 
 
 def check_order(journal: list[tuple[str, str, str, int]]) -> Counter[str]:

@@ -180,13 +180,13 @@ class Installation:
 class Killer(threading.Thread):
     """Kills when the effects have come so far; the store twice, workers and keepers the rest."""
 
-    def __init__(self, installation: Installation, chance: random.Random) -> None:
+    def __init__(self, installation: Installation, rng: random.Random) -> None:
         super().__init__(daemon=True)
         self._installation = installation
         others = [(role, slot) for role in ("worker", "keeper") for slot in (1, 2)]
-        victims = [("store", 0), ("store", 0), *others, *(chance.choice(others) for _ in range(KILLS - 6))]
-        chance.shuffle(victims)
-        points = sorted(chance.randrange(EVENTS // 50, EVENTS * 9 // 10) for _ in victims)
+        victims = [("store", 0), ("store", 0), *others, *(rng.choice(others) for _ in range(KILLS - 6))]
+        rng.shuffle(victims)
+        points = sorted(rng.randrange(EVENTS // 50, EVENTS * 9 // 10) for _ in victims)
         self.plan = list(zip(points, victims, strict=True))
         self.done: list[str] = []
 

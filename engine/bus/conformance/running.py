@@ -161,7 +161,7 @@ class House:
             name=name,
             facts=self.facts,
             clock=self.bench.clock,
-            chance=random.Random(7),
+            rng=random.Random(7),
             **more,
         )
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from engine.bus.breaker_board import BreakerBoard, LocalBoard, Pauses, Standing
-from engine.bus.consuming.held import Held
+from engine.bus.consuming.in_flight import InFlight
 from engine.bus.errors import MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.policy import JITTER_FLOOR, SubscriptionPolicy
 from engine.core.clock import Clock
@@ -39,7 +39,7 @@ class Breaker:
         consumer: str,
         facts: Emitter,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         on_open: Callable[[], None],
     ) -> None:
         self._policy = policy.breaker
@@ -49,7 +49,7 @@ class Breaker:
         self._consumer = consumer
         self._facts = facts
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._on_open = on_open
         self._lock = threading.Lock()
         #: (monotonic seconds, message id, handled well until then)
@@ -84,14 +84,14 @@ class Breaker:
         else:
             self._note(standing, "", "")
 
-    def worked(self, held: Held) -> None:
+    def worked(self, held: InFlight) -> None:
         """An attempt ended well, or failed in a way that shows that the handler works. Costs next to nothing."""
         self._well += 1
         if held.probe and self.probes:
             where = self._where
             self._note(self._ask(lambda board: board.passed(*where, self._consumer)), "breaker_closed", "")
 
-    def failed(self, held: Held, error: BaseException) -> None:
+    def failed(self, held: InFlight, error: BaseException) -> None:
         """An attempt failed."""
         if isinstance(error, Unrecoverable | MalformedEnvelope):
             self.worked(held)
@@ -129,7 +129,7 @@ class Breaker:
             return True
 
     def _pauses(self) -> Pauses:
-        share = JITTER_FLOOR + (1 - JITTER_FLOOR) * self._chance.random()
+        share = JITTER_FLOOR + (1 - JITTER_FLOOR) * self._rng.random()
         return Pauses(round(self._policy.open_s * 1000), round(self._policy.longest_open_s * 1000), share)
 
     def _ask(self, question: Callable[[BreakerBoard], Standing]) -> Standing:

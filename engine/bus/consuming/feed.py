@@ -6,29 +6,29 @@ from collections.abc import Collection, Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from engine.bus.consuming.held import Held
+from engine.bus.consuming.in_flight import InFlight
 
 
 class Feed(Protocol):
     """Hands deliveries to workers. Thread-safe."""
 
-    def offer(self, batch: Sequence[Held]) -> None:
+    def offer(self, batch: Sequence[InFlight]) -> None:
         """Add what was read, in order."""
         ...
 
-    def take(self) -> Held | None:
+    def take(self) -> InFlight | None:
         """The next delivery to handle; blocks. ``None`` tells the worker to end."""
         ...
 
-    def done(self, held: Held) -> None:
+    def done(self, held: InFlight) -> None:
         """A worker has finished with ``held``, whatever came of it."""
         ...
 
-    def retry(self, held: Held, after_s: float) -> bool:
+    def retry(self, held: InFlight, after_s: float) -> bool:
         """Keep ``held`` for another attempt here; ``False`` when the store shall hand it out again."""
         ...
 
-    def withdraw(self, partitions: Collection[int] | None = None) -> list[Held]:
+    def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
         """Take back what no worker has begun, of these partitions or of all."""
         ...
 
@@ -53,22 +53,22 @@ class PlainFeed:
     """First come, first served."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Held | None] = SimpleQueue()
+        self._queue: SimpleQueue[InFlight | None] = SimpleQueue()
         self.take = self._queue.get
 
-    def offer(self, batch: Sequence[Held]) -> None:
+    def offer(self, batch: Sequence[InFlight]) -> None:
         put = self._queue.put
         for held in batch:
             put(held)
 
-    def done(self, held: Held) -> None:
+    def done(self, held: InFlight) -> None:
         return
 
-    def retry(self, held: Held, after_s: float) -> bool:
+    def retry(self, held: InFlight, after_s: float) -> bool:
         return False
 
-    def withdraw(self, partitions: Collection[int] | None = None) -> list[Held]:
-        taken: list[Held] = []
+    def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
+        taken: list[InFlight] = []
         dismissed = 0
         while True:
             try:

@@ -19,15 +19,15 @@ _log = logging.getLogger(__name__)
 class Backoff:
     """Growing pauses with jitter. Used by one thread."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
         self._tries = 0
 
     def next_s(self) -> float:
         """The next pause in seconds."""
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**self._tries)
         self._tries = min(self._tries + 1, 16)
-        return pause_s * (0.5 + self._chance.random() / 2)
+        return pause_s * (0.5 + self._rng.random() / 2)
 
     def reset(self) -> None:
         """Start again with the shortest pause."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from engine.bus.consuming.health import Backoff, StoreHealth
-from engine.bus.consuming.held import Hands, Held
+from engine.bus.consuming.in_flight import InFlight, InFlightTable
 from engine.bus.transport import Receiver
 from engine.core.clock import Clock
 from engine.core.errors import Unavailable
@@ -25,7 +25,7 @@ class Heartbeat:
         self,
         *,
         receiver: Receiver,
-        hands: Hands,
+        in_flight: InFlightTable,
         lease_s: float,
         clock: Clock,
         health: StoreHealth,
@@ -34,7 +34,7 @@ class Heartbeat:
         also: Callable[[], None],
     ) -> None:
         self._receiver = receiver
-        self._hands = hands
+        self._in_flight = in_flight
         self._interval_s = lease_s / 3
         self._clock = clock
         self._health = health
@@ -54,7 +54,9 @@ class Heartbeat:
         now = self._clock.monotonic()
         # What was leased a moment ago can wait for the next beat, which comes long before its lease ends.
         old = [
-            held for held in self._hands.everything() if not held.lost and now - held.leased_at >= self._interval_s / 2
+            held
+            for held in self._in_flight.everything()
+            if not held.lost and now - held.leased_at >= self._interval_s / 2
         ]
         try:
             for start in range(0, len(old), CHUNK):
@@ -66,7 +68,7 @@ class Heartbeat:
         self._backoff.reset()
         return self._interval_s
 
-    def _extend(self, chunk: list[Held]) -> None:
+    def _extend(self, chunk: list[InFlight]) -> None:
         sent = self._clock.monotonic()
         receipts = [held.delivery.receipt for held in chunk]
         answers = self._receiver.extend(receipts)

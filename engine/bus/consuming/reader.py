@@ -8,7 +8,7 @@ from collections.abc import Callable
 from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.feed import Feed
 from engine.bus.consuming.health import Backoff, StoreHealth
-from engine.bus.consuming.held import Hands, Held
+from engine.bus.consuming.in_flight import InFlight, InFlightTable
 from engine.bus.consuming.prefetch import Prefetch
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.errors import GroupLost
@@ -36,12 +36,12 @@ class Reader:
         *,
         receiver: Receiver,
         feed: Feed,
-        hands: Hands,
+        in_flight: InFlightTable,
         prefetch: Prefetch,
         running: Callable[[], int],
         concurrency: int,
         unsettled: Callable[[], int],
-        release: Callable[[list[Held]], None],
+        release: Callable[[list[InFlight]], None],
         lease_s: float,
         recovery: Recovery,
         health: StoreHealth,
@@ -52,7 +52,7 @@ class Reader:
     ) -> None:
         self._receiver = receiver
         self._feed = feed
-        self._hands = hands
+        self._in_flight = in_flight
         self._prefetch = prefetch
         self._running = running
         #: Handler threads to be fed; may change.
@@ -146,7 +146,7 @@ class Reader:
 
     def _may_probe(self, breaker: Breaker) -> bool:
         """Whether one message may be read although the breaker is not closed."""
-        return breaker.probes and not any(held.probe for held in self._hands.everything())
+        return breaker.probes and not any(held.probe for held in self._in_flight.everything())
 
     def _accept(self, deliveries: list[Delivery], sent: float, probing: bool = False) -> None:
         now = self._clock.monotonic()
@@ -156,7 +156,7 @@ class Reader:
             answers = self._receiver.extend([delivery.receipt for delivery in deliveries])
             deliveries = [delivery for delivery, ours in zip(deliveries, answers, strict=True) if ours]
             sent = now
-        fresh = self._hands.take(deliveries, sent)
+        fresh = self._in_flight.take(deliveries, sent)
         if not fresh:
             return
         if probing:

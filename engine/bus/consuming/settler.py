@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.bus.consuming.health import Backoff, StoreHealth
-from engine.bus.consuming.held import Hands, Held
+from engine.bus.consuming.in_flight import InFlight, InFlightTable
 from engine.bus.trace import trace_id_of
 from engine.bus.transport import Attempt, Receiver, Settlement, Verdict
 from engine.core.clock import Clock
@@ -31,7 +31,7 @@ class Finished(msgspec.Struct, gc=False):
     """What a worker decided about one delivery; ``kind`` is the fact that says so once the store has taken it, empty
     for a decision that is no evidence."""
 
-    held: Held
+    held: InFlight
     kind: str
     at_ms: int
     duration_us: int = 0
@@ -51,7 +51,7 @@ class Settler:
         self,
         *,
         receiver: Receiver,
-        hands: Hands,
+        in_flight: InFlightTable,
         topic: str,
         group: str,
         node: str,
@@ -59,10 +59,10 @@ class Settler:
         clock: Clock,
         health: StoreHealth,
         backoff: Backoff,
-        answered: Callable[[Held], None] | None = None,
+        answered: Callable[[InFlight], None] | None = None,
     ) -> None:
         self._receiver = receiver
-        self._hands = hands
+        self._in_flight = in_flight
         self._topic = topic
         self._group = group
         self._node = node
@@ -152,7 +152,7 @@ class Settler:
     def _book(self, batch: Sequence[Finished], taken: Sequence[bool], late: str, *, repeated: bool) -> None:
         """Forget what the store has answered, and tell it."""
         facts = []
-        take, drop, answered = self._queue.popleft, self._hands.drop, self._answered
+        take, drop, answered = self._queue.popleft, self._in_flight.drop, self._answered
         for finished, ok in zip(batch, taken, strict=True):
             take()
             held = finished.held
@@ -183,7 +183,7 @@ class Settler:
         if finished.verdict in (Verdict.ACK, Verdict.DEAD):
             self.handled += 1
 
-    def say(self, held: Held, kind: str, *, at_ms: int, detail: str = "") -> None:
+    def say(self, held: InFlight, kind: str, *, at_ms: int, detail: str = "") -> None:
         """Emit a fact about a delivery that is not settled by us."""
         self._facts.emit([self._fact(Finished(held, kind, at_ms), kind, detail)])
 

@@ -14,7 +14,7 @@ RESTART_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class LoopThread:
+class RestartingThread:
     """Runs ``loop`` until it returns. If it raises, that is logged and reported, and it is started again after a
     second, unless ``stop`` is set."""
 

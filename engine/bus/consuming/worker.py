@@ -9,10 +9,10 @@ from collections.abc import Callable
 from engine.bus import context as contexts
 from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.feed import Feed
-from engine.bus.consuming.held import Hands, Held
-from engine.bus.consuming.judge import Judge
-from engine.bus.consuming.lanes import KeyLanes
+from engine.bus.consuming.in_flight import InFlight, InFlightTable
+from engine.bus.consuming.keyed_dispatcher import KeyedDispatcher
 from engine.bus.consuming.prefetch import Prefetch
+from engine.bus.consuming.retry_decider import RetryDecider
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
 from engine.bus.errors import HandlerHung, MalformedEnvelope, Unrecoverable
@@ -41,14 +41,14 @@ class Worker:
         policy: SubscriptionPolicy,
         handler: Handler,
         inbox: Inbox | None,
-        judge: Judge,
+        decider: RetryDecider,
         feed: Feed,
-        hands: Hands,
+        in_flight: InFlightTable,
         settler: Settler,
         prefetch: Prefetch,
         clock: Clock,
         freed: Callable[[], None],
-        lanes: KeyLanes | None = None,
+        dispatcher: KeyedDispatcher | None = None,
         breaker: Breaker | None = None,
     ) -> None:
         self._policy = policy
@@ -57,21 +57,21 @@ class Worker:
         self._last_attempt = policy.retry.max_attempts + LAPSES_FORGIVEN
         self._handler = handler
         self._inbox = inbox
-        self._judge = judge
+        self._decider = decider
         self._feed = feed
-        self._hands = hands
+        self._in_flight = in_flight
         self._settler = settler
         self._prefetch = prefetch
         self._clock = clock
         self._freed = freed
-        self._lanes = lanes
+        self._dispatcher = dispatcher
         self._breaker = breaker
         #: Decides between a handler's return and its being given up; needed only where there is a limit.
         self._end = threading.Lock() if policy.max_handler_s else None
         self._given_up = False
         #: What the handler has that runs in this thread, even if it was given up.
-        self.at_work: Held | None = None
-        self.running: Held | None = None
+        self.at_work: InFlight | None = None
+        self.running: InFlight | None = None
         #: Monotonic seconds at which the handler was last called.
         self.begun = 0.0
 
@@ -94,13 +94,13 @@ class Worker:
                 self._feed.done(held)
             freed()
 
-    def _handle(self, held: Held) -> bool:
+    def _handle(self, held: InFlight) -> bool:
         """Handle one delivery; ``True`` when the feed keeps it for another attempt."""
         clock = self._clock
         begun = clock.monotonic()
         if held.lost or begun - held.leased_at >= self._lease_s:
             # It may be with another consumer by now: starting it would run it twice at once.
-            self._hands.drop(held)
+            self._in_flight.drop(held)
             held.lose()
             self._settler.say(held, "lease_lost", at_ms=clock.now_ms(), detail="the lease ran out before its turn")
             return self._let_go(held)
@@ -122,11 +122,11 @@ class Worker:
             return self._fail(held, MalformedEnvelope(f"expirytime: {error}", field="expirytime"), begun_ms, 0)
         return self._attempt(held, message, begun, begun_ms)
 
-    def _settle_unhandled(self, held: Held, kind: str, at_ms: int, detail: str = "") -> bool:
+    def _settle_unhandled(self, held: InFlight, kind: str, at_ms: int, detail: str = "") -> bool:
         self._settler.add(Finished(held, kind, at_ms, detail=detail))
         return False
 
-    def _attempt(self, held: Held, message: Message, begun: float, begun_ms: int) -> bool:
+    def _attempt(self, held: InFlight, message: Message, begun: float, begun_ms: int) -> bool:
         clock = self._clock
         context = Context(message, self._topic, self._group, held.attempt, begun_ms)
         held.context = context
@@ -179,7 +179,7 @@ class Worker:
         self._freed()
         return True
 
-    def _ended(self, held: Held, context: Context, duration_s: float) -> bool:
+    def _ended(self, held: InFlight, context: Context, duration_s: float) -> bool:
         """Whether the attempt is still this thread's to decide."""
         assert self._end is not None
         with self._end:
@@ -189,7 +189,7 @@ class Worker:
         self._settler.say(held, "lease_lost", at_ms=self._clock.now_ms(), detail=said)
         return False
 
-    def _failed(self, held: Held, error: BaseException, begun_ms: int, duration_us: int) -> bool:
+    def _failed(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         """An attempt of the handler failed: judge it, and let the breaker know."""
         kept = self._fail(held, error, begun_ms, duration_us)
         if self._breaker is not None:
@@ -208,65 +208,65 @@ class Worker:
     def _effect(self, message: Message, context: Context) -> None:
         self._handler(message, context)
 
-    def _fail(self, held: Held, error: BaseException, begun_ms: int, duration_us: int) -> bool:
+    def _fail(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         if held.lost:
             # Another consumer has it: what becomes of it is decided there.
-            self._hands.drop(held)
+            self._in_flight.drop(held)
             self._settler.say(
                 held, "lease_lost", at_ms=self._clock.now_ms(), detail=f"the attempt had failed: {error}"[:500]
             )
             return self._let_go(held)
-        judgement = self._judge.judge(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
-        after_ms = round(judgement.after_s * 1000)
+        decision = self._decider.decide(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
+        after_ms = round(decision.after_s * 1000)
         finished = Finished(
             held,
-            "dead" if judgement.verdict is Verdict.DEAD else "retried",
+            "dead" if decision.verdict is Verdict.DEAD else "retried",
             begun_ms + duration_us // 1000,
             duration_us,
-            judgement.verdict,
+            decision.verdict,
             after_ms,
-            judgement.attempt,
-            judgement.dead,
-            judgement.error,
-            judgement.fingerprint,
+            decision.attempt,
+            decision.dead,
+            decision.error,
+            decision.fingerprint,
         )
         _log.log(
-            logging.ERROR if judgement.verdict is Verdict.DEAD else logging.WARNING,
+            logging.ERROR if decision.verdict is Verdict.DEAD else logging.WARNING,
             "%s/%s attempt %d of message %s failed: %s",
             self._policy.topic,
             self._policy.group,
             held.attempt,
             held.message.id if held.message else held.delivery.position,
-            judgement.error,
+            decision.error,
         )
-        if judgement.verdict is Verdict.DEAD and self._parks(held):
+        if decision.verdict is Verdict.DEAD and self._parks(held):
             return self._park(held, finished)
-        if judgement.verdict is Verdict.RETRY:
+        if decision.verdict is Verdict.RETRY:
             held.context = None
             number, history = held.attempt, held.history
-            held.attempt, held.history = number + 1, (*history, judgement.attempt)
-            if self._feed.retry(held, judgement.after_s):
+            held.attempt, held.history = number + 1, (*history, decision.attempt)
+            if self._feed.retry(held, decision.after_s):
                 self._settler.say_retry(finished)
                 return True
             held.attempt, held.history = number, history
         self._settler.add(finished)
         return False
 
-    def _parks(self, held: Held) -> bool:
-        return self._policy.on_failed_head == "park" and self._lanes is not None and bool(held.key)
+    def _parks(self, held: InFlight) -> bool:
+        return self._policy.on_failed_head == "park" and self._dispatcher is not None and bool(held.key)
 
-    def _park(self, held: Held, finished: Finished) -> bool:
+    def _park(self, held: InFlight, finished: Finished) -> bool:
         """Set the whole key aside instead of burying its head."""
-        assert self._lanes is not None
-        followers = self._lanes.park(held)
+        assert self._dispatcher is not None
+        followers = self._dispatcher.park(held)
         finished.verdict, finished.kind = Verdict.PARK, "parked"
         # The head first: what follows it is set aside only with a key that is parked.
         self._settler.add(finished)
-        self._lanes.put_aside(followers)
+        self._dispatcher.put_aside(followers)
         return True
 
-    def _let_go(self, held: Held) -> bool:
-        if self._lanes is None or not held.key:
+    def _let_go(self, held: InFlight) -> bool:
+        if self._dispatcher is None or not held.key:
             return False
-        self._lanes.let_go(held)
+        self._dispatcher.let_go(held)
         return True

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_http_methods
 
 from engine.bus.message import encode
-from engine.bus.producer import Receipt, Stored
+from engine.bus.producer import Receipt, ReceiptStatus
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
@@ -110,9 +110,9 @@ def _broken_schema(topic: str, refused: BadInput) -> dict[str, Any]:
 
 def _told(who: Actor, receipt: Receipt) -> SafeString:
     link = _link(receipt.message_id) if allows(who, Action.VIEW, receipt.topic) else receipt.message_id
-    if receipt.status is Stored.DUPLICATE:
+    if receipt.status is ReceiptStatus.DUPLICATE:
         return format_html("That key was used before: {} is the message it stands for. Nothing was stored again.", link)
-    if receipt.status is Stored.DELAYED:
+    if receipt.status is ReceiptStatus.DELAYED:
         return format_html("{} waits until {}.", link, formats.exact(receipt.due_ms))
     if not receipt.position:
         # Its transport keeps no log with places in it.

@@ -165,7 +165,7 @@ class Bus:
     facts: WatchedFacts
     producer: Producer
     policy: TopicPolicy
-    chance: random.Random = field(default_factory=lambda: random.Random(7))
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
 
     def publish(self, payload: Any = None, **options: Any) -> Receipt:
         return self.producer.publish(TOPIC, {"n": 1} if payload is None else payload, PublishOptions(**options))
@@ -206,7 +206,7 @@ class Bus:
             name=name,
             facts=self.facts,
             clock=self.clock,
-            chance=self.chance,
+            rng=self.rng,
             **more,
         )
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from engine.bus.building import Builder
+from engine.bus.building import EnvelopeBuilder
 from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message
@@ -31,8 +31,8 @@ OPTIONS = {
 
 
 @pytest.fixture
-def builder() -> Builder:
-    return Builder(POLICY, source="/test", now_ms=NOW_MS)
+def builder() -> EnvelopeBuilder:
+    return EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS)
 
 
 def comparable(message: Message) -> Message:
@@ -40,15 +40,17 @@ def comparable(message: Message) -> Message:
     return msgspec.structs.replace(message, id="", correlationid="", traceparent=message.traceparent[:3])
 
 
-def made(builder: Builder, *options: PublishOptions) -> Iterator[Message]:
+def made(builder: EnvelopeBuilder, *options: PublishOptions) -> Iterator[Message]:
     for number, each in enumerate(options):
         yield builder.message(BatchItem({"n": number}, each))
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
-def test_a_message_that_shares_its_options_is_as_one_that_does_not(builder: Builder, options: PublishOptions) -> None:
+def test_a_message_that_shares_its_options_is_as_one_that_does_not(
+    builder: EnvelopeBuilder, options: PublishOptions
+) -> None:
     first, second = made(builder, options, options)
-    (alone,) = made(Builder(POLICY, source="/test", now_ms=NOW_MS), options)
+    (alone,) = made(EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS), options)
     assert comparable(first) == comparable(alone)
     assert comparable(msgspec.structs.replace(second, data=first.data)) == comparable(first)
     assert (first.json(), second.json()) == ({"n": 0}, {"n": 1})
@@ -60,7 +62,7 @@ def test_a_message_that_shares_its_options_is_as_one_that_does_not(builder: Buil
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
 def test_more_messages_than_expected_have_ids_and_traces_of_their_own(expected: int) -> None:
-    builder = Builder(POLICY, source="/test", now_ms=NOW_MS, expected=expected)
+    builder = EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS, expected=expected)
     messages = list(made(builder, *[PublishOptions()] * 8))
     ids = [message.id for message in messages]
     assert ids == sorted(set(ids))
@@ -68,7 +70,7 @@ def test_more_messages_than_expected_have_ids_and_traces_of_their_own(expected: 
     assert [message.correlationid for message in messages] == ids
 
 
-def test_other_options_or_another_content_type_are_not_taken_for_the_last(builder: Builder) -> None:
+def test_other_options_or_another_content_type_are_not_taken_for_the_last(builder: EnvelopeBuilder) -> None:
     plain, keyed = PublishOptions(), PublishOptions(key="h1")
     messages = list(made(builder, plain, keyed, plain))
     assert [message.partitionkey for message in messages] == ["", "h1", ""]
@@ -78,13 +80,13 @@ def test_other_options_or_another_content_type_are_not_taken_for_the_last(builde
     assert (again.datacontenttype, again.data_base64) == ("application/json", None)
 
 
-def test_messages_do_not_share_their_headers(builder: Builder) -> None:
+def test_messages_do_not_share_their_headers(builder: EnvelopeBuilder) -> None:
     first, second = made(builder, *[OPTIONS["headers"]] * 2)
     first.extensions["tenant"] = "changed"
     assert second.extensions == {"tenant": "acme"}
 
 
-def test_options_that_were_refused_are_refused_again(builder: Builder) -> None:
+def test_options_that_were_refused_are_refused_again(builder: EnvelopeBuilder) -> None:
     bad = PublishOptions(type="line\nbreak")
     for _ in range(2):
         with pytest.raises(PublishRefused, match="type"):

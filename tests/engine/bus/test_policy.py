@@ -19,8 +19,8 @@ def test_tiers_follow_each_other_and_the_last_repeats() -> None:
 
 
 def test_jitter_spreads_over_the_upper_half_of_a_tier() -> None:
-    chance = random.Random(3)
-    drawn = [RetryPolicy(5, (10,)).delay_s(1, chance) for _ in range(1_000)]
+    rng = random.Random(3)
+    drawn = [RetryPolicy(5, (10,)).delay_s(1, rng) for _ in range(1_000)]
     assert 10 * JITTER_FLOOR <= min(drawn) < 5.2
     assert 9.8 < max(drawn) <= 10
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from engine.bus.errors import OwnerlessTopic, PublishFailed, PublishRefused
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
-from engine.bus.receipts import Receipt, Stored
+from engine.bus.receipts import Receipt, ReceiptStatus
 from engine.bus.transport import Outcome, Priority, Status
 from hbus_console import wiring
 from hbus_console.accounts.permissions import SYSTEM, Forbidden, Role
@@ -121,7 +121,7 @@ def test_a_delayed_one_is_told_with_its_time(post: Callable[..., Any], topic: To
 def test_a_transport_without_places_is_told_without_one(
     post: Callable[..., Any], topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receipt = Receipt("01A", topic.name, "", Stored.STORED)
+    receipt = Receipt("01A", topic.name, "", ReceiptStatus.STORED)
     monkeypatch.setattr(publishing, "publish_by_hand", lambda *_: receipt)
     answer = post()
     page = answer.client.get(answer.headers["Location"]).content.decode()

@@ -28,7 +28,7 @@ class State(Enum):
     RELEASED = auto()
 
 
-class Held(msgspec.Struct):
+class PendingEntry(msgspec.Struct):
     """One message that was handed out and is not settled."""
 
     entry: Entry
@@ -68,7 +68,7 @@ class Group:
         self.parked.clear()
         self.aside.clear()
         self._cursors = list(cursors)
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, PendingEntry] = {}
         #: (due, number, token); a row whose token is no longer the message's is stale.
         self._queue: list[tuple[int, int, int]] = []
 
@@ -83,7 +83,7 @@ class Group:
         for rank in range(3):
             for entry in self._log.after(rank, self._cursors[rank], limit - len(deliveries), self.partition):
                 self._cursors[rank] = entry.number
-                held = self._held[entry.number] = Held(entry)
+                held = self._held[entry.number] = PendingEntry(entry)
                 deliveries.append(self._hand_out(held, now_ms, lease_ms, consumer))
         return deliveries
 
@@ -185,7 +185,7 @@ class Group:
             parked=states[State.PARKED],
         )
 
-    def _park(self, held: Held, settlement: Settlement) -> bool:
+    def _park(self, held: PendingEntry, settlement: Settlement) -> bool:
         """Set aside with its key, or put back where the key is not parked."""
         key, number = settlement.key, held.entry.number
         if settlement.dead:
@@ -227,7 +227,7 @@ class Group:
                 return number
         return None
 
-    def _hand_out(self, held: Held, now_ms: int, lease_ms: int, consumer: str) -> Delivery:
+    def _hand_out(self, held: PendingEntry, now_ms: int, lease_ms: int, consumer: str) -> Delivery:
         held.state, held.consumer, held.handed_ms, held.token = State.LEASED, consumer, now_ms, next(_tokens)
         held.due_ms = now_ms + lease_ms
         self._push(held)
@@ -241,36 +241,36 @@ class Group:
             partition=self.partition,
         )
 
-    def _lapse(self, held: Held) -> None:
+    def _lapse(self, held: PendingEntry) -> None:
         held.failed += 1
         duration_us = max(0, held.due_ms - held.handed_ms) * 1000
         lapsed = Attempt(held.failed, held.due_ms, duration_us, held.consumer, "lease ran out")
         held.history = (*held.history, lapsed)
         self.counts["lapsed"] += 1
 
-    def _requeue(self, held: Held, state: State, due_ms: int) -> None:
+    def _requeue(self, held: PendingEntry, state: State, due_ms: int) -> None:
         held.state, held.due_ms = state, due_ms
         self._push(held)
 
-    def _push(self, held: Held) -> None:
+    def _push(self, held: PendingEntry) -> None:
         # Rows of what was settled before it was due are left behind; they go when they outnumber the living.
         if len(self._queue) > 1_000 + 2 * len(self._held):
             self._queue = [_row(each) for each in self._held.values() if each is not held]
             heapify(self._queue)
         heappush(self._queue, _row(held))
 
-    def _bury(self, held: Held, record: bytes) -> None:
+    def _bury(self, held: PendingEntry, record: bytes) -> None:
         del self._held[held.entry.number]
         letter = position_of(next(self._letters)) + suffix_of(self.partition)
         self.dead[letter] = DeadEntry(letter, held.entry.position, held.entry.body, record)
         self.counts["dead"] += 1
 
 
-def _row(held: Held) -> tuple[int, int, int]:
+def _row(held: PendingEntry) -> tuple[int, int, int]:
     return held.due_ms, held.entry.number, held.token
 
 
-def _owns(held: Held, token: int) -> bool:
+def _owns(held: PendingEntry, token: int) -> bool:
     return held.state is State.LEASED and held.token == token
 
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.bus.past import NoPast, no_past
+from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.bus.transport import DeadEntry, Depth, Lag, TrimReport
-from engine.bus.transports.nsq.beside import Beside, group_lost
 from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
 from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.bus.transports.nsq.side_store import SideStore, group_lost
 from engine.core.errors import Unavailable
 
 #: How many keys one SCAN step looks at when a topic is deleted.
@@ -23,17 +23,17 @@ _log = logging.getLogger(__name__)
 Channels = list[tuple[Node, dict[str, Mapping[str, int]] | None]]
 
 
-class NsqAdmin(NoPast):
+class NsqAdmin(NotBrowsable):
     """See :class:`engine.bus.transport.Admin`. What needs a history is refused: nsqd keeps none."""
 
-    def __init__(self, beside: Beside, nodes: Nodes, prefix: str) -> None:
-        self._beside = beside
+    def __init__(self, side_store: SideStore, nodes: Nodes, prefix: str) -> None:
+        self._side_store = side_store
         self._nodes = nodes
         self._prefix = prefix
 
     def create_topic(self, topic: str) -> None:
         names = self._topic(topic)
-        self._beside.command("HSETNX", names.stats, "published", 0)
+        self._side_store.command("HSETNX", names.stats, "published", 0)
         self._everywhere(lambda node: node.make(names.nsq, ()))
 
     def delete_topic(self, topic: str) -> None:
@@ -41,42 +41,44 @@ class NsqAdmin(NoPast):
         groups = self.groups(topic)
         for group in groups:
             # The state goes first: from then on no receiver leases anything more.
-            self._beside.command("DEL", *names.group(group).own)
+            self._side_store.command("DEL", *names.group(group).own)
         self._everywhere(lambda node: node.remove(names.nsq))
-        self._beside.command("DEL", names.stats, names.pace, names.groups)
+        self._side_store.command("DEL", names.stats, names.pace, names.groups)
         cursor: Any = b"0"
         while True:
-            cursor, found = self._beside.command("SCAN", cursor, "MATCH", names.idempotency_pattern, "COUNT", SCAN_STEP)
+            cursor, found = self._side_store.command(
+                "SCAN", cursor, "MATCH", names.idempotency_pattern, "COUNT", SCAN_STEP
+            )
             if found:
-                self._beside.command("DEL", *found)
+                self._side_store.command("DEL", *found)
             if int(cursor) == 0:
                 return
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         if start not in ("", "beginning", "end"):
-            no_past(f"{start!r} cannot be the start of a group", "start")
+            no_history(f"{start!r} cannot be the start of a group", "start")
         names = self._group(topic, group)
         if start == "end" and not self.groups(topic):
             # A topic without a channel keeps what is published, and its first channel gets all of it.
             self._everywhere(lambda node: _empty(node, names.topic.nsq))
         missing = self._make_channel(names)
-        made = self._beside.command("HSETNX", names.state, "generation", secrets.token_hex(4))
-        self._beside.command("SADD", names.topic.groups, group)
+        made = self._side_store.command("HSETNX", names.state, "generation", secrets.token_hex(4))
+        self._side_store.command("SADD", names.topic.groups, group)
         return bool(made) or missing
 
     def delete_group(self, topic: str, group: str) -> None:
         names = self._group(topic, group)
-        self._beside.command("DEL", *names.own)
-        self._beside.command("SREM", names.topic.groups, group)
+        self._side_store.command("DEL", *names.own)
+        self._side_store.command("SREM", names.topic.groups, group)
         self._everywhere(lambda node: node.remove(names.topic.nsq, names.channel))
 
     def groups(self, topic: str) -> list[str]:
-        found = self._beside.command("SMEMBERS", self._topic(topic).groups)
+        found = self._side_store.command("SMEMBERS", self._topic(topic).groups)
         names = self._topic(topic)
         return sorted(
             group
             for group in (each.decode() for each in found)
-            if self._beside.command("EXISTS", names.group(group).state)
+            if self._side_store.command("EXISTS", names.group(group).state)
         )
 
     def depth(self, topic: str) -> Depth:
@@ -87,7 +89,7 @@ class NsqAdmin(NoPast):
             topics += numbers.pop("", {}).get("depth", 0)
             most += max((_total(each) for each in numbers.values()), default=0)
         kept = max(
-            (self._beside.command("ZCARD", names.group(each).lease[2]) for each in self.groups(topic)), default=0
+            (self._side_store.command("ZCARD", names.group(each).lease[2]) for each in self.groups(topic)), default=0
         )
         return Depth(topics + most + kept, None, None, None)
 
@@ -115,7 +117,7 @@ class NsqAdmin(NoPast):
 
     def checkpoint(self, topic: str, group: str) -> str:
         names = self._group(topic, group)
-        if not self._beside.command("EXISTS", names.state):
+        if not self._side_store.command("EXISTS", names.state):
             raise group_lost(group)
         for node, channels in self._channels(names.topic):
             if channels is None or group not in channels:
@@ -124,18 +126,18 @@ class NsqAdmin(NoPast):
 
     def counts(self, topic: str, group: str = "") -> dict[str, int]:
         key = self._group(topic, group).state if group else self._topic(topic).stats
-        found = self._beside.command("HGETALL", key)
+        found = self._side_store.command("HGETALL", key)
         pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
         return {name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS}
 
     def seek(self, topic: str, group: str, position: str) -> None:
         names = self._group(topic, group)
-        if not self._beside.command("EXISTS", names.state):
+        if not self._side_store.command("EXISTS", names.state):
             raise group_lost(group)
         if position != "end":
-            no_past(f"{group} cannot go to {position!r}", "position")
+            no_history(f"{group} cannot go to {position!r}", "position")
         self._everywhere(lambda node: _empty(node, names.topic.nsq, names.channel))
-        self._beside.command("DEL", *names.working)
+        self._side_store.command("DEL", *names.working)
 
     def pause(self, topic: str, group: str) -> None:
         self._set_paused(self._group(topic, group), group, True)
@@ -145,7 +147,7 @@ class NsqAdmin(NoPast):
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
         letters = []
-        for entry_id, fields in self._beside.command(
+        for entry_id, fields in self._side_store.command(
             "XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit
         ):
             letters.append(
@@ -156,7 +158,7 @@ class NsqAdmin(NoPast):
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         if not entries:
             return 0
-        return int(self._beside.command("XDEL", self._group(topic, group).dead, *entries))
+        return int(self._side_store.command("XDEL", self._group(topic, group).dead, *entries))
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
         # nsqd forgets what all groups have settled, and only then: retention concerns topics that nobody reads. Of
@@ -167,7 +169,7 @@ class NsqAdmin(NoPast):
         held = sum((channels or {}).get("", {}).get("depth", 0) for _, channels in self._channels(names))
         if not held:
             return TrimReport(0)
-        newest = self._beside.command("ZREVRANGE", names.pace, 0, 0)
+        newest = self._side_store.command("ZREVRANGE", names.pace, 0, 0)
         last_ms = int(newest[0]) if newest else 0
         too_old = older_than_ms is not None and last_ms < time.time() * 1000 - older_than_ms
         if not too_old and (keep_at_most is None or held <= keep_at_most):
@@ -182,15 +184,15 @@ class NsqAdmin(NoPast):
         return self._topic(topic).group(group)
 
     def _set_paused(self, names: GroupNames, group: str, paused: bool) -> None:
-        if not self._beside.command("EXISTS", names.state):
+        if not self._side_store.command("EXISTS", names.state):
             raise group_lost(group)
         if paused:
-            self._beside.command("HSET", names.state, "paused", 1)
+            self._side_store.command("HSET", names.state, "paused", 1)
         else:
-            self._beside.command("HDEL", names.state, "paused")
+            self._side_store.command("HDEL", names.state, "paused")
 
     def _inspect(self, names: GroupNames, waiting: int | str) -> Any:
-        return self._beside.run("inspect", names.inspect, (waiting,), group=names.channel)
+        return self._side_store.run("inspect", names.inspect, (waiting,), group=names.channel)
 
     def _with_nsqd(self, names: GroupNames) -> int | None:
         """How many messages the nsqds hold for a group; ``None`` while one of them does not answer."""
@@ -210,7 +212,7 @@ class NsqAdmin(NoPast):
 
     def _make_channel(self, names: GroupNames) -> bool:
         """Make the channel everywhere; whether it was missing where the group was meant to be."""
-        known = self._beside.command("EXISTS", names.state)
+        known = self._side_store.command("EXISTS", names.state)
         missing = False
 
         def make(node: Node) -> None:

@@ -21,7 +21,7 @@ from nsq.conn import AsyncConn
 from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 
-from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.bus.transports.nsq.names import first_id
 
 CONNECT_TIMEOUT_S = 3.0
@@ -284,7 +284,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
             self._finished_count -= len(self._finished.popleft()[1])
 
 
-def shut_all(loop: LoopThread, connections: Iterable[NsqdConnection]) -> None:
+def shut_all(loop: EventLoopThread, connections: Iterable[NsqdConnection]) -> None:
     """Close connections from any thread, once what was posted before has been done."""
 
     def shut() -> None:

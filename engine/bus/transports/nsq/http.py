@@ -26,15 +26,15 @@ IDLE_MOST = 8
 _TROUBLE = (OSError, http.client.HTTPException)
 
 
-class NotSent(Unavailable):
+class CallNotSent(Unavailable):
     """The call did not reach nsqd: it certainly did nothing."""
 
 
-class AnswerLost(Unavailable):
+class CallAnswerLost(Unavailable):
     """The call was sent and no answer came: it may have been done."""
 
 
-class Refused(Unavailable):
+class CallRefused(Unavailable):
     """nsqd answered with an error. :attr:`status` is the HTTP status, :attr:`words` its own."""
 
     def __init__(self, address: str, status: int, words: str) -> None:
@@ -73,10 +73,10 @@ class HttpDoor:
         try:
             return msgspec.json.decode(self._call("GET", path, query, b""))
         except msgspec.DecodeError as error:
-            raise Refused(self.address, 200, f"no JSON from {path}: {error}") from error
+            raise CallRefused(self.address, 200, f"no JSON from {path}: {error}") from error
 
     def post(self, path: str, body: bytes = b"", **query: str) -> None:
-        """Do ``path``. Raises :class:`NotSent`, :class:`AnswerLost` or :class:`Refused`."""
+        """Do ``path``. Raises :class:`CallNotSent`, :class:`CallAnswerLost` or :class:`CallRefused`."""
         self._call("POST", path, query, body)
 
     def ping(self) -> None:
@@ -107,13 +107,13 @@ class HttpDoor:
         except _TROUBLE as error:
             connection.close()
             self.losses += 1
-            raise AnswerLost(
+            raise CallAnswerLost(
                 f"The connection to nsqd at {self.address} broke before its answer came: {error or 'closed'}.",
                 remedy="Make sure that it runs; then try again.",
             ) from error
         self._idle.append(connection)
         if response.status != 200:
-            raise Refused(self.address, response.status, _words(answer))
+            raise CallRefused(self.address, response.status, _words(answer))
         return answer
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -136,8 +136,8 @@ class HttpDoor:
         connection.sock.settimeout(ANSWER_TIMEOUT_S)
         return connection
 
-    def _not_sent(self, error: Exception) -> NotSent:
-        return NotSent(
+    def _not_sent(self, error: Exception) -> CallNotSent:
+        return CallNotSent(
             f"nsqd at {self.address} cannot be reached: {error}.",
             remedy="Make sure that it runs and that NSQD_URL names it.",
         )

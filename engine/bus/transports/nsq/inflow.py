@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from tornado.ioloop import IOLoop
 
 from engine.bus.transports.nsq.connection import HEARTBEAT_S, Arrived, NsqdConnection, shut_all
-from engine.bus.transports.nsq.hands import Hand, Hands, uncount
-from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.leases import DeliveryLease, DeliveryLeases, uncount
+from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.bus.transports.nsq.names import GroupNames
 from engine.bus.transports.nsq.nodes import Node, Nodes
 from engine.core.errors import Unavailable
@@ -48,13 +48,13 @@ class Inflow:
 
     def __init__(
         self,
-        loop: LoopThread,
+        loop: EventLoopThread,
         nodes: Nodes,
         names: GroupNames,
         *,
         consumer: str,
         lease_ms: int,
-        hands: Hands,
+        leases: DeliveryLeases,
         on_gone: Callable[[NsqdConnection], None],
         on_missing: Callable[[Node], None],
     ) -> None:
@@ -63,7 +63,7 @@ class Inflow:
         self._names = names
         self._consumer = consumer
         self._timeout_ms = min(lease_ms + TIMEOUT_MARGIN_MS, LONGEST_TIMEOUT_MS)
-        self._hands = hands
+        self._leases = leases
         self._on_gone = on_gone
         self._on_missing = on_missing
         self._links: dict[str, _Link] = {}
@@ -229,12 +229,12 @@ class Inflow:
     def _leave_what_nsqd_gave_up(self) -> None:
         """A lease that ran out unsettled counts no more: else nsqd would be asked for as many again."""
         mine = {link.connection for link in list(self._links.values()) if link.connection is not None}
-        by_connection: defaultdict[NsqdConnection, list[Hand]] = defaultdict(list)
-        for hand in self._hands.given_up(mine, time.monotonic() - TIMEOUT_MARGIN_MS / 1000):
-            assert hand.connection is not None
-            by_connection[hand.connection].append(hand)
-        for connection, hands in by_connection.items():
-            connection.leave(uncount(hands))
+        by_connection: defaultdict[NsqdConnection, list[DeliveryLease]] = defaultdict(list)
+        for lease in self._leases.given_up(mine, time.monotonic() - TIMEOUT_MARGIN_MS / 1000):
+            assert lease.connection is not None
+            by_connection[lease.connection].append(lease)
+        for connection, leases in by_connection.items():
+            connection.leave(uncount(leases))
 
     def _pop(self, most: int) -> list[Arrived]:
         # The loop and the receiver's thread may both be at it.

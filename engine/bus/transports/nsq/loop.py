@@ -21,7 +21,7 @@ TURN_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-class LoopThread:
+class EventLoopThread:
     """Made with the transport, started with the first call, shared by all its receivers. Thread-safe."""
 
     def __init__(self) -> None:

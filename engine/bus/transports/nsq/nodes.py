@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from engine.bus.transports.nsq.http import HttpDoor, Refused, split_address
+from engine.bus.transports.nsq.http import CallRefused, HttpDoor, split_address
 from engine.core.errors import ConfigurationError, Unavailable
 
 #: How long an answer of nsqlookupd is believed, in seconds. pynsq would ask once a minute.
@@ -67,7 +67,7 @@ class Node:
                 self.http.post("/channel/delete", topic=nsq_topic, channel=channel)
             else:
                 self.http.post("/topic/delete", topic=nsq_topic)
-        except Refused as error:
+        except CallRefused as error:
             if error.status != 404:
                 raise
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.bus.transport import Outcome, Outgoing, Status
-from engine.bus.transports.nsq.beside import Beside
-from engine.bus.transports.nsq.http import AnswerLost, NotSent, Refused
+from engine.bus.transports.nsq.http import CallAnswerLost, CallNotSent, CallRefused
 from engine.bus.transports.nsq.names import TopicNames
 from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.bus.transports.nsq.side_store import SideStore
 from engine.core.errors import Unavailable
 
 #: The most messages and bytes of one call; nsqd takes at most 5 MiB.
@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 class Publishing:
     """Thread-safe."""
 
-    def __init__(self, beside: Beside, nodes: Nodes, max_bytes: int) -> None:
-        self._beside = beside
+    def __init__(self, side_store: SideStore, nodes: Nodes, max_bytes: int) -> None:
+        self._side_store = side_store
         self._nodes = nodes
         self._max_bytes = max_bytes
         self._turn = itertools.count()
@@ -123,7 +123,7 @@ class Publishing:
             script, args = call([chunk[index] for index in open_ones])
             keys = [names.idempotency(chunk[index].idempotency_key) for index in open_ones]
             try:
-                replies = self._beside.run(script, keys, args)
+                replies = self._side_store.run(script, keys, args)
             except Unavailable as error:
                 for index in open_ones:
                     answers[index] = Outcome(Status.FAILED, chunk[index].message_id, error=str(error))
@@ -168,11 +168,11 @@ class Publishing:
             try:
                 self.prepare(node, names)
                 node.http.post("/mpub", body, topic=names.nsq, binary="true")
-            except NotSent as error:
+            except CallNotSent as error:
                 trouble.append(str(error))
-            except AnswerLost as error:
+            except CallAnswerLost as error:
                 return Status.UNKNOWN, str(error)
-            except Refused as error:
+            except CallRefused as error:
                 # 4xx: before anything was put. Else perhaps some of them were.
                 certain = error.status < 500 or number == 1
                 return (Status.FAILED if certain else Status.UNKNOWN), str(error)
@@ -188,11 +188,11 @@ class Publishing:
         if node.prepared.get(names.nsq) == losses:
             return
         try:
-            groups = sorted(each.decode() for each in self._beside.command("SMEMBERS", names.groups))
+            groups = sorted(each.decode() for each in self._side_store.command("SMEMBERS", names.groups))
             node.make(names.nsq, groups)
-        except AnswerLost as error:
+        except CallAnswerLost as error:
             # Making something twice is harmless, and nothing has been published.
-            raise NotSent(str(error)) from error
+            raise CallNotSent(str(error)) from error
         node.prepared[names.nsq] = losses
 
     def _book(
@@ -222,7 +222,7 @@ class Publishing:
             return
         args = (token, published, duplicates, PACE_MOST, *entries)
         try:
-            self._beside.run("confirm", (names.stats, names.pace, *keys), args)
+            self._side_store.run("confirm", (names.stats, names.pace, *keys), args)
         except Unavailable as error:
             # They are stored all the same: that is what the caller must hear.
             _log.warning("%d messages published to %s could not be counted: %s", published, names.nsq, error)

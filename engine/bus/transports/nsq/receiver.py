@@ -14,13 +14,13 @@ import msgspec
 
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
-from engine.bus.transports.nsq.beside import Beside, group_lost
 from engine.bus.transports.nsq.connection import Arrived, NsqdConnection
-from engine.bus.transports.nsq.hands import Hand, Hands, uncount
 from engine.bus.transports.nsq.inflow import Inflow
-from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.leases import DeliveryLease, DeliveryLeases, uncount
+from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.bus.transports.nsq.names import GroupNames, released_score
 from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.bus.transports.nsq.side_store import SideStore, group_lost
 from engine.core.errors import Unavailable
 
 #: The most messages one call leases: the store does nothing else meanwhile.
@@ -53,19 +53,19 @@ class NsqReceiver:
 
     def __init__(
         self,
-        beside: Beside,
-        loop: LoopThread,
+        side_store: SideStore,
+        loop: EventLoopThread,
         nodes: Nodes,
         names: GroupNames,
-        hands: Hands,
+        leases: DeliveryLeases,
         *,
         consumer: str,
         lease_ms: int,
     ) -> None:
-        self._beside = beside
+        self._side_store = side_store
         self._loop = loop
         self._names = names
-        self._hands = hands
+        self._leases = leases
         self._consumer = consumer
         self._lease_ms = lease_ms
         self._tokens = (f"{secrets.token_hex(5)}.{number:x}" for number in count())
@@ -79,7 +79,7 @@ class NsqReceiver:
             names,
             consumer=consumer,
             lease_ms=lease_ms,
-            hands=hands,
+            leases=leases,
             on_gone=self._after_loss,
             on_missing=self._note_missing,
         )
@@ -123,7 +123,7 @@ class NsqReceiver:
         results = [True] * len(batch)
         if not batch:
             return results
-        hands = self._hands.get([each.receipt for each in batch])
+        leases = self._leases.get([each.receipt for each in batch])
         acks: list[str] = []
         late: list[str] = []
         twice: list[str] = []
@@ -131,24 +131,24 @@ class NsqReceiver:
         ack_order: list[int] = []
         other_order: list[int] = []
         now = time.monotonic()
-        for index, (each, hand) in enumerate(zip(batch, hands, strict=True)):
+        for index, (each, lease) in enumerate(zip(batch, leases, strict=True)):
             message_id, _, token = each.receipt.partition("|")
             if each.verdict is Verdict.ACK:
                 acks.append(message_id)
                 ack_order.append(index)
-                if hand is None or _may_come_again(hand, now):
+                if lease is None or _may_come_again(lease, now):
                     late.append(message_id)
-                elif hand.again or (hand.connection is not None and hand.connection.may_double(message_id)):
+                elif lease.again or (lease.connection is not None and lease.connection.may_double(message_id)):
                     twice.append(message_id)
             else:
                 attempt = _attempt_encoder.encode(each.attempt) if each.attempt else b""
-                body = hand.body if hand else b""
+                body = lease.body if lease else b""
                 others += (each.verdict.value, message_id, token, max(0, each.after_ms), attempt, each.dead)
                 others += (released_score(message_id), body)
                 other_order.append(index)
         order = ack_order + other_order
         args = (len(acks), len(late), len(twice), TWICE_MOST, *acks, *late, *twice, *others)
-        for ordinal in self._beside.run("settle", self._names.settle, args):
+        for ordinal in self._side_store.run("settle", self._names.settle, args):
             results[order[ordinal - 1]] = False
         self._tell_nsqd(batch, results)
         return results
@@ -161,14 +161,14 @@ class NsqReceiver:
         for receipt in receipts:
             message_id, _, token = receipt.partition("|")
             args += (message_id, token)
-        for ordinal in self._beside.run("extend", self._names.extend, args):
+        for ordinal in self._side_store.run("extend", self._names.extend, args):
             results[ordinal - 1] = False
         touched: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
         until = time.monotonic() + self._lease_ms / 1000
-        for hand, kept in zip(self._hands.get(receipts), results, strict=True):
-            if hand is not None and kept and hand.connection is not None:
-                hand.until = until
-                touched[hand.connection].append(hand.id)
+        for lease, kept in zip(self._leases.get(receipts), results, strict=True):
+            if lease is not None and kept and lease.connection is not None:
+                lease.until = until
+                touched[lease.connection].append(lease.id)
         self._each(touched, lambda connection, ids: connection.touch(ids))
         return results
 
@@ -181,7 +181,7 @@ class NsqReceiver:
             # nsqd is gone, and this may be the last that is known of them.
             args = [part for each in stranded for part in (each.id, released_score(each.id), each.body)]
             try:
-                self._beside.run("park", self._names.park, args)
+                self._side_store.run("park", self._names.park, args)
             except Unavailable as error:
                 _log.error("%d messages of an nsqd that is gone could not be kept: %s", len(stranded), error)
 
@@ -192,7 +192,7 @@ class NsqReceiver:
         token = next(self._tokens)
         args: list[str | int] = [token, self._consumer, limit, self._lease_ms, *[each.id for each in taken]]
         try:
-            reply = self._beside.run("lease", self._names.lease, args, group=self._names.channel)
+            reply = self._side_store.run("lease", self._names.lease, args, group=self._names.channel)
         except (GroupLost, Unavailable):
             self._inflow.put_back(taken)
             raise
@@ -202,15 +202,15 @@ class NsqReceiver:
             return POLL_S
         _, due_ms, kept, fresh = reply
         now = time.monotonic()
-        handed: list[tuple[str, Hand]] = []
+        handed: list[tuple[str, DeliveryLease]] = []
         for id_bytes, body, failed, history in kept:
             message_id = id_bytes.decode()
             receipt = f"{message_id}|{token}"
-            handed.append((receipt, Hand(message_id, body, None, now + self._lease_ms / 1000)))
+            handed.append((receipt, DeliveryLease(message_id, body, None, now + self._lease_ms / 1000)))
             found.append(Delivery(receipt, message_id, body, failed + 1, _history(history)))
         if fresh:
             handed += self._hand_out(list(zip(taken, fresh, strict=True)), token, now, found)
-        self._hands.add(handed, self._lease_ms / 1000)
+        self._leases.add(handed, self._lease_ms / 1000)
         return float(due_ms + 1) / 1000 if due_ms >= 0 else POLL_S
 
     def _hand_out(
@@ -219,9 +219,9 @@ class NsqReceiver:
         token: str,
         now: float,
         found: list[Delivery],
-    ) -> list[tuple[str, Hand]]:
+    ) -> list[tuple[str, DeliveryLease]]:
         """Sort what nsqd sent by what the store says of each."""
-        handed: list[tuple[str, Hand]] = []
+        handed: list[tuple[str, DeliveryLease]] = []
         done: list[Arrived] = []
         parked: list[Arrived] = []
         later: list[Arrived] = []
@@ -241,7 +241,9 @@ class NsqReceiver:
             if now - each.at > lease_s / 4:
                 # nsqd has counted since it sent it, we count from now.
                 aged[each.connection].append(each.id)
-            handed.append((receipt, Hand(each.id, each.body, each.connection, now + lease_s, each.attempts > 1)))
+            handed.append(
+                (receipt, DeliveryLease(each.id, each.body, each.connection, now + lease_s, each.attempts > 1))
+            )
             if isinstance(answer, list):
                 failed, history = answer
                 found.append(Delivery(receipt, each.id, each.body, int(failed) + 1, _history(history)))
@@ -251,7 +253,7 @@ class NsqReceiver:
             self._inflow.put_back(later)
         if parked:
             args = [part for each in parked for part in (each.id, "", each.body)]
-            self._beside.run("park", self._names.park, args)
+            self._side_store.run("park", self._names.park, args)
         self._finish([*done, *parked])
         self._each(aged, lambda connection, ids: connection.touch(ids))
         return handed
@@ -259,20 +261,20 @@ class NsqReceiver:
     def _tell_nsqd(self, batch: Sequence[Settlement], results: Sequence[bool]) -> None:
         """Let nsqd forget what is settled or lies beside it now; what another holds is no longer ours to touch."""
         finished: defaultdict[NsqdConnection, list[str]] = defaultdict(list)
-        gone: defaultdict[NsqdConnection, list[Hand]] = defaultdict(list)
+        gone: defaultdict[NsqdConnection, list[DeliveryLease]] = defaultdict(list)
         for each, accepted in zip(batch, results, strict=True):
-            hand = self._hands.drop(each.receipt)
-            if hand is None or hand.connection is None:
+            lease = self._leases.drop(each.receipt)
+            if lease is None or lease.connection is None:
                 continue
-            gone[hand.connection].append(hand)
+            gone[lease.connection].append(lease)
             if accepted or each.verdict is Verdict.ACK:
-                finished[hand.connection].append(hand.id)
+                finished[lease.connection].append(lease.id)
 
         def tell() -> None:
             now = time.monotonic()
-            for connection, hands in gone.items():
-                overdue = [hand.id for hand in hands if hand.until < now]
-                if not connection.finish(finished[connection], uncount(hands), overdue):
+            for connection, leases in gone.items():
+                overdue = [lease.id for lease in leases if lease.until < now]
+                if not connection.finish(finished[connection], uncount(leases), overdue):
                     # It broke after they were settled: nsqd sends them again once it is back.
                     self._untold.extend(finished[connection])
 
@@ -305,7 +307,7 @@ class NsqReceiver:
     def _mark(self, ids: Sequence[str]) -> None:
         try:
             for start in range(0, len(ids), 1_000):
-                self._beside.run("mark", self._names.mark, (STALE_MS, *ids[start : start + 1_000]))
+                self._side_store.run("mark", self._names.mark, (STALE_MS, *ids[start : start + 1_000]))
         except Unavailable as error:
             _log.warning("%d settled messages may be delivered again: %s", len(ids), error)
 
@@ -335,6 +337,6 @@ def _history(raw: int | bytes) -> tuple[Attempt, ...]:
     return _history_decoder.decode(b"[" + bytes(raw) + b"]") if raw else ()
 
 
-def _may_come_again(hand: Hand, now: float) -> bool:
+def _may_come_again(lease: DeliveryLease, now: float) -> bool:
     """Whether finishing it may not reach the copy that nsqd has."""
-    return hand.connection is not None and (not hand.connection.open or now > hand.until)
+    return lease.connection is not None and (not lease.connection.open or now > lease.until)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Receiver
 from engine.bus.transports.nsq.admin import NsqAdmin
-from engine.bus.transports.nsq.beside import Beside
-from engine.bus.transports.nsq.hands import Hands
-from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.leases import DeliveryLeases
+from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.bus.transports.nsq.names import TopicNames, longest_topic
 from engine.bus.transports.nsq.nodes import Nodes
 from engine.bus.transports.nsq.publishing import Publishing
 from engine.bus.transports.nsq.receiver import NsqReceiver
+from engine.bus.transports.nsq.side_store import SideStore
 from engine.core.clock import Clock
 from engine.core.errors import ConfigurationError, Unavailable
 
@@ -36,8 +36,8 @@ class NsqTransport:
     def __init__(self, config: BusConfig) -> None:
         self._prefix = config.prefix
         self._nodes = Nodes(config.options)
-        self._beside = Beside(config.url)
-        self._loop = LoopThread()
+        self._side_store = SideStore(config.url)
+        self._loop = EventLoopThread()
         self._capabilities = Capabilities(
             durable=True,
             browse=False,
@@ -52,10 +52,10 @@ class NsqTransport:
             exact_keys=False,
             beside=frozenset({"idempotent_publish", "pause", "leases", "retries", "dead"}),
         )
-        self._publishing = Publishing(self._beside, self._nodes, self._capabilities.max_bytes)
-        self._admin = NsqAdmin(self._beside, self._nodes, config.prefix)
+        self._publishing = Publishing(self._side_store, self._nodes, self._capabilities.max_bytes)
+        self._admin = NsqAdmin(self._side_store, self._nodes, config.prefix)
         self._names: dict[str, TopicNames] = {}
-        self._hands: dict[tuple[str, str], Hands] = {}
+        self._leases: dict[tuple[str, str], DeliveryLeases] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -77,9 +77,11 @@ class NsqTransport:
 
     def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
         with self._lock:
-            hands = self._hands.setdefault((topic, group), Hands())
+            leases = self._leases.setdefault((topic, group), DeliveryLeases())
         names = self._topic(topic).group(group)
-        return NsqReceiver(self._beside, self._loop, self._nodes, names, hands, consumer=consumer, lease_ms=lease_ms)
+        return NsqReceiver(
+            self._side_store, self._loop, self._nodes, names, leases, consumer=consumer, lease_ms=lease_ms
+        )
 
     def ping(self) -> float:
         started = time.perf_counter()
@@ -96,7 +98,7 @@ class NsqTransport:
     def close(self) -> None:
         self._loop.close()
         self._nodes.close()
-        self._beside.close()
+        self._side_store.close()
 
     def _topic(self, topic: str) -> TopicNames:
         names = self._names.get(topic)

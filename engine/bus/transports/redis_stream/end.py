@@ -26,7 +26,7 @@ _attempt_encoder = msgspec.json.Encoder()
 _history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
 
 
-class GroupEnd:
+class PartitionReader:
     """What a receiver knows of one partition. Thread-safe; ``epoch`` is 0 for who reads under no lease."""
 
     def __init__(

@@ -7,7 +7,7 @@ from functools import partial
 
 from engine.bus.partitions import MOST_PARTITIONS, Owned, Parked, PartitionedReceiver, Unparked
 from engine.bus.transport import Stored
-from engine.bus.transports.redis_stream.end import GroupEnd
+from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.inspection import group_lost, inspect, lag, says_group_lost
 from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
 from engine.bus.transports.redis_stream.link import Link, Refused
@@ -155,8 +155,8 @@ def partitions_of_topic(link: Link, prefix: str, topic: str) -> int:
     return int(link.command("HGET", TopicKeys(prefix, topic).stats, "partitions") or 1)
 
 
-def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: int, time: StoreTime) -> GroupEnd:
-    return GroupEnd(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=time, epoch=epoch)
+def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: int, time: StoreTime) -> PartitionReader:
+    return PartitionReader(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=time, epoch=epoch)
 
 
 def _members(key: str) -> tuple[str, str]:

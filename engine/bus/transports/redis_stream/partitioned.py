@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.bus.partitions import Turn
 from engine.bus.transport import Delivery, Settlement, Verdict
-from engine.bus.transports.redis_stream.end import GroupEnd
+from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.keys import GroupKeys, SeatKeys
 from engine.bus.transports.redis_stream.link import Arg, Link, Refused
@@ -20,7 +20,7 @@ from engine.bus.transports.redis_stream.scripts import SEATS
 from engine.bus.transports.redis_stream.times import StoreTime
 
 #: Makes the end of one partition under one epoch.
-EndMaker = Callable[[GroupKeys, int], GroupEnd]
+EndMaker = Callable[[GroupKeys, int], PartitionReader]
 
 
 class _Parked:
@@ -67,7 +67,7 @@ class RedisPartitionedReceiver:
         )
         self._waiting = Waiting(link, url, time)
         self._lock = threading.Lock()
-        self._owned: dict[int, GroupEnd] = {}
+        self._owned: dict[int, PartitionReader] = {}
         self._kept_off: set[int] = set()
         self._parked: dict[int, _Parked] = {}
         #: Of all partitions: replaced whole, so that it is read without a lock.
@@ -150,11 +150,11 @@ class RedisPartitionedReceiver:
             self._waiting.touch([end.keys.wake for end in owned.values()][:1])
         return Turn(members, share, now)
 
-    def _end(self, partition: int, epoch: int) -> GroupEnd:
+    def _end(self, partition: int, epoch: int) -> PartitionReader:
         end = self._owned.get(partition)
         return end if end is not None and end.epoch == epoch else self._make_end(self._parts[partition], epoch)
 
-    def _readable(self) -> list[GroupEnd]:
+    def _readable(self) -> list[PartitionReader]:
         with self._lock:
             ends = [end for partition, end in self._owned.items() if partition not in self._kept_off]
         if len(ends) > 1:
@@ -188,7 +188,7 @@ class RedisPartitionedReceiver:
                 self._changed.wait(left_s)
         return []
 
-    def _lease(self, end: GroupEnd, limit: int) -> list[Any]:
+    def _lease(self, end: PartitionReader, limit: int) -> list[Any]:
         try:
             return end.lease(self._waiting.link, limit)
         except Refused as error:
@@ -198,7 +198,7 @@ class RedisPartitionedReceiver:
             self.keep_off(end.keys.partition)
             return []
 
-    def _see_parked(self, end: GroupEnd, version: int) -> None:
+    def _see_parked(self, end: PartitionReader, version: int) -> None:
         """Learn anew which keys are parked when that has changed, before anything that came with it is handled."""
         parked = self._parked.get(end.keys.partition)
         if parked is None or parked.version == version:
@@ -228,7 +228,7 @@ class RedisPartitionedReceiver:
         self._parked_keys = frozenset().union(*(parked.keys for parked in self._parked.values()))
 
 
-def _with_seat(deliveries: list[Delivery], end: GroupEnd) -> list[Delivery]:
+def _with_seat(deliveries: list[Delivery], end: PartitionReader) -> list[Delivery]:
     seat = f"{end.keys.partition}.{end.epoch}/"
     return [
         Delivery(

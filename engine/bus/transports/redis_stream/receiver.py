@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.bus.transport import Delivery, Settlement
-from engine.bus.transports.redis_stream.end import GroupEnd
+from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.keys import GroupKeys
 from engine.bus.transports.redis_stream.link import BLOCK_MARGIN_S, Link
 from engine.bus.transports.redis_stream.times import StoreTime
@@ -84,7 +84,7 @@ class Waiting:
 class RedisStreamReceiver:
     """See :class:`engine.bus.transport.Receiver`. Holds one connection of its own for waiting."""
 
-    def __init__(self, link: Link, url: str, end: GroupEnd, time: StoreTime) -> None:
+    def __init__(self, link: Link, url: str, end: PartitionReader, time: StoreTime) -> None:
         self._link = link
         self._end = end
         self._waiting = Waiting(link, url, time)

@@ -13,7 +13,7 @@ import msgspec
 from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
 from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
-from engine.bus.transports.redis_stream.end import GroupEnd
+from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
 from engine.bus.transports.redis_stream.link import AnswerLost, Arg, Conversation, Link, Refused
 from engine.bus.transports.redis_stream.ordering import RedisPartitions
@@ -130,7 +130,7 @@ class RedisStreamTransport(RedisPartitions):
 
     def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
         keys = TopicKeys(self._prefix, topic, partition).group(group)
-        end = GroupEnd(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time)
+        end = PartitionReader(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time)
         return RedisStreamReceiver(self._link, self._url, end, self._time)
 
     def ping(self) -> float:

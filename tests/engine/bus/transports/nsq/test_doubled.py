@@ -116,8 +116,10 @@ def test_only_the_latest_are_known_that_may_come_twice(doubled: Bench, monkeypat
     twice = doubled.transport._topic(TOPIC).group(GROUP).lease[6]
     for each in held:
         settle(receiver, [each])
-    assert doubled.transport._beside.command("ZRANGE", twice, 0, -1) == [each.position.encode() for each in held[2:]]
-    assert 0 < doubled.transport._beside.command("PTTL", twice) <= 86_400_000
+    assert doubled.transport._side_store.command("ZRANGE", twice, 0, -1) == [
+        each.position.encode() for each in held[2:]
+    ]
+    assert 0 < doubled.transport._side_store.command("PTTL", twice) <= 86_400_000
 
 
 def test_what_its_holder_settles_before_it_is_laid_beside_is_not_laid_there(bench: Bench) -> None:
@@ -128,7 +130,7 @@ def test_what_its_holder_settles_before_it_is_laid_beside_is_not_laid_there(benc
     names = bench.transport._topic(TOPIC).group(GROUP)
     assert settle(receiver, [held]) == [True]
 
-    assert bench.transport._beside.run("park", names.park, (held.position, "", b"held")) == 0
+    assert bench.transport._side_store.run("park", names.park, (held.position, "", b"held")) == 0
     assert receiver.receive(1, 0) == []
 
 

@@ -270,7 +270,7 @@ def test_a_publisher_that_died_between_reserving_and_confirming_blocks_its_key_o
     monkeypatch.setattr(publishing, "RESERVED_MS", 400)
     keyed = Outgoing("id", b"x", idempotency_key="k", idempotency_digest="d", idempotency_window_ms=60_000)
     names = bench.transport._topic(TOPIC)
-    bench.transport._beside.run("reserve", [names.idempotency("k")], ("another", 400, "d", "id"))
+    bench.transport._side_store.run("reserve", [names.idempotency("k")], ("another", 400, "d", "id"))
 
     started = time.monotonic()
     assert bench.transport.publish(TOPIC, [keyed])[0].status is Status.OK

@@ -11,7 +11,7 @@ import pytest
 from engine.bus.transport import Attempt, Settlement, Status, Verdict
 from engine.bus.transports.nsq import connection as connection_module
 from engine.bus.transports.nsq.connection import Arrived, NsqdConnection
-from engine.bus.transports.nsq.loop import LoopThread
+from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.core.errors import BadInput
 from tests.engine.bus.transports.nsq.conftest import GROUP, LEASE_MS, TOPIC, Bench, eventually, settle, take
 from tests.engine.bus.transports.nsq.raw import RawClient, channel, tcp_port
@@ -44,7 +44,7 @@ def test_attempts_are_counted_to_any_number_with_their_history(bench: Bench) -> 
 
 def test_what_fails_on_the_loop_is_heard(caplog: pytest.LogCaptureFixture) -> None:
     """pynsq swallows what a coroutine raises."""
-    loop = LoopThread()
+    loop = EventLoopThread()
 
     def fail() -> None:
         raise ValueError("nobody would know")

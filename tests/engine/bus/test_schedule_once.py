@@ -21,7 +21,7 @@ from engine.bus.delays import Cancelled, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishUnknown
 from engine.bus.message import Message, decode
 from engine.bus.options import PublishOptions
-from engine.bus.producer import BatchItem, Producer, Receipt, Stored
+from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
 from engine.bus.transport import Claiming, Outcome, Outgoing, Settlement, Status, Transport
 from engine.core.clock import ManualClock
@@ -96,7 +96,7 @@ def world(request: pytest.FixtureRequest, clock: ManualClock, redis_url: str, pr
 def test_what_was_published_at_once_is_not_kept_for_later(world: World) -> None:
     first = world.publish(NOW)
     again = world.publish(LATER)
-    assert (again.status, again.message_id) == (Stored.DUPLICATE, first.message_id)
+    assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, first.message_id)
     assert world.delays.count() == 0
     assert world.after(60) == [first.message_id]
     assert world.facts.kinds() == ["published", "deduplicated"]
@@ -105,7 +105,7 @@ def test_what_was_published_at_once_is_not_kept_for_later(world: World) -> None:
 def test_what_is_kept_for_later_is_not_published_at_once(world: World) -> None:
     first = world.publish(LATER)
     again = world.publish(NOW)
-    assert (again.status, again.message_id, again.due_ms) == (Stored.DUPLICATE, first.message_id, first.due_ms)
+    assert (again.status, again.message_id, again.due_ms) == (ReceiptStatus.DUPLICATE, first.message_id, first.due_ms)
     assert world.after(59.9) == []
     assert world.after(0.1) == [first.message_id]
     assert world.facts.kinds() == ["delayed", "deduplicated", "published"]
@@ -116,7 +116,7 @@ def test_a_promoted_message_is_still_what_its_key_stands_for(world: World, optio
     first = world.publish(LATER)
     assert world.after(60) == [first.message_id]
     again = world.publish(options)
-    assert (again.status, again.message_id) == (Stored.DUPLICATE, first.message_id)
+    assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, first.message_id)
     assert world.delays.count() == 0
     assert world.after(120) == []
 
@@ -135,11 +135,11 @@ def test_a_message_whose_key_is_its_id_is_not_swallowed_as_its_own_duplicate(wor
     for _ in range(2):
         (answer,) = world.producer.send(TOPIC, [message], idempotency_keys=[message.id])
         assert isinstance(answer, Receipt)
-        assert answer.status is Stored.DELAYED
+        assert answer.status is ReceiptStatus.DELAYED
     world.clock.advance(60)
     (answer,) = world.producer.send(TOPIC, [message], idempotency_keys=[message.id])
     assert isinstance(answer, Receipt)
-    assert (answer.status, answer.message_id) == (Stored.STORED, message.id)
+    assert (answer.status, answer.message_id) == (ReceiptStatus.STORED, message.id)
     assert world.after(0) == [message.id]
     assert world.delays.count() == 0
 
@@ -149,7 +149,7 @@ def test_a_claim_whose_publisher_died_is_carried_out_by_the_next(world: World, o
     dead = world.prepared()
     world.claim(dead, due_s=30)
     answer = world.publish(options)
-    assert (answer.status, answer.message_id) == (Stored.DUPLICATE, dead.id)
+    assert (answer.status, answer.message_id) == (ReceiptStatus.DUPLICATE, dead.id)
     assert (world.delays.count(), world.delays.next_due_ms()) == (1, answer.due_ms)
     assert world.facts.kinds() == ["delayed", "deduplicated"]
     assert world.after(29.9) == []
@@ -166,7 +166,7 @@ def test_a_publisher_that_comes_back_to_its_claim_adds_nothing(world: World) -> 
     assert world.after(30) == [slow.id]
     (answer,) = world.producer.send(TOPIC, [slow], idempotency_keys=["order-7"])
     assert isinstance(answer, Receipt)
-    assert (answer.status, answer.message_id) == (Stored.DELAYED, slow.id)
+    assert (answer.status, answer.message_id) == (ReceiptStatus.DELAYED, slow.id)
     assert world.after(60) == []
 
 
@@ -175,7 +175,7 @@ def test_what_was_cancelled_does_not_come_back_under_its_key(world: World) -> No
     assert world.delays.cancel(first.message_id) is Cancelled.CANCELLED
     for options in (NOW, LATER):
         again = world.publish(options)
-        assert (again.status, again.message_id) == (Stored.DUPLICATE, first.message_id)
+        assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, first.message_id)
     assert world.after(60) == []
 
 
@@ -183,7 +183,7 @@ def test_one_key_twice_in_a_batch(world: World) -> None:
     items = [BatchItem({"n": 1}, options) for options in (LATER, LATER, NOW)]
     answers = world.producer.publish_batch(TOPIC, items)
     assert all(isinstance(answer, Receipt) for answer in answers)
-    assert [answer.status for answer in answers if isinstance(answer, Receipt)].count(Stored.DUPLICATE) == 2
+    assert [answer.status for answer in answers if isinstance(answer, Receipt)].count(ReceiptStatus.DUPLICATE) == 2
     assert len(world.after(60)) == 1
 
 
@@ -198,10 +198,10 @@ def test_beyond_the_window_the_key_is_free(world: World) -> None:
     far = PublishOptions(idempotency_key="order-7", delay_s=2 * DAY_S)
     window_s = world.policy.topic(TOPIC).idempotency_window_s
     first = world.publish(far)
-    assert world.publish(NOW).status is Stored.DUPLICATE
+    assert world.publish(NOW).status is ReceiptStatus.DUPLICATE
     assert world.after(window_s) == []
     second = world.publish(NOW)
-    assert (second.status, world.after(0)) == (Stored.STORED, [second.message_id])
+    assert (second.status, world.after(0)) == (ReceiptStatus.STORED, [second.message_id])
     assert world.after(2 * DAY_S) == [first.message_id]
 
 
@@ -216,7 +216,7 @@ def test_a_transport_that_claims_nothing_compares_among_the_delayed_alone(
     assert not isinstance(bus.transport, Claiming)
     first = world.publish(LATER)
     assert world.publish(LATER).message_id == first.message_id
-    assert world.publish(NOW).status is Stored.STORED
+    assert world.publish(NOW).status is ReceiptStatus.STORED
     client.close()
 
 
@@ -242,7 +242,7 @@ def test_processes_that_race_for_a_key_make_one_message_of_it(
     answers = [msgspec.json.decode(line, type=tuple[int, str, str]) for line in said]
     assert Counter(number for number, _, _ in answers) == dict.fromkeys(range(keys), len(ways))
     assert len({(number, message_id) for number, _, message_id in answers}) == keys
-    made = [number for number, status, _ in answers if status != Stored.DUPLICATE]
+    made = [number for number, status, _ in answers if status != ReceiptStatus.DUPLICATE]
     assert sorted(made) == list(range(keys))
 
     clock = ManualClock(time.time_ns() // 1_000_000)

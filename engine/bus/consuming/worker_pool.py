@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.bus.consuming.feed import Feed
-from engine.bus.consuming.threads import LoopThread
+from engine.bus.consuming.threads import RestartingThread
 from engine.bus.consuming.worker import Worker
 from engine.core.clock import Clock
 
@@ -35,7 +35,7 @@ class Hung:
     given_up: bool = False
 
 
-class Crew:
+class WorkerPool:
     """Thread-safe."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Crew:
         size: int,
         *,
         recruit: Callable[[], Worker],
-        thread_for: Callable[[str, Callable[[], None]], LoopThread],
+        thread_for: Callable[[str, Callable[[], None]], RestartingThread],
         feed: Feed,
         clock: Clock,
         lease_s: float,
@@ -60,8 +60,8 @@ class Crew:
         self._lock = threading.Lock()
         self._number = 0
         self._started = False
-        self._members: list[tuple[Worker, LoopThread]] = []
-        self._given_up: list[tuple[Worker, LoopThread]] = []
+        self._members: list[tuple[Worker, RestartingThread]] = []
+        self._given_up: list[tuple[Worker, RestartingThread]] = []
         #: How many threads are wanted.
         self.size = size
         with self._lock:

@@ -20,7 +20,7 @@ FRAMES = 6
 LONGEST_RETRY_S = 86_400.0
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class RetryDecision(msgspec.Struct, frozen=True):
     """What to do with a failed attempt."""
 
     verdict: Verdict
@@ -31,18 +31,18 @@ class Judgement(msgspec.Struct, frozen=True):
     dead: bytes = b""
 
 
-class Judge:
-    """Applies a subscription's retry policy. Thread-safe as far as ``chance`` is."""
+class RetryDecider:
+    """Applies a subscription's retry policy. Thread-safe as far as ``rng`` is."""
 
-    def __init__(self, policy: SubscriptionPolicy, *, consumer: str, handler: str, chance: random.Random) -> None:
+    def __init__(self, policy: SubscriptionPolicy, *, consumer: str, handler: str, rng: random.Random) -> None:
         self._policy = policy
         self._consumer = consumer
         self._handler = handler
-        self._chance = chance
+        self._rng = rng
 
-    def judge(
+    def decide(
         self, error: BaseException, number: int, history: tuple[Attempt, ...], *, begun_ms: int, duration_us: int
-    ) -> Judgement:
+    ) -> RetryDecision:
         """Judge attempt ``number``, which began at ``begun_ms`` and failed with ``error``."""
         error_class, said = type(error).__name__, str(error)
         text = f"{error_class}: {said}" if said else error_class
@@ -50,7 +50,9 @@ class Judge:
         fingerprint = dead.fingerprint(self._policy.group, error_class, said)
         hopeless = isinstance(error, Unrecoverable | MalformedEnvelope)
         if not hopeless and number < self._policy.retry.max_attempts:
-            return Judgement(Verdict.RETRY, attempt, attempt.error, fingerprint, after_s=self._pause_s(error, number))
+            return RetryDecision(
+                Verdict.RETRY, attempt, attempt.error, fingerprint, after_s=self._pause_s(error, number)
+            )
         record = dead.DeadRecord(
             cause=dead.cause_of(error_class, said),
             error=_with_traceback(text, error),
@@ -65,12 +67,12 @@ class Judge:
             handler=self._handler,
             unrecoverable=hopeless,
         )
-        return Judgement(Verdict.DEAD, attempt, attempt.error, fingerprint, dead=dead.encode(record))
+        return RetryDecision(Verdict.DEAD, attempt, attempt.error, fingerprint, dead=dead.encode(record))
 
     def _pause_s(self, error: BaseException, number: int) -> float:
         if isinstance(error, RetryLater):
             return min(max(0.0, error.seconds), LONGEST_RETRY_S)
-        return self._policy.retry.delay_s(number, self._chance)
+        return self._policy.retry.delay_s(number, self._rng)
 
 
 def _with_traceback(text: str, error: BaseException) -> str:

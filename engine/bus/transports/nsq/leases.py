@@ -14,7 +14,7 @@ from engine.bus.transports.nsq.connection import NsqdConnection
 SWEEP_S = 60.0
 
 
-class Hand(msgspec.Struct, gc=False):
+class DeliveryLease(msgspec.Struct, gc=False):
     """One delivery; ``connection`` is ``None`` for what lies beside nsqd."""
 
     id: str
@@ -28,48 +28,51 @@ class Hand(msgspec.Struct, gc=False):
     counted: bool = True
 
 
-def uncount(hands: Iterable[Hand]) -> int:
+def uncount(leases: Iterable[DeliveryLease]) -> int:
     """How many of them were still counted among those in flight; none is any more. On the loop only."""
     number = 0
-    for hand in hands:
-        number += hand.counted
-        hand.counted = False
+    for lease in leases:
+        number += lease.counted
+        lease.counted = False
     return number
 
 
-class Hands:
+class DeliveryLeases:
     """Of one group, shared by all its receivers in this process: any of them may settle. Thread-safe."""
 
     def __init__(self) -> None:
-        self._hands: dict[str, Hand] = {}
+        self._leases: dict[str, DeliveryLease] = {}
         self._swept = time.monotonic()
         self._lock = threading.Lock()
 
-    def add(self, hands: Iterable[tuple[str, Hand]], lease_s: float) -> None:
+    def add(self, leases: Iterable[tuple[str, DeliveryLease]], lease_s: float) -> None:
         """Note what is handed out, by receipt."""
-        self._hands.update(hands)
+        self._leases.update(leases)
         now = time.monotonic()
         if now - self._swept > SWEEP_S and self._lock.acquire(blocking=False):
             try:
                 self._swept = now
                 # Twice the lease: until then somebody may still settle, late.
-                for receipt, hand in list(self._hands.items()):
-                    if hand.until + 2 * lease_s < now:
-                        self._hands.pop(receipt, None)
+                for receipt, lease in list(self._leases.items()):
+                    if lease.until + 2 * lease_s < now:
+                        self._leases.pop(receipt, None)
             finally:
                 self._lock.release()
 
-    def get(self, receipts: Sequence[str]) -> list[Hand | None]:
-        return [self._hands.get(receipt) for receipt in receipts]
+    def get(self, receipts: Sequence[str]) -> list[DeliveryLease | None]:
+        return [self._leases.get(receipt) for receipt in receipts]
 
-    def given_up(self, connections: Collection[NsqdConnection], before: float) -> list[Hand]:
+    def given_up(self, connections: Collection[NsqdConnection], before: float) -> list[DeliveryLease]:
         """Those of ``connections`` whose lease ran out before: nsqd waits for them no longer."""
         return [
-            hand
-            for hand in list(self._hands.values())
-            if hand.counted and hand.until < before and hand.connection is not None and hand.connection in connections
+            lease
+            for lease in list(self._leases.values())
+            if lease.counted
+            and lease.until < before
+            and lease.connection is not None
+            and lease.connection in connections
         ]
 
-    def drop(self, receipt: str) -> Hand | None:
+    def drop(self, receipt: str) -> DeliveryLease | None:
         """Forget one; ``None`` when somebody else has."""
-        return self._hands.pop(receipt, None)
+        return self._leases.pop(receipt, None)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.bus.consuming.held import Held
-from engine.bus.consuming.lanes import KeyLanes
+from engine.bus.consuming.in_flight import InFlight
+from engine.bus.consuming.keyed_dispatcher import KeyedDispatcher
 from engine.bus.message import Message, encode
 from engine.bus.transport import Delivery
 from engine.core.clock import ManualClock
@@ -17,19 +17,19 @@ class Lanes:
     """Lanes, and what they have sent back."""
 
     def __init__(self) -> None:
-        self.aside: list[Held] = []
+        self.aside: list[InFlight] = []
         self.parked: set[str] = set()
-        self.lanes = KeyLanes(ManualClock(), set_aside=self._set_aside, is_parked=self.parked.__contains__)
+        self.lanes = KeyedDispatcher(ManualClock(), set_aside=self._set_aside, is_parked=self.parked.__contains__)
 
-    def _set_aside(self, deliveries: Sequence[Held]) -> None:
+    def _set_aside(self, deliveries: Sequence[InFlight]) -> None:
         self.aside += deliveries
 
-    def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[Held]:
+    def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[InFlight]:
         batch = []
         for n in numbers:
             body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key))
             delivery = Delivery(f"r{n}", str(n), body, 1, partition=partition)
-            batch.append(Held(delivery, 0.0, 1, ()))
+            batch.append(InFlight(delivery, 0.0, 1, ()))
         self.lanes.offer(batch)
         return batch
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from queue import Empty, SimpleQueue
 
-from engine.bus.consuming.held import Held
+from engine.bus.consuming.in_flight import InFlight
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import decode
 from engine.core.clock import Clock
 
 
-class KeyLanes:
+class KeyedDispatcher:
     """A feed that keeps the order of each key. A delivery without a key has a lane of its own.
 
     A head that failed is tried again *here* after its backoff, while its lease is extended; the store's attempt count
@@ -30,7 +30,7 @@ class KeyLanes:
         self,
         clock: Clock,
         *,
-        set_aside: Callable[[Sequence[Held]], None],
+        set_aside: Callable[[Sequence[InFlight]], None],
         is_parked: Callable[[str], bool],
         pass_on: bool = False,
     ) -> None:
@@ -39,20 +39,20 @@ class KeyLanes:
         self._is_parked = is_parked
         self._pass_on = pass_on
         self._lock = threading.Lock()
-        self._lanes: dict[str, deque[Held]] = {}
+        self._lanes: dict[str, deque[InFlight]] = {}
         #: How many of a key are on their way back.
         self._returning: Counter[str] = Counter()
-        self._ready: SimpleQueue[Held | None] = SimpleQueue()
-        self._later: list[tuple[float, int, Held]] = []
+        self._ready: SimpleQueue[InFlight | None] = SimpleQueue()
+        self._later: list[tuple[float, int, InFlight]] = []
         self._tie = count()
         self._changed = threading.Event()
         self._closed = threading.Event()
         self.take = self._ready.get
 
-    def offer(self, batch: Sequence[Held]) -> None:
+    def offer(self, batch: Sequence[InFlight]) -> None:
         for held in batch:
             held.key = _key_of(held)
-        aside: list[Held] = []
+        aside: list[InFlight] = []
         with self._lock:
             for held in batch:
                 key = held.key
@@ -69,7 +69,7 @@ class KeyLanes:
         if aside:
             self._set_aside(aside)
 
-    def done(self, held: Held) -> None:
+    def done(self, held: InFlight) -> None:
         if not held.key:
             return
         with self._lock:
@@ -80,7 +80,7 @@ class KeyLanes:
             else:
                 del self._lanes[held.key]
 
-    def retry(self, held: Held, after_s: float) -> bool:
+    def retry(self, held: InFlight, after_s: float) -> bool:
         if self._pass_on:
             return False
         with self._lock:
@@ -90,7 +90,7 @@ class KeyLanes:
         self._changed.set()
         return True
 
-    def park(self, head: Held) -> list[Held]:
+    def park(self, head: InFlight) -> list[InFlight]:
         """End the lane of a head that a worker has; what waited behind it, which has to be set aside after it."""
         with self._lock:
             followers = list(self._lanes.pop(head.key))[1:]
@@ -98,19 +98,19 @@ class KeyLanes:
                 self._return(held)
             return followers
 
-    def let_go(self, head: Held) -> None:
+    def let_go(self, head: InFlight) -> None:
         """End the lane of a head that is not settled here: it comes again, and nothing of its key may overtake it."""
         if head.key:
             followers = self.park(head)
             self.answered(head)
             self.put_aside(followers)
 
-    def put_aside(self, followers: Sequence[Held]) -> None:
+    def put_aside(self, followers: Sequence[InFlight]) -> None:
         """Send back what :meth:`park` has returned."""
         if followers:
             self._set_aside(followers)
 
-    def answered(self, held: Held) -> None:
+    def answered(self, held: InFlight) -> None:
         """The store has taken back (or refused) what was on its way to it."""
         if not held.returning:
             return
@@ -120,14 +120,14 @@ class KeyLanes:
             if not self._returning[held.key]:
                 del self._returning[held.key]
 
-    def withdraw(self, partitions: Collection[int] | None = None) -> list[Held]:
+    def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
         """Take back what no worker has begun, of these partitions or of all. It counts as on its way to the store."""
         with self._lock:
             idle = {id(held): held for _, _, held in self._later if _among(held, partitions)}
             self._later = [entry for entry in self._later if id(entry[2]) not in idle]
             heapq.heapify(self._later)
             # What tells a worker to end stays, too.
-            staying: list[Held | None] = []
+            staying: list[InFlight | None] = []
             while True:
                 try:
                     held = self._ready.get_nowait()
@@ -170,7 +170,7 @@ class KeyLanes:
         with self._lock:
             return len(self._later) + sum(len(lane) - 1 for lane in self._lanes.values())
 
-    def _return(self, held: Held) -> None:
+    def _return(self, held: InFlight) -> None:
         if held.key and not held.returning:
             held.returning = True
             self._returning[held.key] += 1
@@ -187,11 +187,11 @@ class KeyLanes:
             self._clock.wait(self._changed, pause_s)
 
 
-def _among(held: Held, partitions: Collection[int] | None) -> bool:
+def _among(held: InFlight, partitions: Collection[int] | None) -> bool:
     return partitions is None or held.delivery.partition in partitions
 
 
-def _key_of(held: Held) -> str:
+def _key_of(held: InFlight) -> str:
     if held.message is None:
         try:
             held.message = decode(held.delivery.body)

@@ -21,7 +21,7 @@ GIVING_S = 0.05
 _log = logging.getLogger(__name__)
 
 
-class Seating:
+class PartitionAssignment:
     """Takes its share, and hands over what is more: reads no more, lets what runs end, then gives up the lease.
 
     One thread runs it, any may ask. ``in_hand`` tells of which partitions something is held, ``turns`` how often the
@@ -67,7 +67,7 @@ class Seating:
         return self._owned
 
     def run(self) -> None:
-        """The seating thread."""
+        """The assignment thread."""
         while not self._stop.is_set():
             try:
                 pause_s = self._step()

@@ -44,7 +44,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
     carried_out: bool = False
 
 
-class Keeping:
+class ScheduleOnce:
     """The delay path of one topic, beside its transport. Thread-safe as these are; never raises for a store's sake."""
 
     def __init__(self, topic: str, transport: Transport, delays: DelayPath | None) -> None:

@@ -1,4 +1,4 @@
-"""What a consumer has in its hands: every delivery between receive and settlement."""
+"""What a consumer has in flight: every delivery between receive and settlement."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engine.bus.message import Message
 from engine.bus.transport import Attempt, Delivery
 
 
-class Held(msgspec.Struct, eq=False, gc=False):
-    """One delivery in hand. Written by one thread at a time; ``lost`` may be set by any."""
+class InFlight(msgspec.Struct, eq=False, gc=False):
+    """One delivery in flight. Written by one thread at a time; ``lost`` may be set by any."""
 
     delivery: Delivery
     #: Monotonic seconds, from before the request that leased or extended it was sent.
@@ -36,13 +36,13 @@ class Held(msgspec.Struct, eq=False, gc=False):
             self.context.lease_lost = True
 
 
-class Hands:
-    """Everything held, by position. ``take`` is called by one thread, ``drop`` of one delivery by one at a time."""
+class InFlightTable:
+    """All of it, by position. ``take`` is called by one thread, ``drop`` of one delivery by one at a time."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, InFlight] = {}
 
-    def take(self, deliveries: Iterable[Delivery], leased_at: float) -> list[Held]:
+    def take(self, deliveries: Iterable[Delivery], leased_at: float) -> list[InFlight]:
         """Note ``deliveries`` and return those that are new.
 
         A delivery of what is held already (its lease had run out unnoticed) renews the lease instead: it must not run
@@ -54,7 +54,7 @@ class Hands:
             position = delivery.position
             known = held_now.get(position)
             if known is None:
-                held_now[position] = held = Held(delivery, leased_at, delivery.attempt, delivery.history)
+                held_now[position] = held = InFlight(delivery, leased_at, delivery.attempt, delivery.history)
                 fresh.append(held)
             else:
                 known.delivery = delivery
@@ -64,13 +64,13 @@ class Hands:
                     known.context.lease_lost = False
         return fresh
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: InFlight) -> None:
         """Forget one delivery."""
         position = held.delivery.position
         if self._held.get(position) is held:
             del self._held[position]
 
-    def everything(self) -> Sequence[Held]:
+    def everything(self) -> Sequence[InFlight]:
         """A snapshot."""
         return list(self._held.copy().values())
 

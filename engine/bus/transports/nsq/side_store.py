@@ -29,7 +29,7 @@ def group_lost(group: str, why: str = "is not in the store: it was flushed, fail
     )
 
 
-class Beside:
+class SideStore:
     """Thread-safe. Nothing is repeated behind the caller's back: a script that ran twice would lease twice."""
 
     def __init__(self, url: str) -> None:
