@@ -32,8 +32,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from engine.core.facts import Fact, FactSink
-from hbus_console.accounts.permissions import GLOBAL, Action, visible_scopes
-from hbus_console.ledger.models import LagSample
+from hbus_console.access.permissions import GLOBAL, Action, visible_scopes
+from hbus_console.messages.models import LagSample
 
 #: More (topic, subscription) pairs than this are counted together as ``other``: a scrape must stay small.
 MOST_LABELS = 2_000

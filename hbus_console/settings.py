@@ -43,20 +43,27 @@ INSTALLED_APPS = [
     "django_prometheus",
     "hbus_console.accounts",
     "hbus_console.audit",
-    "hbus_console.topics",
-    "hbus_console.ledger",
-    "hbus_console.deadletters",
+    "hbus_console.teams",
+    "hbus_console.evidence",
     "hbus_console.outbox",
-    "hbus_console.consumers",
-    "hbus_console.keeper",
-    "hbus_console.imports",
-    "hbus_console.cluster",
-    "hbus_console.alerts",
     "hbus_console.operations",
-    "hbus_console.replays",
+    "hbus_console.alerts",
+    "hbus_console.cluster",
+    "hbus_console.keeper",
+    "hbus_console.supervisor",
     "hbus_console.api",
     "hbus_console.ui",
-    "hbus_console.supervisor",
+    "hbus_console.topics",
+    "hbus_console.schemas",
+    "hbus_console.subscriptions",
+    "hbus_console.consumers",
+    "hbus_console.publishing",
+    "hbus_console.messages",
+    "hbus_console.traffic",
+    "hbus_console.deadletters",
+    "hbus_console.replays",
+    "hbus_console.imports",
+    "hbus_console.overview",
     "hbus_console.bench",
     *env.words("HBUS_APPS", "examples.hotel"),
 ]
@@ -134,7 +141,7 @@ DATABASES = {
 }
 #: Both aliases lead to one database, as with a DATABASE_URL alone; then it holds one record of migrations.
 ONE_DATABASE = all(DATABASES["default"][it] == DATABASES["ledger"][it] for it in ("ENGINE", "HOST", "PORT", "NAME"))
-DATABASE_ROUTERS = ["hbus_console.ledger.router.LedgerRouter"]
+DATABASE_ROUTERS = ["hbus_console.evidence.router.LedgerRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CSRF_FAILURE_VIEW = "hbus_console.accounts.web.csrf_failed"
@@ -146,7 +153,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "accounts:login"
-LOGIN_REDIRECT_URL = "ui:overview"
+LOGIN_REDIRECT_URL = "overview:overview"
 LOGOUT_REDIRECT_URL = "accounts:login"
 SESSION_COOKIE_AGE = int(timedelta(hours=12).total_seconds())
 SESSION_COOKIE_HTTPONLY = True

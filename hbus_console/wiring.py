@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.bus.producer import Producer
     from engine.core.leases import Ownership
     from hbus_console.consumers.pair import Pair
-    from hbus_console.topics.models import Subscription
+    from hbus_console.subscriptions.models import Subscription
 
 T = TypeVar("T")
 
@@ -222,7 +222,7 @@ def close(drain_s: float = 5.0) -> None:
 def _open_facts() -> Emitter:
     if not settings.HBUS_FACTS:
         return NullFacts()
-    from hbus_console.ledger.fact_stream import FactStream
+    from hbus_console.evidence.fact_stream import FactStream
     from hbus_console.logs import LoggingSink
     from hbus_console.metrics import CountingSink
 

@@ -18,7 +18,19 @@ from hbus_console.state import ROOT
 LONGEST_FILE = 450
 CODE = {".py", ".js", ".css", ".html", ".lua"}
 #: Apps with pages: knowing one is knowing all. Each is a file, or a folder of the same name.
-APPS = ("accounts", "audit", "topics", "ledger", "deadletters", "cluster", "alerts")
+APPS = (
+    "accounts",
+    "audit",
+    "teams",
+    "topics",
+    "schemas",
+    "subscriptions",
+    "publishing",
+    "messages",
+    "deadletters",
+    "cluster",
+    "alerts",
+)
 SAME_FILES = ("apps", "services", "views", "api", "urls")
 #: Writing verbs of managers and models.
 WRITES = {"create", "bulk_create", "get_or_create", "update_or_create", "update", "bulk_update", "delete", "save"}

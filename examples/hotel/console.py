@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from examples.hotel import feeds, loading
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.ui.examples import Example, register
 
 

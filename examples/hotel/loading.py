@@ -14,7 +14,7 @@ from examples.hotel.lifecycle import event_count
 from examples.hotel.models import Load
 from examples.hotel.seed import seed
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.imports.publishing import SteadyPublisher

@@ -14,7 +14,7 @@ from django.db import transaction
 from engine.core.errors import BadInput
 from examples.hotel.events import Stay
 from examples.hotel.models import PartnerRoom
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.services import record
 
 #: What the partner's catalogue holds from the start. The real bookings know one category more.

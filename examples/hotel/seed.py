@@ -10,11 +10,17 @@ from examples.hotel.events import TOPICS
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import FIRST_ROOMS
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.errors import Conflict
-from hbus_console.topics.models import Subscription, Team, Topic
-from hbus_console.topics.services.subscriptions import SubscriptionDraft, change_subscription, create_subscription
-from hbus_console.topics.services.teams import TeamDraft, create_team
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.subscriptions import (
+    SubscriptionDraft,
+    change_subscription,
+    create_subscription,
+)
+from hbus_console.teams.models import Team
+from hbus_console.teams.services import TeamDraft, create_team
+from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import TopicDraft
 from hbus_console.topics.services.topics import change_topic, create_topic
 

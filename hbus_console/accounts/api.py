@@ -13,10 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, allows, require
 from hbus_console.accounts import api_shapes as shapes
 from hbus_console.accounts import services
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import Action, allows, require
+from hbus_console.api.answers import PAGES, REFUSED, page_of, read
+from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.idempotency import HEADER
 from hbus_console.api.views import ApiView
 from hbus_console.errors import NotThere
@@ -54,8 +56,8 @@ class Users(ShownOnce):
         operation_id="users_list",
         summary="Users with their roles",
         tags=["access"],
-        parameters=shapes.PAGES,
-        responses={(200, "application/json"): shapes.page_of(shapes.USER), **shapes.REFUSED},
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(shapes.USER), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, Action.ACCESS_MANAGE)
@@ -67,11 +69,11 @@ class Users(ShownOnce):
         description=_ONCE,
         tags=["access"],
         request={"application/json": shapes.NEW_USER},
-        responses={(201, "application/json"): shapes.USER_MADE, **shapes.REFUSED},
+        responses={(201, "application/json"): shapes.USER_MADE, **REFUSED},
     )
     def post(self, request: Request) -> Response:
         require(self.actor, Action.ACCESS_MANAGE)
-        body = shapes.read(request, shapes.UserBody)
+        body = read(request, shapes.UserBody)
         made = services.create_user(self.actor, body.username, shapes.grants_of(body.grants), email=body.email)
         return Response({**shapes.user(made.user), "password": made.password}, status=status.HTTP_201_CREATED)
 
@@ -81,7 +83,7 @@ class OneUser(ApiView):
         operation_id="users_read",
         summary="One user",
         tags=["access"],
-        responses={(200, "application/json"): shapes.USER, **shapes.REFUSED},
+        responses={(200, "application/json"): shapes.USER, **REFUSED},
     )
     def get(self, request: Request, username: str) -> Response:
         require(self.actor, Action.ACCESS_MANAGE)
@@ -92,11 +94,11 @@ class OneUser(ApiView):
         summary="Change a user's roles, or shut or open the account",
         tags=["access"],
         request={"application/json": shapes.USER_CHANGE},
-        responses={(200, "application/json"): shapes.USER, **shapes.REFUSED},
+        responses={(200, "application/json"): shapes.USER, **REFUSED},
     )
     def patch(self, request: Request, username: str) -> Response:
         require(self.actor, Action.ACCESS_MANAGE)
-        body, person = shapes.read(request, shapes.UserChange), _user(username)
+        body, person = read(request, shapes.UserChange), _user(username)
         grants = None if body.grants is None else shapes.grants_of(body.grants)
         services.change_user(self.actor, person, grants=grants, active=body.active, reason=body.reason)
         return Response(shapes.user(_user(username)))
@@ -109,11 +111,11 @@ class Password(ShownOnce):
         description=_ONCE,
         tags=["access"],
         request={"application/json": shapes.REASON},
-        responses={(200, "application/json"): shapes.PASSWORD, **shapes.REFUSED},
+        responses={(200, "application/json"): shapes.PASSWORD, **REFUSED},
     )
     def post(self, request: Request, username: str) -> Response:
         require(self.actor, Action.ACCESS_MANAGE)
-        body = shapes.read(request, shapes.ReasonBody)
+        body = read(request, ReasonBody)
         return Response({"password": services.reset_password(self.actor, _user(username), body.reason)})
 
 
@@ -122,8 +124,8 @@ class Tokens(ShownOnce):
         operation_id="tokens_list",
         summary="Your tokens; everybody's with `all=1` for admins",
         tags=["access"],
-        parameters=[OpenApiParameter("all", OpenApiTypes.BOOL), *shapes.PAGES],
-        responses={(200, "application/json"): shapes.page_of(shapes.TOKEN), **shapes.REFUSED},
+        parameters=[OpenApiParameter("all", OpenApiTypes.BOOL), *PAGES],
+        responses={(200, "application/json"): page_of(shapes.TOKEN), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, Action.TOKEN_OWN)
@@ -139,11 +141,11 @@ class Tokens(ShownOnce):
         description=f"{_ONCE} Only a person can make one: sign in, and send the console's session and CSRF token.",
         tags=["access"],
         request={"application/json": shapes.NEW_TOKEN},
-        responses={(201, "application/json"): shapes.TOKEN_MADE, **shapes.REFUSED},
+        responses={(201, "application/json"): shapes.TOKEN_MADE, **REFUSED},
     )
     def post(self, request: Request) -> Response:
         require(self.actor, Action.TOKEN_OWN)
-        body = shapes.read(request, shapes.TokenBody)
+        body = read(request, shapes.TokenBody)
         made = services.create_token(self.actor, body.name, body.role, body.scope, body.expires_at)
         return Response({**shapes.token(made.token), "token": made.raw}, status=status.HTTP_201_CREATED)
 
@@ -155,7 +157,7 @@ class OneToken(ApiView):
         tags=["access"],
         request=None,
         parameters=[OpenApiParameter("reason", description="Why; stands in the audit log.")],
-        responses={204: None, **shapes.REFUSED},
+        responses={204: None, **REFUSED},
     )
     def delete(self, request: Request, prefix: str) -> Response:
         require(self.actor, Action.TOKEN_OWN)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
-from rest_framework.request import Request
 
-from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, Actor, Role, ScopedRole, visible_scopes
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import Action, Actor, Role, ScopedRole, visible_scopes
 from hbus_console.accounts.tokens import is_live
-from hbus_console.api.docs import PROBLEM
-from hbus_console.api.problems import CONTENT_TYPE
-
-Body = TypeVar("Body", bound=msgspec.Struct)
-_AT = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
 class GrantBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,12 +36,6 @@ class UserChange(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class ReasonBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Why."""
-
-    reason: str = ""
-
-
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
     """A new token."""
 
@@ -59,21 +43,6 @@ class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
     role: Role
     scope: str
     expires_at: datetime
-
-
-def read(request: Request, kind: type[Body]) -> Body:
-    """The request's JSON body as ``kind``; ``BadInput`` names the field that is missing, unknown or of a wrong type."""
-    try:
-        return msgspec.convert(request.data or {}, type=kind)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        place = _AT.search(text)
-        named = re.search(r"field `([^`]+)`", text)
-        path = place[1] if place else ""
-        field = ".".join(part for part in (path, named[1] if named else "") if part)
-        raise BadInput(
-            f"{text.removesuffix(place[0]) if place else text}.", remedy="See /api/v1/docs/.", field=field
-        ) from None
 
 
 def grants_of(bodies: Iterable[GrantBody]) -> list[ScopedRole]:
@@ -194,17 +163,3 @@ ME = {
         "actions": {"type": "object", "additionalProperties": {"type": "array", "items": _TEXT}},
     },
 }
-REFUSED = {(403, CONTENT_TYPE): PROBLEM, (404, CONTENT_TYPE): PROBLEM, (422, CONTENT_TYPE): PROBLEM}
-PAGES = [
-    OpenApiParameter("cursor", description="From `next` or `previous`."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="Up to 500."),
-]
-
-
-def page_of(shape: dict[str, Any]) -> dict[str, Any]:
-    """A keyset page of ``shape``."""
-    link = {"type": ["string", "null"]}
-    return {
-        "type": "object",
-        "properties": {"next": link, "previous": link, "results": {"type": "array", "items": shape}},
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 
-from hbus_console.accounts.permissions import GLOBAL, Actor, Role, ScopedRole
+from hbus_console.access.permissions import GLOBAL, Actor, Role, ScopedRole
 
 
 def command_line_actor() -> Actor:

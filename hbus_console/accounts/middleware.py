@@ -1,4 +1,4 @@
-"""Puts the :class:`~hbus_console.accounts.permissions.Actor` of a session on the request."""
+"""Puts the :class:`~hbus_console.access.permissions.Actor` of a session on the request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.permissions import Actor
 
 
 class ActorMiddleware:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hbus_console.access.permissions import NEEDS, Action, Forbidden, Role, allows
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import NEEDS, Action, Forbidden, Role, allows
 
 #: How many names a page lists.
 SHOWN = 5

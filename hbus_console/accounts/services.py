@@ -14,9 +14,9 @@ from django.db import IntegrityError, transaction
 
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import GLOBAL, SYSTEM, Action, Actor, Role, ScopedRole, require
+from hbus_console.access.scopes import valid_scope
 from hbus_console.accounts.models import ApiToken, Grant, User
-from hbus_console.accounts.permissions import GLOBAL, SYSTEM, Action, Actor, Role, ScopedRole, require
-from hbus_console.accounts.scopes import valid_scope
 from hbus_console.accounts.sessions import change_own_password, check_password, sign_in, sign_out
 from hbus_console.accounts.tokens import NewToken, authenticate_token, create_token, revoke_token
 from hbus_console.audit.services import record

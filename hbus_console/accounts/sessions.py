@@ -11,9 +11,9 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import ANONYMOUS, Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import ANONYMOUS, Actor, Forbidden
 from hbus_console.accounts.throttle import LoginThrottle, wait_s
 from hbus_console.audit import context
 from hbus_console.audit.services import record

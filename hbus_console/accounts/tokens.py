@@ -14,9 +14,9 @@ from django.db.models import Q
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, Actor, Forbidden, Role, allows, contains, require
+from hbus_console.access.scopes import valid_scope
 from hbus_console.accounts.models import ApiToken
-from hbus_console.accounts.permissions import Action, Actor, Forbidden, Role, allows, contains, require
-from hbus_console.accounts.scopes import valid_scope
 from hbus_console.audit.services import record
 
 LONGEST_LIFE = timedelta(days=365)

@@ -19,10 +19,10 @@ from django.shortcuts import render, resolve_url
 
 from engine.bus.errors import GroupLost
 from engine.core.errors import BadInput, HbusError, Unavailable
+from hbus_console.access.permissions import GLOBAL, Action, Forbidden, require
 from hbus_console.accounts import people
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import GLOBAL, Action, Forbidden, require
 from hbus_console.audit.refusals import record_refusal
 from hbus_console.errors import Conflict, NotThere
 

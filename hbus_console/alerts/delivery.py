@@ -18,7 +18,7 @@ from engine.core.errors import BadInput
 from hbus_console.alerts import messages
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.database import fresh_connections
-from hbus_console.topics.webhooks import Resolve, client, resolve
+from hbus_console.outgoing import Resolve, client, resolve
 
 #: Seconds to the next try after each failure; after the last one it is given up.
 BACKOFF_S = (5, 15, 60, 300, 900, 3600, 7200)

@@ -17,7 +17,8 @@ from hbus_console.alerts.models import Rule
 from hbus_console.alerts.targets import Key, Target
 from hbus_console.deadletters.limit import percent_full
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.models import FlowSample, LagSample, Notice
+from hbus_console.evidence.models import Notice
+from hbus_console.messages.models import FlowSample, LagSample
 
 #: A reading of the lag older than this tells nothing any more: the sampler stands still.
 STALE_MS = 60_000

@@ -11,7 +11,8 @@ from django.urls import reverse
 from engine.core.clock import to_rfc3339
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Channel, Notification, Rule
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 
 #: Alerts spelled out in one message; of more only the number is told.
 SPELLED = 20

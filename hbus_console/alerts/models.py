@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from hbus_console.topics.models import Team
+from hbus_console.teams.models import Team
 
 
 class Channel(models.Model):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
-from hbus_console.accounts.permissions import Actor, visible_scopes
-from hbus_console.accounts.scopes import scopes_q
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import KINDS, TONES, URGENCY, Kind
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
 from hbus_console.alerts.silences import Silenced

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from hbus_console.accounts.permissions import covers
+from hbus_console.access.permissions import covers
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Rule
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 
 #: Topic and subscription; of a topic itself the second part is empty.
 Key = tuple[str, str]

@@ -7,10 +7,10 @@ from typing import Any
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of, actor_of_token
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import Actor
 
 
 class TokenAuthentication(authentication.BaseAuthentication):

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.errors import Conflict
 

@@ -13,12 +13,28 @@ from rest_framework.response import Response
 
 from engine.bus.errors import GroupLost, IdempotencyConflict, PublishUnknown, UnknownTopic
 from engine.core.errors import BadInput, ConfigurationError, HbusError, Unavailable
-from hbus_console.accounts.permissions import Forbidden
+from hbus_console.access.permissions import Forbidden
 from hbus_console.audit import context
 from hbus_console.audit.refusals import record_refusal
 from hbus_console.errors import Conflict, NotThere
 
 CONTENT_TYPE = "application/problem+json"
+#: The same for the OpenAPI document.
+PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457 problem details.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "field": {"type": "string", "description": "The input at fault."},
+        "remedy": {"type": "string", "description": "What to do about it."},
+        "errors": {"type": "array", "items": {"type": "object"}},
+        "instance": {"type": "string", "description": "Names the request in logs and in the audit log."},
+    },
+}
 log = structlog.get_logger(__name__)
 
 

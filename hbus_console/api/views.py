@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from hbus_console.accounts.permissions import ANONYMOUS, Actor
+from hbus_console.access.permissions import ANONYMOUS, Actor
 from hbus_console.api import idempotency
 from hbus_console.api.authentication import actor_from
 from hbus_console.api.models import IdempotencyRecord

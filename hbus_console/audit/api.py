@@ -13,9 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import to_rfc3339
-from hbus_console.accounts.permissions import Action, require
-from hbus_console.api.docs import PROBLEM
-from hbus_console.api.problems import CONTENT_TYPE
+from hbus_console.access.permissions import Action, require
+from hbus_console.api.problems import CONTENT_TYPE, PROBLEM
 from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
 from hbus_console.audit import trail

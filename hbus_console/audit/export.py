@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content, record
 from hbus_console.audit.trail import Filter, narrowed

@@ -7,17 +7,17 @@ from urllib.parse import urlencode
 
 from django.urls import NoReverseMatch, reverse
 
-from hbus_console.accounts.permissions import Action, Actor, allows
-from hbus_console.accounts.scopes import topics_q
+from hbus_console.access.permissions import Action, Actor, allows
+from hbus_console.access.scopes import topics_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import visible
-from hbus_console.ledger.models import LedgerMessage
+from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation, OperationItem
 
 #: The page of a target, and the keyword of its address that takes the target's name; without one, a list.
 _PAGES = {
     "topic": ("topics:detail", "name"),
-    "message": ("ledger:message", "message_id"),
+    "message": ("messages:message", "message_id"),
     "user": ("accounts:user", "username"),
     "dead_letter": ("deadletters:list", ""),
     "alert": ("alerts:alert", "alert_id"),
@@ -64,7 +64,7 @@ def work(actor: Actor, entry: AuditEntry) -> Work | None:
 def target_url(entry: AuditEntry) -> str:
     """The page of the entry's target; empty when it has none (any more)."""
     if entry.target_type == "subscription" and entry.topic:
-        return _reverse("topics:subscription", topic=entry.topic, group=entry.target.removeprefix(f"{entry.topic}/"))
+        return _reverse("subscriptions:detail", topic=entry.topic, group=entry.target.removeprefix(f"{entry.topic}/"))
     if entry.target_type in _PAGES:
         view, keyword = _PAGES[entry.target_type]
         return _reverse(view, **{keyword: entry.target} if keyword else {})
@@ -81,7 +81,7 @@ def related(actor: Actor, entry: AuditEntry) -> Related:
     if allows(actor, Action.VIEW):
         seen = LedgerMessage.objects.filter(topics_q(actor), correlation_id=entry.correlation_id)
         messages = list(seen.order_by("published_ms")[: SHOWN + 1])
-    search = _reverse("ledger:search")
+    search = _reverse("messages:search")
     query = urlencode({"correlation": entry.correlation_id, "from": _an_hour_around(entry)})
     return Related(
         entries=entries[:SHOWN],

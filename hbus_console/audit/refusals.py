@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from hbus_console.accounts.permissions import GLOBAL, GOVERNED, SOMEWHERE, Actor, Forbidden
+from hbus_console.access.permissions import GLOBAL, GOVERNED, SOMEWHERE, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.audit import anchor, chain, context
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain

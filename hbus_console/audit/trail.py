@@ -13,8 +13,8 @@ from django.db.models.functions import Cast
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require, visible_scopes
-from hbus_console.accounts.scopes import scopes_q
+from hbus_console.access.permissions import GLOBAL, Action, Actor, require, visible_scopes
+from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.words import PERSONS
 

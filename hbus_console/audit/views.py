@@ -10,8 +10,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from hbus_console.access.permissions import GLOBAL, Action, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import GLOBAL, Action, allows, visible_scopes
 from hbus_console.accounts.web import console_view
 from hbus_console.audit import export as exports
 from hbus_console.audit import links, trail, words

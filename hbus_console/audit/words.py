@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbus_console.accounts.permissions import WORDS
+from hbus_console.access.permissions import WORDS
 from hbus_console.audit.models import AuditEntry
 
 #: Kinds of actors that are a person: signed in to the console, or at a shell of the machine.

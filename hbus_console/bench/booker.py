@@ -12,9 +12,9 @@ from django.conf import settings
 def main() -> None:
     django.setup()
     from hbus_console import wiring
-    from hbus_console.ledger.collector import FactCollector
-    from hbus_console.ledger.fact_stream import FactReader
-    from hbus_console.ledger.models import LedgerEvent
+    from hbus_console.evidence.collector import FactCollector
+    from hbus_console.evidence.fact_stream import FactReader
+    from hbus_console.messages.models import LedgerEvent
 
     expected = int(sys.argv[1])
     collector = FactCollector(FactReader(wiring.store(), settings.HBUS_PREFIX))

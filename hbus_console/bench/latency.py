@@ -25,7 +25,7 @@ from engine.bus.registry import open_transport
 from engine.core.facts import FactLog
 from hbus_console.bench.processes import together
 from hbus_console.bench.rows import Row
-from hbus_console.ledger.fact_stream import FactStream
+from hbus_console.evidence.fact_stream import FactStream
 from hbus_console.state import ROOT
 
 #: Messages a second while latency is measured: busy, not saturated.

@@ -21,7 +21,7 @@ from engine.bus.registry import open_transport
 from engine.bus.transport import Transport
 from engine.core.facts import Emitter, FactLog, NullFacts
 from hbus_console.bench.processes import report, wait_for_go
-from hbus_console.ledger.fact_stream import FactStream
+from hbus_console.evidence.fact_stream import FactStream
 
 BATCH = 500
 #: Over how many keys the messages of an ordered topic are spread.

@@ -14,7 +14,7 @@ import redis
 
 from hbus_console.bench import ours
 from hbus_console.bench.processes import Child
-from hbus_console.ledger.fact_stream import FactReader
+from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.supervisor.standalone import StandaloneStore
 
 ENDS = "hbus_console.bench.soak_ends"

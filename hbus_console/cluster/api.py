@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.access.permissions import SOMEWHERE, Action, require
 from hbus_console.api.views import ApiView
 from hbus_console.cluster import services
 

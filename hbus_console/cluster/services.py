@@ -17,10 +17,10 @@ from django.db.models import Sum
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError
-from hbus_console.accounts.permissions import Actor, covers, visible_scopes
+from hbus_console.access.permissions import Actor, covers, visible_scopes
 from hbus_console.cluster import probes
 from hbus_console.cluster.nodes import Node, read_nodes
-from hbus_console.ledger.models import Notice
+from hbus_console.evidence.models import Notice
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import ROLES
 

@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from hbus_console.access.permissions import SOMEWHERE, Action
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action
 from hbus_console.accounts.web import console_view
 from hbus_console.cluster import services
 from hbus_console.ui.curl import CurlRequest

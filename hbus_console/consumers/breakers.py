@@ -8,7 +8,7 @@ from engine.bus.breaker_board import RedisBreakers
 from engine.core.errors import Unavailable
 from hbus_console import metrics
 from hbus_console.database import fresh_connections
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
 
 
 class BreakerGauge:

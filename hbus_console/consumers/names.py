@@ -11,7 +11,7 @@ from engine.bus.errors import GroupLost
 from engine.bus.transport import Admin
 from engine.core.errors import Unavailable
 from hbus_console.database import fresh_connections
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
 
 _log = structlog.get_logger(__name__)
 

@@ -11,9 +11,9 @@ from engine.bus.message import Message
 from engine.bus.policy import DEFAULT_BACKOFF_S, BreakerPolicy, RetryPolicy, SubscriptionPolicy
 from engine.bus.webhook import WebhookHandler
 from engine.core.errors import ConfigurationError
+from hbus_console import outgoing as webhooks
 from hbus_console.database import fresh_connections
-from hbus_console.topics import webhooks
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
 
 Call = Callable[[Message, Context], object]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.database import fresh_connections
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
 
 
 class DjangoPositions:

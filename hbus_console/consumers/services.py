@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError as KombuUnreachable
 from redis.exceptions import RedisError
 
 from engine.core.errors import BadInput, Unavailable
-from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require
+from hbus_console.access.permissions import GLOBAL, Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.celery import app
 from hbus_console.consumers.control import chooser

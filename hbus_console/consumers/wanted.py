@@ -10,8 +10,8 @@ from hbus_console import wiring
 from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler, policy_of
 from hbus_console.database import fresh_connections
-from hbus_console.topics.models import Subscription
-from hbus_console.topics.services import sync_registrations
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import sync_registrations
 
 
 class WantedSubscriptions:

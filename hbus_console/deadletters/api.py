@@ -12,14 +12,16 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.accounts.api_shapes import REASON, REFUSED, ReasonBody, read
-from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.accounts.api_shapes import REASON
+from hbus_console.api.answers import REFUSED, read
+from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
 from hbus_console.deadletters import groups, reading, services
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.api import next_page, page_size
-from hbus_console.ledger.streaming import MEDIA_TYPE, json_lines
+from hbus_console.messages.api import next_page, page_size
 from hbus_console.topics.models import Topic
+from hbus_console.ui.streaming import MEDIA_TYPE, json_lines
 from hbus_console.ui.timerange import read_range
 
 _TEXT = {"type": "string"}

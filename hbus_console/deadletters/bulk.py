@@ -12,13 +12,13 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, allows, visible_scopes
+from hbus_console.access.permissions import Action, Actor, allows, visible_scopes
 from hbus_console.deadletters import services
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.scopes import topic_filter
 
 #: The most letters that can be chosen one by one.
 MOST_CHOSEN = 1_000

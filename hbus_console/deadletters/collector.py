@@ -15,7 +15,7 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import Unavailable
 from hbus_console.database import fresh_connections
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
 
 #: Letters taken over in one go.
 BATCH = 200

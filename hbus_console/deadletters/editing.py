@@ -11,9 +11,9 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.payloads import Rules, shown
+from hbus_console.messages.payloads import Rules, shown
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
 

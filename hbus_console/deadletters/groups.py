@@ -13,10 +13,11 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Actor, visible_scopes
+from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.scopes import topic_filter
-from hbus_console.topics.models import Subscription, Team
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
+from hbus_console.topics.scopes import topic_filter
 
 #: The page lists so many groups, those with the newest letters first; filters find the others.
 MOST_GROUPS = 50

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db.models import Count
 
-from hbus_console.accounts.scopes import scopes_q
+from hbus_console.access.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
 
 

@@ -13,10 +13,10 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, allows, require
+from hbus_console.access.permissions import Action, Actor, allows, require
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.payloads import Rules, shown
+from hbus_console.messages.payloads import Rules, shown
 from hbus_console.topics.models import Topic
 
 #: Envelope attributes that an answer repeats; the payload goes its own, masked way.

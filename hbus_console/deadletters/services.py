@@ -18,15 +18,15 @@ from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from engine.core.ids import new_id
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, require, visible_scopes
+from hbus_console.access.permissions import Action, Actor, require, visible_scopes
 from hbus_console.audit.services import record
+from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.outbox.services import send_on_commit
-from hbus_console.topics.models import Subscription
-from hbus_console.topics.services.checks import reason as checked_reason
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.scopes import topic_filter
 
 _clock = SystemClock()
 #: No other payload than the stored one.

@@ -15,16 +15,17 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
-from hbus_console.accounts.scopes import topics_q
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.deadletters import editing, reading, services
 from hbus_console.deadletters.groups import Filters, listing
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.streaming import json_lines
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.streaming import json_lines
 from hbus_console.ui.timerange import time_range
 
 #: Letters of an opened group, at first and once all are asked for.

@@ -15,7 +15,7 @@ from django.utils import timezone
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, HbusError
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.imports.mapping import Mapper, Mapping, RowRefused

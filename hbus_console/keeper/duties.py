@@ -30,14 +30,14 @@ def all_duties() -> Sequence[Duty]:
     from hbus_console.consumers.breakers import BreakerGauge
     from hbus_console.consumers.names import ConsumerNameExpiry
     from hbus_console.deadletters.collector import DeadLetterCollector
-    from hbus_console.ledger.collector import FactCollector
-    from hbus_console.ledger.fact_stream import FactReader
-    from hbus_console.ledger.retention import LedgerRetention
-    from hbus_console.ledger.sampler import LagSampler
-    from hbus_console.ledger.trimmer import StreamRetention
+    from hbus_console.evidence.collector import FactCollector
+    from hbus_console.evidence.fact_stream import FactReader
+    from hbus_console.messages.retention import LedgerRetention
     from hbus_console.outbox.relay import OutboxRelay
     from hbus_console.outbox.retention import InboxRetention
     from hbus_console.topics.reconcile import TopicReconciler
+    from hbus_console.topics.trimmer import StreamRetention
+    from hbus_console.traffic.sampler import LagSampler
 
     store, facts, node = wiring.store(), wiring.facts(), wiring.node_name()
     return [

@@ -12,16 +12,14 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.accounts.api_shapes import PAGES, REFUSED, ReasonBody, page_of, read
-from hbus_console.accounts.permissions import SOMEWHERE, Action, require, visible_scopes
+from hbus_console.access.permissions import SOMEWHERE, Action, require, visible_scopes
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
+from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.operations import services
 from hbus_console.operations.kinds import Plan
 from hbus_console.operations.models import Operation, OperationItem
-from hbus_console.topics.api.bodies import Body
-from hbus_console.topics.api.docs import answers, takes
-from hbus_console.topics.api.shapes import described
+from hbus_console.topics.scopes import topic_filter
 
 
 class PlanBody(Body):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from django.http import QueryDict
 
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor
+from hbus_console.access.permissions import Action, Actor
 from hbus_console.operations.models import OperationItem
 
 Result = OperationItem.Result

@@ -11,7 +11,7 @@ from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import HbusError, Unavailable
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.operations.kinds import Step, Task, kind_named

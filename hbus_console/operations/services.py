@@ -14,9 +14,7 @@ from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
-from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import (
+from hbus_console.access.permissions import (
     ANONYMOUS,
     GLOBAL,
     SOMEWHERE,
@@ -28,13 +26,15 @@ from hbus_console.accounts.permissions import (
     require,
     visible_scopes,
 )
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
 from hbus_console.audit import context
 from hbus_console.audit.services import record
+from hbus_console.checks import reason as checked_reason
 from hbus_console.errors import Conflict, NotThere
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.operations.kinds import Plan, kind_named
 from hbus_console.operations.models import ACTIVE, Operation
-from hbus_console.topics.services.checks import reason as checked_reason
+from hbus_console.topics.scopes import topic_filter
 
 State = Operation.State
 #: The fastest rate that can be asked for, in messages a second.

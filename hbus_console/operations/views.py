@@ -13,13 +13,13 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.web import console_view, field_errors
-from hbus_console.ledger.scopes import topic_filter
 from hbus_console.operations import reading, services
 from hbus_console.operations.kinds import kind_named
 from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.curl import CurlRequest
 
 #: What the sheets of the page ask: verb, title, what happens.

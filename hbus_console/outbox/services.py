@@ -16,7 +16,7 @@ from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.models import OutboxMessage
 

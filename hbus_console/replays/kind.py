@@ -23,13 +23,14 @@ from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from engine.core.ids import new_id
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, Forbidden, require
-from hbus_console.ledger.payloads import Rules, shown
+from hbus_console.access.permissions import Action, Actor, Forbidden, require
+from hbus_console.messages.payloads import Rules, shown
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.replays import spec as specs
 from hbus_console.replays.spec import Chosen, Selection
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 
 #: Messages read from the store at once.
 PAGE = 500

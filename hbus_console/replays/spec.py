@@ -11,10 +11,11 @@ from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, require
-from hbus_console.ledger.models import LedgerMessage
+from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.messages.models import LedgerMessage
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.masking import is_masked
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.topics.models import Topic
 
 #: Where a replay may begin and end, and what it may look for.
 FIELDS = ("topic", "from", "to", "after", "until", "key", "filter", "into_group", "into_topic")

@@ -9,13 +9,14 @@ from django.views.decorators.http import require_GET
 from engine.core.clock import SystemClock, to_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
+from hbus_console.access.permissions import Action, allows
+from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import Action, allows
-from hbus_console.accounts.scopes import topics_q
 from hbus_console.accounts.web import console_view
 from hbus_console.replays import spec as specs
 from hbus_console.replays.kind import look
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from hbus_console.topics.views.common import found_topic
 from hbus_console.ui.timerange import time_range
 

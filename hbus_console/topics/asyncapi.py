@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hbus_console.topics.models import SchemaVersion, Subscription, Topic
-from hbus_console.topics.schemas import schema_uri
+from hbus_console.schemas.json_schema import schema_uri
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 
 VERSION = "3.0.0"
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"

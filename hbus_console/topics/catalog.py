@@ -14,8 +14,9 @@ from engine.bus.errors import UnknownTopic
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, ConfigurationError, Unavailable
 from hbus_console import wiring
-from hbus_console.topics.models import SchemaVersion, Topic
-from hbus_console.topics.schemas import CompiledSchema, schema_uri
+from hbus_console.schemas.json_schema import CompiledSchema, schema_uri
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.topics.models import Topic
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from engine.bus.registry import known_transports
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor
+from hbus_console.access.permissions import Action, Actor
 from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving

@@ -9,7 +9,8 @@ import structlog
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import Fact
 from hbus_console import wiring
-from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import store
 
 log = structlog.get_logger(__name__)

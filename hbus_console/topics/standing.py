@@ -1,136 +1,56 @@
-"""How topics and subscriptions stand: the rows of the lists, worst first. A fixed number of queries for any length."""
+"""How topics stand: the rows of the lists, worst first. A fixed number of queries for any length."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.conf import settings
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q
 
-from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Actor, visible_scopes
-from hbus_console.accounts.scopes import topics_q
-from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger import flow
-from hbus_console.ledger.scopes import topic_filter
-from hbus_console.topics.models import Subscription, Topic
-from hbus_console.topics.services.breaker import open_breakers
-from hbus_console.ui.overview import Standing, TopicRow, standing
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.access.scopes import topics_q
+from hbus_console.topics.models import Topic
+from hbus_console.traffic import flow
+from hbus_console.traffic.standing import Standing, standing
+from hbus_console.ui.rows import Filters, owned
 from hbus_console.ui.timerange import TimeRange
 
-#: Rows of one page.
-PAGE = 100
-#: Waiting longer than this behind a subscription that is not held means it does not keep up.
-BEHIND_MS = 60_000
-#: What a row's :attr:`SubscriptionRow.state` may say.
-STATES = (
-    "active",
-    "behind",
-    "keys parked",
-    "breaker open",
-    "breaker probing",
-    "paused",
-    "topic paused",
-    "no handler",
-)
-#: The value of the owner filter that asks for what nobody owns.
-NOBODY = "-"
 _SPARK_POINTS = 30
 _STILL = flow.Rates()
-_LONGEST = 100
 
 
 @dataclass(frozen=True)
-class Filters:
-    """What a list is narrowed to; the names are the parameters in the address."""
+class TopicRow:
+    """A topic and how it stands. ``unsettled`` is ``None`` where the store cannot tell."""
 
-    owner: str = ""
-    classification: str = ""
-    topic: str = ""
-    q: str = ""
-    state: str = ""
-
-    @property
-    def narrowed(self) -> bool:
-        return any(getattr(self, one.name) for one in fields(self))
-
-
-def read_filters(parameters: Mapping[str, str]) -> Filters:
-    """The filters in the address; raises :class:`BadInput` for one that cannot be meant."""
-    given = {one.name: parameters.get(one.name, "").strip() for one in fields(Filters)}
-    for name, value in given.items():
-        if len(value) > _LONGEST or "\x00" in value:
-            raise BadInput(f"{name} is too long.", remedy=f"At most {_LONGEST} characters.", field=name)
-    return Filters(**given)
-
-
-@dataclass(frozen=True)
-class SubscriptionRow:
-    """A subscription and how it stands. ``unsettled`` is ``None`` where the store cannot tell."""
-
-    subscription: Subscription
+    topic: Topic
     history: Sequence[float]
-    rates: flow.Rates
-    lag: flow.LagNow | None
+    per_second: float
+    unsettled: int | None
     dead: int
-    now_ms: int
-    #: ``open`` or ``probing``; empty while it is closed.
-    breaker: str = ""
+    note: str
 
     @property
-    def unsettled(self) -> int | None:
-        return self.lag.unsettled if self.lag else None
+    def blocked(self) -> bool:
+        """Whether nothing can be published to it, or is read from it."""
+        return self.topic.team_id is None or self.topic.paused
 
     @property
-    def oldest_us(self) -> int | None:
-        """How long the oldest unsettled message has waited; ``None`` when nothing waits."""
-        if self.lag is None or self.lag.oldest_ms is None:
-            return None
-        return max(0, self.now_ms - self.lag.oldest_ms) * 1000
+    def carrier(self) -> str:
+        """The transport that carries it."""
+        return carrier(self.topic)
 
     @property
-    def held(self) -> bool:
-        return self.subscription.paused or self.subscription.topic.paused
-
-    @property
-    def parked(self) -> int:
-        """How many messages wait with their keys until a person decides."""
-        return self.lag.parked if self.lag else 0
-
-    @property
-    def behind(self) -> bool:
-        # With keys parked the oldest message is one of theirs, and waits for a person.
-        return not self.held and not self.parked and (self.oldest_us or 0) > BEHIND_MS * 1000
-
-    @property
-    def state(self) -> tuple[str, str]:
-        """The word for it and its tone."""
-        row = self.subscription
-        if row.paused:
-            return "paused", "warn"
-        if row.topic.paused:
-            return "topic paused", "warn"
-        if row.handler == Subscription.Handler.CODE and not row.handler_name:
-            return "no handler", "bad"
-        if self.breaker:
-            return f"breaker {self.breaker}", "bad"
-        if self.parked:
-            return "keys parked", "warn"
-        return ("behind", "warn") if self.behind else ("active", "ok")
-
-    @property
-    def trouble(self) -> tuple[int, int, int, int, float, str, str]:
+    def trouble(self) -> tuple[int, int, int, int, float, str]:
         """Sorts the worst first."""
         return (
             -int(self.dead > 0),
-            -int(self.state[0] != "active"),
+            -int(self.blocked),
             -self.dead,
             -(self.unsettled or 0),
-            -self.rates.settled,
-            self.subscription.topic.name,
-            self.subscription.group,
+            -self.per_second,
+            self.topic.name,
         )
 
 
@@ -139,7 +59,7 @@ def topic_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> l
     scopes = visible_scopes(who)
     stand = standing(now_ms, scopes)
     sparks = flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
-    topics = _owned(Topic.objects.filter(topics_q(who, "name")), wanted.owner)
+    topics = owned(Topic.objects.filter(topics_q(who, "name")), wanted.owner)
     if wanted.classification:
         topics = topics.filter(classification=wanted.classification)
     if wanted.q:
@@ -163,74 +83,9 @@ def topic_row(topic: Topic, stand: Standing, history: Sequence[float]) -> TopicR
     )
 
 
-def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> list[SubscriptionRow]:
-    """Every subscription ``who`` may see that fits the filters, the worst first."""
-    scopes = visible_scopes(who)
-    found = _owned(Subscription.objects.filter(topics_q(who, "topic__name")), wanted.owner)
-    if wanted.topic:
-        found = found.filter(topic__name=wanted.topic)
-    if wanted.q:
-        found = found.filter(Q(group__icontains=wanted.q) | Q(topic__name__icontains=wanted.q))
-    sparks = flow.subscription_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
-    now = flow.rates(now_ms, scopes).subscriptions
-    lag = flow.latest_lag(scopes)
-    dead = dead_counts(scopes)
-    shown = {(row.topic.name, row.group): row for row in found.select_related("topic", "team")}
-    breakers = open_breakers(list(shown))
-    rows = [
-        SubscriptionRow(
-            row,
-            sparks.get(key, ()),
-            now.get(key, _STILL),
-            lag.get(key),
-            dead.get(key, 0),
-            now_ms,
-            breakers.get(key, ""),
-        )
-        for key, row in shown.items()
-    ]
-    if wanted.state:
-        rows = [row for row in rows if row.state[0] == wanted.state]
-    return sorted(rows, key=lambda row: row.trouble)
-
-
-def dead_counts(scopes: Sequence[str]) -> dict[tuple[str, str], int]:
-    """Dead letters that wait for a decision, by (topic, subscription)."""
-    rows = (
-        DeadLetter.objects.filter(topic_filter(scopes), state=DeadLetter.State.DEAD)
-        .values_list("topic", "subscription")
-        .annotate(count=Count("id"))
-        .order_by()
-    )
-    return {(topic, subscription): count for topic, subscription, count in rows}
-
-
-_Row = TypeVar("_Row")
-
-
-def page_of(rows: Sequence[_Row], names: Sequence[str], cursor: str) -> tuple[list[_Row], str]:
-    """The rows after the one called ``cursor``, and the cursor of the next page; an unknown one begins anew.
-
-    ``names`` are the rows' names in the same order: the order is by trouble, so it is the name that is remembered.
-    """
-    begin = names.index(cursor) + 1 if cursor in names else 0
-    shown = list(rows[begin : begin + PAGE])
-    more = begin + PAGE < len(rows)
-    return shown, names[begin + PAGE - 1] if more else ""
-
-
 def carrier(topic: Topic) -> str:
     """The transport that carries a topic, as people call it."""
     return (topic.transport or settings.HBUS_TRANSPORT).replace("_stream", "")
-
-
-_Model = TypeVar("_Model", Topic, Subscription)
-
-
-def _owned(rows: QuerySet[_Model], owner: str) -> QuerySet[_Model]:
-    if not owner:
-        return rows
-    return rows.filter(team=None) if owner == NOBODY else rows.filter(team__name=owner)
 
 
 def _note(topic: Topic) -> str:

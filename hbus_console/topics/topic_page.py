@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from engine.bus.transport import Depth
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
-from hbus_console.ledger import flow
-from hbus_console.ledger.models import LedgerMessage
+from hbus_console.messages.models import LedgerMessage
+from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import carrier_of
-from hbus_console.topics.standing import Filters, SubscriptionRow, subscription_rows
 from hbus_console.topics.supply import Promise, promises
+from hbus_console.traffic import flow
+from hbus_console.traffic.standing import oldest, share
 from hbus_console.ui import formats
-from hbus_console.ui.overview import Figure, oldest, share
+from hbus_console.ui.figures import Figure
+from hbus_console.ui.rows import Filters
 from hbus_console.ui.timerange import TimeRange
 
 #: How many of the latest messages the page lists.

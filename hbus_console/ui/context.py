@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from engine.core.clock import SystemClock
-from hbus_console.accounts.permissions import ANONYMOUS, GLOBAL, Actor, visible_scopes
-from hbus_console.accounts.scopes import scopes_q
+from hbus_console.access.permissions import ANONYMOUS, GLOBAL, Actor, visible_scopes
+from hbus_console.access.scopes import scopes_q
 from hbus_console.ui import timerange
 
 THEMES = ("light", "dark")
@@ -40,7 +40,7 @@ def layout(request: HttpRequest) -> dict[str, Any]:
             "dead_count": cache(lambda: dead_letters(who)),
             "alert_count": cache(lambda: alerts(who)),
             "logout_url": reverse("accounts:logout"),
-            "live_url": reverse("ui:live"),
+            "live_url": reverse("overview:live"),
         }
     return frame
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, allows, require
+from hbus_console.access.permissions import Action, Actor, allows, require
 from hbus_console.audit.services import record
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 from django.urls import reverse
 
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows
 from hbus_console.ui.timerange import time_range
 
 
@@ -29,10 +29,10 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Bus",
         (
-            Entry("overview", "Overview", "outline/home", "ui:overview", Action.VIEW, "o", "ui"),
+            Entry("overview", "Overview", "outline/home", "overview:overview", Action.VIEW, "o", "ui"),
             Entry("topics", "Topics", "outline/align-justified", "topics:list", Action.VIEW, "t", "topics"),
-            Entry("subscriptions", "Subscriptions", "outline/git-fork", "topics:subscriptions", Action.VIEW, "s", ""),
-            Entry("messages", "Messages", "outline/message", "ledger:search", Action.VIEW, "m", "ledger"),
+            Entry("subscriptions", "Subscriptions", "outline/git-fork", "subscriptions:list", Action.VIEW, "s", ""),
+            Entry("messages", "Messages", "outline/message", "messages:search", Action.VIEW, "m", "ledger"),
             Entry(
                 "dead-letters",
                 "Dead letters",

@@ -4,18 +4,11 @@ from django.urls import path
 
 from hbus_console.ui.views import examples
 from hbus_console.ui.views.kit import kit, kit_chart
-from hbus_console.ui.views.live import live
-from hbus_console.ui.views.overview import flow, overview
-from hbus_console.ui.views.search import search
 from hbus_console.ui.views.theme import theme
 
 app_name = "ui"
 urlpatterns = [
-    path("", overview, name="overview"),
-    path("charts/flow/", flow, name="flow-chart"),
     path("examples/<slug:name>/start/", examples.start, name="start-example"),
-    path("live/", live, name="live"),
-    path("search/", search, name="search"),
     path("theme/", theme, name="theme"),
     path("ui-kit/", kit, name="kit"),
     path("ui-kit/chart/", kit_chart, name="kit-chart"),

@@ -105,7 +105,7 @@ def console(empty_console: Console) -> Console:
 #: A few messages of a topic, played again for one subscription, as a person would from its page.
 _REPLAY = """
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.operations import services
 first = wiring.admin().browse("booking.created", limit=8).entries
 spec = {"topic": "booking.created", "into_group": "availability", "until": first[-1].position}

@@ -25,7 +25,7 @@ import sys
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.topics import services
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import SubscriptionDraft, TopicDraft

@@ -22,7 +22,7 @@ def worker(rig: Rig) -> Rig:
     rig.environment["HBUS_APPS"] = "examples.hotel,tests.chaos.slow"
     rig.python(
         """
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.topics import services
 services.create_team(SYSTEM, services.TeamDraft("Slow", "#slow"))
 services.create_topic(SYSTEM, services.TopicDraft(name="slow.work", owner="Slow"))
@@ -123,7 +123,7 @@ def test_without_its_store_a_worker_still_ends_when_told(worker: Rig) -> None:
 def it_changes_threads_without_a_restart(worker: Rig) -> None:
     worker.python(
         """
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.topics import services
 services.change_subscription(SYSTEM, "slow.work", "tortoise", {"concurrency": 3})
 print("null")
@@ -137,7 +137,7 @@ print("null")
 def it_replaces_a_consumer_whose_policy_changed(worker: Rig) -> None:
     worker.python(
         """
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.topics import services
 services.change_subscription(SYSTEM, "slow.work", "tortoise", {"max_attempts": 4})
 print("null")

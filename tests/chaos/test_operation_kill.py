@@ -25,7 +25,7 @@ _SEED = f"""
 import json
 from datetime import UTC, datetime
 from engine.bus.message import Message, encode
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.topics import services
 from hbus_console.topics.services import SubscriptionDraft, TeamDraft, TopicDraft

@@ -10,17 +10,20 @@ from django.db import transaction
 
 from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
+from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.models import LedgerMessage
+from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
-from hbus_console.topics.models import SchemaVersion, Subscription, Team, Topic
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 
 #: Stands in every row of the namespace that the narrow people must not see, and nowhere else.
 HIDDEN = "payroll"

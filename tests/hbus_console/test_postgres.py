@@ -18,10 +18,10 @@ _WRITE = """
 import json
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
-from hbus_console.ledger.models import FlowSample
+from hbus_console.messages.models import FlowSample
 
 with transaction.atomic():
     record(SYSTEM, "topic.create", "topic", "booking.created", after={"owner": "bookings"})

@@ -15,11 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import GLOBAL, Action, Actor, Role, allows
+from hbus_console.access.scopes import valid_role
 from hbus_console.accounts import services
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import GLOBAL, Action, Actor, Role, allows
-from hbus_console.accounts.scopes import valid_role
 from hbus_console.accounts.tokens import is_live
 from hbus_console.accounts.web import console_view, field_errors
 

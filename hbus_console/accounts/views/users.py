@@ -13,11 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, Role, ScopedRole
+from hbus_console.access.scopes import valid_role
 from hbus_console.accounts import services
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Action, Role, ScopedRole
-from hbus_console.accounts.scopes import valid_role
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.views import Told, tell

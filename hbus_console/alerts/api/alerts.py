@@ -8,16 +8,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import SystemClock
-from hbus_console.accounts.api_shapes import PAGES, REFUSED, page_of, read
-from hbus_console.accounts.permissions import SOMEWHERE, Action, require
+from hbus_console.access.permissions import SOMEWHERE, Action, require
 from hbus_console.alerts import services, standing
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.standing import Filters
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
+from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.topics.api.bodies import ReasonBody
-from hbus_console.topics.api.docs import answers, takes
-from hbus_console.topics.api.shapes import described
 
 _clock = SystemClock()
 

@@ -8,17 +8,15 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from hbus_console.access.permissions import SOMEWHERE, Action, allows, require
 from hbus_console.accounts.api import ShownOnce
-from hbus_console.accounts.api_shapes import REFUSED, read
-from hbus_console.accounts.permissions import SOMEWHERE, Action, allows, require
 from hbus_console.alerts import services
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import ChannelDraft
+from hbus_console.api.answers import REFUSED, answers, described, read, takes
+from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.topics.api.bodies import ReasonBody
-from hbus_console.topics.api.docs import answers, takes
-from hbus_console.topics.api.shapes import described
 
 
 class Channels(ShownOnce):

@@ -13,7 +13,7 @@ from hbus_console.alerts.services import Preview
 from hbus_console.alerts.services import channels as channel_services
 from hbus_console.alerts.services import rules as rule_services
 from hbus_console.alerts.standing import Health, Row
-from hbus_console.topics.api.bodies import Body
+from hbus_console.api.bodies import Body
 
 
 class AcknowledgeBody(Body):

@@ -6,11 +6,11 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock, to_rfc3339
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console import checks
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.alerts.models import Alert, Silence
 from hbus_console.alerts.services import lookup
 from hbus_console.audit.services import record
-from hbus_console.topics.services import checks
 
 LONGEST_MS = 31 * 24 * 3_600_000
 

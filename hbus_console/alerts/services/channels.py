@@ -14,14 +14,14 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console import checks
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
-from hbus_console.topics.services import checks
-from hbus_console.topics.webhooks import check_url
+from hbus_console.outgoing import check_url
 
 MOST_RECIPIENTS = 20
 

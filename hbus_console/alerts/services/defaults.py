@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts.models import Evaluation
 from hbus_console.alerts.services.rules import RuleDraft, create_rule
 

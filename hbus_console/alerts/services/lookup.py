@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, narrower, require, visible_scopes
-from hbus_console.accounts.scopes import topics_q
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, narrower, require, visible_scopes
+from hbus_console.access.scopes import topics_q
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.errors import NotThere
 

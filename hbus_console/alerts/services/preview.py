@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.accounts.permissions import Action, Actor, covers, require, visible_scopes
+from hbus_console.access.permissions import Action, Actor, covers, require, visible_scopes
 from hbus_console.alerts import judge
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.measures import NOT_WHILE_PAUSED, Measures, Pulse

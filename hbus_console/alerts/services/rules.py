@@ -11,8 +11,9 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import GLOBAL, Action, Actor, require
-from hbus_console.accounts.scopes import valid_scope
+from hbus_console import checks
+from hbus_console.access.permissions import GLOBAL, Action, Actor, require
+from hbus_console.access.scopes import valid_scope
 from hbus_console.alerts import judge
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Channel, Rule
@@ -20,8 +21,7 @@ from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
-from hbus_console.topics.services import checks
-from hbus_console.topics.services.lookup import owner as owner_named
+from hbus_console.teams.services import owner as owner_named
 
 _GROUP = re.compile(r"[a-z0-9*]+(?:[._*-][a-z0-9*]+)*\*?")
 DAY_S = 24 * 3600

@@ -9,15 +9,15 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.web import console_view
 from hbus_console.alerts import history, services, standing
 from hbus_console.alerts.kinds import URGENCY
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.standing import Filters
-from hbus_console.topics.views.common import act, clock
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import act, clock
 
 #: How long a silence may last, in minutes, as the page offers it.
 SPANS = ((30, "30 minutes"), (60, "1 hour"), (240, "4 hours"), (1_440, "1 day"), (10_080, "1 week"))

@@ -14,16 +14,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Action, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import GLOBAL, SOMEWHERE, Action, visible_scopes
 from hbus_console.accounts.web import console_view
 from hbus_console.alerts import forms, services
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.alerts.services import ChannelDraft
 from hbus_console.alerts.services.channels import snapshot
 from hbus_console.alerts.views.alerts import frame
-from hbus_console.topics.views.common import clock, form_page
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import clock, form_page
 
 #: Messages that a channel's page shows.
 SENT = 20

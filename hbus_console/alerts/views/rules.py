@@ -10,17 +10,18 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.alerts import forms, services
 from hbus_console.alerts.kinds import KINDS, TONES, URGENCY
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft, lookup
 from hbus_console.alerts.views.alerts import frame
+from hbus_console.teams.services import team_names
 from hbus_console.topics.models import Topic
-from hbus_console.topics.views.common import clock, form_page, team_names
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import clock, form_page
 
 
 @require_GET

@@ -1,4 +1,4 @@
-"""Teams, topics, schemas and subscriptions over HTTP."""
+"""Topics over HTTP."""
 
 from hbus_console.topics.api.urls import urlpatterns
 

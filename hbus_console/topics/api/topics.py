@@ -8,14 +8,15 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.accounts.api_shapes import PAGES, REFUSED, page_of, read
-from hbus_console.accounts.permissions import SOMEWHERE, Action, Actor, require
-from hbus_console.accounts.scopes import topics_q
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, require
+from hbus_console.access.scopes import topics_q
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
+from hbus_console.api.bodies import DeleteBody, ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.topics import asyncapi, services
+from hbus_console.topics import asyncapi
+from hbus_console.topics import services as topics
 from hbus_console.topics.api import bodies, shapes
-from hbus_console.topics.api.docs import answers, takes
-from hbus_console.topics.models import SchemaVersion, Topic
+from hbus_console.topics.models import Topic
 
 _FILTERS = [
     OpenApiParameter("owner", description="Name of a team; empty for topics nobody owns."),
@@ -43,7 +44,7 @@ class Topics(ApiView):
         summary="Topics",
         tags=["topics"],
         parameters=[*_FILTERS, *PAGES],
-        responses={(200, "application/json"): page_of(shapes.described(shapes.TopicOut)), **REFUSED},
+        responses={(200, "application/json"): page_of(described(shapes.TopicOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         rows = visible(self.actor, request).annotate(schema_version=Max("schemas__version"))
@@ -58,7 +59,7 @@ class Topics(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, bodies.NewTopic)
-        made = services.create_topic(self.actor, body.draft(), body.reason)
+        made = topics.create_topic(self.actor, body.draft(), body.reason)
         return Response(shapes.topic(made), status=status.HTTP_201_CREATED)
 
 
@@ -66,7 +67,7 @@ class OneTopic(ApiView):
     @extend_schema(operation_id="topics_read", summary="One topic", tags=["topics"], responses=answers(shapes.TopicOut))
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, Action.VIEW, topic)
-        return Response(shapes.topic(services.topic(topic)))
+        return Response(shapes.topic(topics.topic(topic)))
 
     @extend_schema(
         operation_id="topics_change",
@@ -79,7 +80,7 @@ class OneTopic(ApiView):
     def patch(self, request: Request, topic: str) -> Response:
         body = read(request, bodies.TopicChange)
         changes = body.given("reason", "revision")
-        changed = services.change_topic(self.actor, topic, changes, body.reason, revision=body.revision)
+        changed = topics.change_topic(self.actor, topic, changes, body.reason, revision=body.revision)
         return Response(shapes.topic(changed))
 
     @extend_schema(
@@ -87,12 +88,12 @@ class OneTopic(ApiView):
         summary="Delete a topic with all its messages",
         description="Refused while a subscription reads it.",
         tags=["topics"],
-        request=takes(bodies.DeleteBody),
+        request=takes(DeleteBody),
         responses={204: None, **REFUSED},
     )
     def delete(self, request: Request, topic: str) -> Response:
-        body = read(request, bodies.DeleteBody)
-        services.delete_topic(self.actor, topic, body.typed_name, body.reason)
+        body = read(request, DeleteBody)
+        topics.delete_topic(self.actor, topic, body.typed_name, body.reason)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -102,12 +103,12 @@ class PauseTopic(ApiView):
         summary="Hold the deliveries of all subscriptions of a topic",
         description="Publishing goes on. Needs a reason.",
         tags=["topics"],
-        request=takes(bodies.ReasonBody),
+        request=takes(ReasonBody),
         responses=answers(shapes.TopicOut),
     )
     def post(self, request: Request, topic: str) -> Response:
-        reason = read(request, bodies.ReasonBody).reason
-        return Response(shapes.topic(services.pause_topic(self.actor, topic, reason)))
+        reason = read(request, ReasonBody).reason
+        return Response(shapes.topic(topics.pause_topic(self.actor, topic, reason)))
 
 
 class ResumeTopic(ApiView):
@@ -115,65 +116,12 @@ class ResumeTopic(ApiView):
         operation_id="topics_resume",
         summary="Hand out deliveries again",
         tags=["topics"],
-        request=takes(bodies.ReasonBody),
+        request=takes(ReasonBody),
         responses=answers(shapes.TopicOut),
     )
     def post(self, request: Request, topic: str) -> Response:
-        reason = read(request, bodies.ReasonBody).reason
-        return Response(shapes.topic(services.resume_topic(self.actor, topic, reason)))
-
-
-class Schemas(ApiView):
-    @extend_schema(
-        operation_id="schemas_list",
-        summary="Versions of a topic's schema, the newest first",
-        tags=["schemas"],
-        parameters=PAGES,
-        responses={(200, "application/json"): page_of(shapes.described(shapes.SchemaOut)), **REFUSED},
-    )
-    def get(self, request: Request, topic: str) -> Response:
-        require(self.actor, Action.VIEW, topic)
-        rows = SchemaVersion.objects.filter(topic=services.topic(topic)).select_related("topic")
-        return self.page(rows, shapes.schema, ordering="-version")
-
-    @extend_schema(
-        operation_id="schemas_add",
-        summary="Add the next version",
-        description="Refused, listing what would break, when it cannot follow the version before.",
-        tags=["schemas"],
-        request=takes(bodies.NewSchema),
-        responses=answers(shapes.SchemaOut, 201),
-    )
-    def post(self, request: Request, topic: str) -> Response:
-        body = read(request, bodies.NewSchema)
-        made = services.add_schema(self.actor, topic, body.body, body.note)
-        return Response(shapes.schema(made), status=status.HTTP_201_CREATED)
-
-
-class OneSchema(ApiView):
-    @extend_schema(
-        operation_id="schemas_read",
-        summary="One version of a schema",
-        tags=["schemas"],
-        responses=answers(shapes.SchemaOut),
-    )
-    def get(self, request: Request, topic: str, version: int) -> Response:
-        require(self.actor, Action.VIEW, topic)
-        return Response(shapes.schema(services.schema(topic, version)))
-
-
-class CheckSchema(ApiView):
-    @extend_schema(
-        operation_id="schemas_check",
-        summary="Would this schema be accepted?",
-        description="Changes nothing.",
-        tags=["schemas"],
-        request=takes(bodies.SchemaQuestion),
-        responses=answers(shapes.VerdictOut),
-    )
-    def post(self, request: Request, topic: str) -> Response:
-        body = read(request, bodies.SchemaQuestion).body
-        return Response(shapes.verdict(services.would_accept(self.actor, topic, body)))
+        reason = read(request, ReasonBody).reason
+        return Response(shapes.topic(topics.resume_topic(self.actor, topic, reason)))
 
 
 class AsyncApi(ApiView):

@@ -10,13 +10,13 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import BadInput
-from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console import checks, wiring
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.topics import catalog
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import checks, lookup
+from hbus_console.topics.services import lookup
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, checked, fit_name
 from hbus_console.topics.services.topics import snapshot
 

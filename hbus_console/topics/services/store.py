@@ -11,8 +11,9 @@ from engine.bus.errors import GroupLost
 from engine.bus.partitions import Partitioned
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import wiring
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog
-from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+from hbus_console.topics.models import StoreRemoval, Topic
 
 log = structlog.get_logger(__name__)
 

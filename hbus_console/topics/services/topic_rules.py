@@ -11,10 +11,9 @@ from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
 from engine.bus.registry import known_transports
 from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, ConfigurationError
-from hbus_console import wiring
+from hbus_console import checks, wiring
 from hbus_console.topics.masking import check_fields
 from hbus_console.topics.models import Topic
-from hbus_console.topics.services import checks
 
 #: Ten years.
 MAX_RETENTION_HOURS = 87_600

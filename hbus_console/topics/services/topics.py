@@ -11,12 +11,14 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
-from hbus_console import wiring
-from hbus_console.accounts.permissions import Action, Actor, require
+from hbus_console import checks, wiring
+from hbus_console.access.permissions import Action, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
+from hbus_console.schemas import services as schemas
+from hbus_console.teams import services as teams
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import checks, lookup, schemas, store
+from hbus_console.topics.services import lookup, store
 from hbus_console.topics.services.topic_rules import TopicDraft, checked, fit_name
 
 #: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
@@ -68,7 +70,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
             field="name",
         )
     fit_name(name, checks.text(draft.transport, "transport", most=32))
-    made = Topic(name=name, team=lookup.owner(draft.owner), **checked(asdict(draft)))
+    made = Topic(name=name, team=teams.owner(draft.owner), **checked(asdict(draft)))
     made.save()
     record(actor, "topic.create", "topic", name, reason=reason, after=snapshot(made))
     if draft.schema is not None:
@@ -162,7 +164,7 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
     for field in _STORED:
         setattr(row, field, clean[field])
     if "owner" in wanted:
-        row.team = lookup.owner(wanted["owner"]) if wanted["owner"] else None
+        row.team = teams.owner(wanted["owner"]) if wanted["owner"] else None
     after = snapshot(row)
     if after == before:
         return row

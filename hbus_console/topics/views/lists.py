@@ -1,4 +1,4 @@
-"""The lists: topics, and subscriptions across topics, the worst first."""
+"""The list of topics, the worst first."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from hbus_console.access.permissions import SOMEWHERE, Action, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, allows, visible_scopes
 from hbus_console.accounts.web import console_view
+from hbus_console.teams.services import team_names
 from hbus_console.topics import standing
 from hbus_console.topics.models import Topic
-from hbus_console.topics.views.common import clock, team_names
+from hbus_console.ui.pages import clock
+from hbus_console.ui.rows import NOBODY, page_of, read_filters
 from hbus_console.ui.timerange import time_range
 
 
 @require_GET
 @console_view(Action.VIEW, resource=SOMEWHERE)
 def topics(request: HttpRequest) -> HttpResponse:
-    who, wanted = actor(request), standing.read_filters(request.GET)
+    who, wanted = actor(request), read_filters(request.GET)
     rows = standing.topic_rows(who, time_range(request), clock.now_ms(), wanted)
     names = [row.topic.name for row in rows]
-    shown, more = standing.page_of(rows, names, request.GET.get("cursor", ""))
+    shown, more = page_of(rows, names, request.GET.get("cursor", ""))
     context = {
         "nav": "topics",
         "rows": shown,
@@ -30,7 +32,7 @@ def topics(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
         "teams": team_names(),
         "classes": Topic.Classification.values,
-        "nobody": standing.NOBODY,
+        "nobody": NOBODY,
         "dead": sum(1 for row in rows if row.dead),
         "ownerless": sum(1 for row in rows if row.topic.team_id is None),
         "held": sum(1 for row in rows if row.topic.paused),
@@ -38,27 +40,3 @@ def topics(request: HttpRequest) -> HttpResponse:
         "scopes": visible_scopes(who),
     }
     return render(request, "topics/list.html", context)
-
-
-@require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
-def subscriptions(request: HttpRequest) -> HttpResponse:
-    who, wanted = actor(request), standing.read_filters(request.GET)
-    rows = standing.subscription_rows(who, time_range(request), clock.now_ms(), wanted)
-    names = [f"{row.subscription.topic.name}/{row.subscription.group}" for row in rows]
-    shown, more = standing.page_of(rows, names, request.GET.get("cursor", ""))
-    context = {
-        "nav": "subscriptions",
-        "rows": shown,
-        "found": len(rows),
-        "next_cursor": more,
-        "wanted": wanted,
-        "teams": team_names(),
-        "nobody": standing.NOBODY,
-        "states": standing.STATES,
-        "dead": sum(1 for row in rows if row.dead),
-        "held": sum(1 for row in rows if row.held),
-        "behind": sum(1 for row in rows if row.behind),
-        "topics": Topic.objects.exists(),
-    }
-    return render(request, "topics/subscriptions.html", context)

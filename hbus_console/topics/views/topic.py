@@ -12,17 +12,18 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, allows
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import Action, allows
 from hbus_console.accounts.web import console_view
 from hbus_console.audit.trail import visible
 from hbus_console.audit.views import tell
+from hbus_console.schemas.sample import sample
 from hbus_console.topics import asyncapi, services, topic_page
 from hbus_console.topics.models import Topic
-from hbus_console.topics.sample import sample
 from hbus_console.topics.standing import carrier
-from hbus_console.topics.views.common import act, clock, found_topic
+from hbus_console.topics.views.common import found_topic
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import act, clock
 from hbus_console.ui.timerange import time_range
 
 #: How many audit entries the tab shows; the audit log has them all.

@@ -11,18 +11,21 @@ from django.views.decorators.http import require_http_methods
 
 from engine.bus.registry import known_transports
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action, visible_scopes
 from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.permissions import SOMEWHERE, Action, visible_scopes
 from hbus_console.accounts.web import console_view
+from hbus_console.schemas.services import parse
+from hbus_console.teams.services import team_names
 from hbus_console.topics import forms, services
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
-from hbus_console.topics.services.schemas import parse
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.services.topics import snapshot
-from hbus_console.topics.views.common import form_page, found_topic, team_names
+from hbus_console.topics.views.common import found_topic
 from hbus_console.topics.views.topic import frame
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.forms import revision, text
+from hbus_console.ui.pages import form_page
 
 CLASSES = {
     "public": "anybody may know it",
@@ -70,7 +73,7 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return form_page(request, "topics/new.html", page)
     values = forms.topic_values(request.POST, (*forms.WORKINGS, *forms.GOVERNANCE))
-    name, schema = forms.text(request.POST, "name"), request.POST.get("schema", "").strip()
+    name, schema = text(request.POST, "name"), request.POST.get("schema", "").strip()
     page["values"] = _shown({**values, "name": name, "schema": schema})
     # Only ticked or not can be told from the form; unticked leaves it to what ordering allows.
     values["priorities"] = True if values["priorities"] else None if values["ordering"] == "key" else False
@@ -108,7 +111,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     page["part"] = request.POST.get("part", "")
     try:
         changed = services.change_topic(
-            actor(request), name, changes, request.POST.get("reason", ""), revision=forms.revision(request.POST)
+            actor(request), name, changes, request.POST.get("reason", ""), revision=revision(request.POST)
         )
     except BadInput as refused:
         return form_page(request, "topics/settings.html", page, refused)

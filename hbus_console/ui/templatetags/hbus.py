@@ -149,7 +149,7 @@ def topic_row(context: Context, row: Any) -> SafeString:
 
 @lru_cache(maxsize=1024)
 def _topic_row(line: _Line, address: str) -> SafeString:
-    return render_to_string("ui/topic_row.html", {"row": line, "href": address})
+    return render_to_string("overview/topic_row.html", {"row": line, "href": address})
 
 
 @register.simple_tag(takes_context=True)

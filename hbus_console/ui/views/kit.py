@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from hbus_console.accounts.permissions import SOMEWHERE, Action
+from hbus_console.access.permissions import SOMEWHERE, Action
 from hbus_console.accounts.web import console_view
-from hbus_console.topics.models import Team
+from hbus_console.teams.models import Team
 
 #: A fixed instant, so that photographs of the page can be compared.
 _AT_MS = 1_795_183_331_204

@@ -7,7 +7,7 @@ from django.shortcuts import resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from hbus_console.accounts.permissions import SOMEWHERE, Action
+from hbus_console.access.permissions import SOMEWHERE, Action
 from hbus_console.accounts.web import console_view
 from hbus_console.ui.context import THEMES
 
@@ -20,7 +20,7 @@ def theme(request: HttpRequest) -> HttpResponse:
     """Set ``theme`` to light or dark; anything else follows the system. Back to ``next``."""
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        back = resolve_url("ui:overview")
+        back = resolve_url("overview:overview")
     response = HttpResponseRedirect(back)
     wanted = request.POST.get("theme", "")
     if wanted in THEMES:

@@ -14,7 +14,7 @@ from examples.hotel.bookings import Booking
 from examples.hotel.events import Stay
 from examples.hotel.seed import seed
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.topics import catalog
 
 HEADER = (

@@ -9,9 +9,11 @@ from examples.hotel.models import PartnerRoom
 from examples.hotel.seed import TEAMS, seed, subscriptions
 from examples.hotel.simulator import simulate
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
 from hbus_console.audit.models import AuditEntry
-from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 
 
 def test_topics_are_owned_described_and_mask_what_is_personal(hotel: None) -> None:

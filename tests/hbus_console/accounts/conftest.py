@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hbus_console.access.permissions import SYSTEM, Actor, Role, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM, Actor, Role, ScopedRole
 
 PASSWORD = "four blue herons 9"
 MakeUser = Callable[..., User]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from hbus_console.access.permissions import Role
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import Role
 from hbus_console.audit.models import AuditEntry
 from tests.hbus_console.accounts.conftest import later
 

@@ -7,9 +7,9 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 
 from engine.core.clock import ManualClock
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM
 from hbus_console.accounts.sessions import UNKNOWN_ACCOUNT
 from hbus_console.accounts.throttle import FREE, LoginThrottle
 from hbus_console.accounts.views import session

@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 
 from engine.core.clock import ManualClock
+from hbus_console.access.permissions import SYSTEM, Forbidden, Role
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of, actor_of_token
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM, Forbidden, Role
 from hbus_console.accounts.throttle import FREE, LoginThrottle
 from hbus_console.accounts.views import session
 from hbus_console.audit.models import AuditEntry

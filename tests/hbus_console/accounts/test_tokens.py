@@ -8,10 +8,10 @@ import pytest
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SYSTEM, Action, Actor, Forbidden, Role, allows, visible_scopes
 from hbus_console.accounts import services, tokens
 from hbus_console.accounts.actors import actor_of, actor_of_token
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.accounts.permissions import SYSTEM, Action, Actor, Forbidden, Role, allows, visible_scopes
 from hbus_console.audit.models import AuditEntry
 
 MakeUser = Callable[..., User]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM
 from hbus_console.audit.models import AuditEntry
 
 MakeUser = Callable[..., User]

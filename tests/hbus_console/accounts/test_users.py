@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import SYSTEM, Action, Actor, Forbidden, Role, ScopedRole, allows
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM, Action, Actor, Forbidden, Role, ScopedRole, allows
 from hbus_console.audit.models import AuditEntry
 from tests.hbus_console.accounts.conftest import PASSWORD, later
 

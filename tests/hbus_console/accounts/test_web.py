@@ -12,9 +12,9 @@ from django.test import Client, override_settings
 from django.urls import include, path
 
 from engine.core.errors import BadInput, ConfigurationError, Unavailable
+from hbus_console.access.permissions import SOMEWHERE, Action, require
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SOMEWHERE, Action, require
 from hbus_console.accounts.web import console_view, field_errors, show_in_form
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from engine.core.clock import ManualClock
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import AlertEvaluator
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft
-from hbus_console.ledger.models import LagSample
-from hbus_console.topics.models import Subscription
+from hbus_console.messages.models import LagSample
+from hbus_console.subscriptions.models import Subscription
 from tests.hbus_console.accounts.conftest import admin, admin_actor, make_user
 from tests.hbus_console.topics.conftest import calling, own_keys, signed_in
 from tests.hbus_console.ui.conftest import subscription, topic

@@ -14,12 +14,12 @@ from pytest_django import Settings
 
 from engine.bus.webhook import sign
 from engine.core.clock import ManualClock
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts import services
 from hbus_console.alerts.delivery import BACKOFF_S, STALE_MS, AlertNotifier
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.audit.models import AuditEntry
-from hbus_console.topics.webhooks import resolve
+from hbus_console.outgoing import resolve
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, transaction
 
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import KEEP_ALERTS_MS, AlertEvaluator
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Reading
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 from tests.hbus_console.ui.conftest import subscription, topic
 
@@ -131,7 +132,7 @@ def test_a_rule_watches_its_topics_its_subscriptions_and_its_team_only(watch: Wa
 
 
 def test_a_rule_whose_team_is_gone_watches_nothing(watch: Watch) -> None:
-    from hbus_console.topics.models import Team
+    from hbus_console.teams.models import Team
 
     Team.objects.create(name="Gone", contact="#x")
     rule(threshold=1, owner="Gone")

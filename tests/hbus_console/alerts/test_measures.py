@@ -18,9 +18,11 @@ from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.messages import sentence
 from hbus_console.alerts.models import Alert, Rule
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger.booking import Rows
-from hbus_console.ledger.models import LagSample
-from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.messages.models import LagSample
+from hbus_console.messages.projection import Rows
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 from tests.hbus_console.alerts.conftest import Watch, rule
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

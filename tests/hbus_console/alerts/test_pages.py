@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from hbus_console.accounts.permissions import Role
+from hbus_console.access.permissions import Role
 from hbus_console.alerts import services
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
-from hbus_console.ui import live
-from hbus_console.ui.overview import standing
+from hbus_console.overview import live
+from hbus_console.traffic.standing import standing
 from tests.hbus_console.alerts.conftest import rule, webhook
 from tests.hbus_console.ui.conftest import subscription, topic
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_django import Settings
 
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import SYSTEM, Forbidden
+from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.alerts import services
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Rule, Silence
 from hbus_console.alerts.services import ChannelDraft, RuleDraft

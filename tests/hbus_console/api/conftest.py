@@ -11,12 +11,14 @@ from django.test import Client
 from pytest_django import Settings
 
 from hbus_console import wiring
+from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts import services as accounts
 from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts.tokens import create_token
-from hbus_console.topics import services
-from hbus_console.topics.services import TeamDraft, TopicDraft
+from hbus_console.teams import services as teams
+from hbus_console.teams.services import TeamDraft
+from hbus_console.topics import services as topics
+from hbus_console.topics.services import TopicDraft
 
 Caller = Callable[..., Any]
 TOPIC = "booking.created"
@@ -27,8 +29,8 @@ def installation(settings: Settings, prefix: str, transactional_db: None) -> Ite
     """Wiring under keys nobody else uses, with one owned topic."""
     wiring.close()
     settings.HBUS_PREFIX = prefix
-    services.create_team(SYSTEM, TeamDraft("Reservations", "#reservations"))
-    services.create_topic(SYSTEM, TopicDraft(name=TOPIC, owner="Reservations"))
+    teams.create_team(SYSTEM, TeamDraft("Reservations", "#reservations"))
+    topics.create_topic(SYSTEM, TopicDraft(name=TOPIC, owner="Reservations"))
     yield
     wiring.close()
 

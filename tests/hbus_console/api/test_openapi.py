@@ -16,9 +16,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from hypothesis import HealthCheck, Phase, given, settings
 from pytest_django.live_server_helper import LiveServer
 
+from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts import services as accounts
 from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts.tokens import create_token
 from tests.hbus_console.api.conftest import TOPIC, Caller
 

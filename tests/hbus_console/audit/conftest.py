@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from tests.guards import lifted

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.audit.models import AuditEntry
 
 Write = Callable[..., list[AuditEntry]]

@@ -9,15 +9,15 @@ import pytest
 from django.test import Client
 
 from engine.core.ids import new_id
+from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import SYSTEM, Role, ScopedRole
 from hbus_console.audit import trail
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.context import RequestContext, bound
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import last_verified, verify_now
-from hbus_console.ledger.models import LedgerMessage
+from hbus_console.messages.models import LedgerMessage
 
 Write = Callable[..., list[AuditEntry]]
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

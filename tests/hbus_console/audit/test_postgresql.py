@@ -18,13 +18,13 @@ pytestmark = pytest.mark.xdist_group("installation")
 _PROBE = """
 import json, threading
 from django.db import DatabaseError, connection, transaction
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit import guards
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.audit.state import verify_now
-from hbus_console.accounts.scopes import scopes_q
+from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.trail import Filter, narrowed
 
 ODD = {"big": 1e20, "huge": 1.5e300, "zero": -0.0, "whole": 2.0, "part": 0.1, "small": 1e-7, "nan": float("nan"),

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hbus_console.accounts.permissions import Action, Actor, Forbidden, Role, ScopedRole, require
+from hbus_console.access.permissions import Action, Actor, Forbidden, Role, ScopedRole, require
 from hbus_console.audit.context import RequestContext, bound
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain

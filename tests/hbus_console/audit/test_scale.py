@@ -61,7 +61,7 @@ def read_all() -> None:
 
 
 def exports_actor() -> Any:
-    from hbus_console.accounts.permissions import SYSTEM
+    from hbus_console.access.permissions import SYSTEM
 
     return SYSTEM
 

@@ -14,13 +14,13 @@ import redis
 from django.test import Client, override_settings
 
 from engine.core.clock import SystemClock
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.cluster import health, probes, services
 from hbus_console.cluster.nodes import SILENT_AFTER_MS, key
+from hbus_console.overview.concerns import concerns
 from hbus_console.supervisor import probes as supervised
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.standalone import StandaloneStore
-from hbus_console.ui.attention import concerns
 from tests.full_disk import full_disk
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

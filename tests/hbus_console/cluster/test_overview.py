@@ -12,7 +12,7 @@ from django.test import Client
 from hbus_console import wiring
 from hbus_console.accounts.models import User
 from hbus_console.cluster.nodes import NodeBeat, key
-from hbus_console.ledger.models import Notice
+from hbus_console.evidence.models import Notice
 
 ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

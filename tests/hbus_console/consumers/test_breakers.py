@@ -13,7 +13,8 @@ from engine.core.errors import Unavailable
 from hbus_console import wiring
 from hbus_console.consumers.breakers import BreakerGauge
 from hbus_console.keeper.duties import all_duties
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.core.errors import BadInput, Unavailable
-from hbus_console.accounts.permissions import Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.permissions import Actor, Forbidden, Role, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.celery import app
 from hbus_console.consumers import control, services

@@ -12,8 +12,10 @@ from engine.core.errors import ConfigurationError
 from hbus_console import wiring
 from hbus_console.consumers.policies import handler_of, policy_of
 from hbus_console.consumers.wanted import WantedSubscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
-from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.topics.models import Topic
 
 KEY = ("booking.created", "counting")
 

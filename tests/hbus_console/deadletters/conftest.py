@@ -13,10 +13,12 @@ import pytest
 from engine.bus.message import Message, encode
 from engine.core.facts import MemoryFacts
 from hbus_console import wiring
-from hbus_console.accounts.permissions import Actor, Role, ScopedRole
+from hbus_console.access.permissions import Actor, Role, ScopedRole
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
 from hbus_console.topics.catalog import DjangoCatalog
-from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.topics.models import Topic
 
 NOW = datetime(2026, 11, 20, 14, 31, tzinfo=UTC)
 MakeLetter = Callable[..., DeadLetter]

@@ -8,7 +8,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.models import OutboxMessage
 from tests.hbus_console.deadletters.conftest import MakeLetter
-from tests.hbus_console.ledger.test_api import Call, call
+from tests.hbus_console.messages.test_api import Call, call
 
 __all__ = ["call"]
 

@@ -8,16 +8,17 @@ import pytest
 
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
+from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor, Forbidden
 from hbus_console.deadletters import services as letters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

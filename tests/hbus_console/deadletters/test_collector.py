@@ -12,7 +12,8 @@ from engine.core.errors import Unavailable
 from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.limit import full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 

@@ -12,13 +12,14 @@ from django.test import Client
 from engine.bus.message import NO_DATA, decode
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
+from hbus_console.access.permissions import Forbidden
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters import editing, services
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.models import OutboxMessage
-from hbus_console.topics.models import SchemaVersion, Topic
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter, person
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

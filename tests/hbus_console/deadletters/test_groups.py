@@ -8,7 +8,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console.accounts.permissions import Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.deadletters import groups
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter

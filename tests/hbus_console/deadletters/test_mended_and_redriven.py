@@ -15,9 +15,9 @@ from hbus_console import wiring
 from hbus_console.deadletters import services
 from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.ledger import services as ledger
+from hbus_console.messages import services as ledger
 from hbus_console.outbox.relay import OutboxRelay
-from tests.hbus_console.ledger.conftest import TOPIC, book, installation, person, publish, wait_until
+from tests.hbus_console.messages.conftest import TOPIC, book, installation, person, publish, wait_until
 
 __all__ = ["book", "installation"]
 

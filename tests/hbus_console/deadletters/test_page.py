@@ -9,9 +9,10 @@ from django.test import Client
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.models import OutboxMessage
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter
-from tests.hbus_console.ledger.conftest import sign_in
+from tests.hbus_console.messages.conftest import sign_in
 
 __all__ = ["sign_in"]
 

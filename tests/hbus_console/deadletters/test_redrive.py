@@ -8,13 +8,14 @@ from engine.bus.message import decode
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
-from hbus_console.accounts.permissions import Actor, Forbidden
+from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters import services
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.outbox.models import OutboxMessage
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter, person
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("facts")]

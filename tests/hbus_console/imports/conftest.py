@@ -11,11 +11,13 @@ import pytest
 from pytest_django import Settings
 
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.imports.mapping import Mapping
 from hbus_console.imports.rows import file_digest
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import
-from hbus_console.topics.models import SchemaVersion, Team, Topic
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 
 SCHEMA = {"type": "object", "required": ["room"], "properties": {"nights": {"type": "integer", "minimum": 0}}}
 

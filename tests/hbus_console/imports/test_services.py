@@ -13,7 +13,7 @@ from engine.bus.producer import BatchItem
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, HbusError, Unavailable
 from hbus_console import wiring
-from hbus_console.accounts.permissions import ANONYMOUS, SYSTEM, Forbidden
+from hbus_console.access.permissions import ANONYMOUS, SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.imports.models import ImportRun
 from hbus_console.imports.services import ImportReport, run_import, try_import

@@ -9,9 +9,9 @@ import pytest
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, Actor, allows
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Action, Actor, allows
 from hbus_console.operations import kinds
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
 from hbus_console.operations.runner import OperationRunner

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation
 from tests.hbus_console.operations.conftest import Words

@@ -4,8 +4,8 @@ import pytest
 
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.operations import runner as running
 from hbus_console.operations import services

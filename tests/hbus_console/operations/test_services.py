@@ -4,8 +4,8 @@ import pytest
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
+from hbus_console.access.permissions import Actor, Forbidden, Role, ScopedRole
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor, Forbidden, Role, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere
 from hbus_console.operations import services
@@ -105,7 +105,8 @@ def test_pause_resume_and_cancel_are_audited_and_answer_definitely(operator: Act
 
 
 def test_others_see_what_lies_in_their_scope_and_steer_with_the_role(make_user: MakeUser, words: Words) -> None:
-    from hbus_console.topics.models import Team, Topic
+    from hbus_console.teams.models import Team
+    from hbus_console.topics.models import Topic
 
     Topic.objects.create(name="booking.changed", team=Team.objects.create(name="T", contact="t"))
     pk = services.start(make_user(name="first"), "words", SPEC, reason="why").operation.pk

@@ -10,8 +10,9 @@ from pytest_django import Settings
 from engine.bus import message as envelope
 from engine.bus.message import Message
 from hbus_console import wiring
+from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
-from hbus_console.topics.models import Team, Topic
+from hbus_console.topics.models import Topic
 
 
 @pytest.fixture

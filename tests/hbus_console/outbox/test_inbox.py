@@ -7,7 +7,7 @@ from django.db import connection, transaction
 
 from hbus_console.outbox.inbox import DjangoInbox
 from hbus_console.outbox.models import InboxEntry
-from hbus_console.topics.models import Team
+from hbus_console.teams.models import Team
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,12 +11,13 @@ from engine.bus.errors import OwnerlessTopic, UnknownTopic
 from engine.bus.options import PublishOptions
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.accounts.permissions import ANONYMOUS, SYSTEM, Forbidden
+from hbus_console.access.permissions import ANONYMOUS, SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.services import publish_on_commit, retry_refused, wake_key
+from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
-from hbus_console.topics.models import Team, Topic
+from hbus_console.topics.models import Topic
 
 
 def test_the_message_waits_in_the_outbox_once_the_transaction_commits_and_the_relay_is_woken(topic: Topic) -> None:

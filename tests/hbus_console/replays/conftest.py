@@ -12,15 +12,17 @@ from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Receipt
 from hbus_console import wiring
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.relay import OutboxRelay
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
-from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.topics.models import Topic
 
 TOPIC = "booking.created"
 MakeUser = Callable[..., User]

@@ -12,16 +12,17 @@ from engine.bus.producer import Receipt
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
 from hbus_console import wiring
+from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.operations import services
 from hbus_console.operations.models import OperationItem
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.replays import kind as replays
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser, copies, replay, run, stored
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)

@@ -8,7 +8,7 @@ from django.test import Client
 
 from engine.bus.filters.parsing import ATTRIBUTES, SIGNS
 from engine.bus.producer import Receipt
-from hbus_console.ledger.models import LedgerMessage
+from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser
 

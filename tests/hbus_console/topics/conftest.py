@@ -12,14 +12,17 @@ from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from hbus_console import wiring
+from hbus_console.access.permissions import SYSTEM, Actor, Role, ScopedRole
 from hbus_console.accounts import services as accounts
 from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.permissions import SYSTEM, Actor, Role, ScopedRole
 from hbus_console.accounts.tokens import create_token
 from hbus_console.audit.models import AuditEntry
-from hbus_console.topics import services
-from hbus_console.topics.models import Team, Topic
-from hbus_console.topics.services import TeamDraft, TopicDraft
+from hbus_console.teams import services as teams
+from hbus_console.teams.models import Team
+from hbus_console.teams.services import TeamDraft
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services import TopicDraft
 
 
 def actor(role: Role, scope: str = "*") -> Actor:
@@ -40,12 +43,12 @@ def own_keys(settings: Settings, prefix: str) -> Iterator[None]:
 
 @pytest.fixture
 def team(db: None) -> Team:
-    return services.create_team(SYSTEM, TeamDraft("Reservations", "#reservations"))
+    return teams.create_team(SYSTEM, TeamDraft("Reservations", "#reservations"))
 
 
 @pytest.fixture
 def topic(own_keys: None, team: Team, committed: Callable[..., None]) -> Topic:
-    committed(lambda: services.create_topic(SYSTEM, TopicDraft(name="booking.created", owner="Reservations")))
+    committed(lambda: topics.create_topic(SYSTEM, TopicDraft(name="booking.created", owner="Reservations")))
     return Topic.objects.get(name="booking.created")
 
 

@@ -11,11 +11,16 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from hbus_console.accounts.permissions import SYSTEM, Role
+from hbus_console.access.permissions import SYSTEM, Role
 from hbus_console.audit.models import AuditEntry
-from hbus_console.topics import services
-from hbus_console.topics.models import SchemaVersion, Subscription, Team, Topic
-from hbus_console.topics.services import SubscriptionDraft
+from hbus_console.schemas import services as schemas
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.teams.models import Team
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -51,7 +56,7 @@ def client(signed_in: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def billing(topic: Topic, committed: Callable[..., None]) -> Subscription:
-    committed(lambda: services.create_subscription(SYSTEM, SubscriptionDraft(*ONE, "Reservations")))
+    committed(lambda: subscriptions.create_subscription(SYSTEM, SubscriptionDraft(*ONE, "Reservations")))
     return Subscription.objects.get()
 
 
@@ -122,7 +127,7 @@ def test_saving_without_a_difference_says_so(client: Client, topic: Topic) -> No
 
 
 def test_a_form_from_before_somebody_elses_change_is_refused(client: Client, topic: Topic) -> None:
-    services.change_topic(SYSTEM, topic.name, {"ttl_s": 60})
+    topics.change_topic(SYSTEM, topic.name, {"ttl_s": 60})
     answer = client.post(
         reverse("topics:settings", args=[topic.name]), settings_form(topic, "workings", max_bytes="500")
     )
@@ -157,7 +162,7 @@ def test_a_topic_is_deleted_by_typing_its_name(client: Client, topic: Topic) -> 
 
 
 def test_a_schema_is_checked_and_added_by_the_form(client: Client, topic: Topic) -> None:
-    url = reverse("topics:schema", args=[topic.name])
+    url = reverse("schemas:schema", args=[topic.name])
     first = '{"type": "object", "required": ["id"]}'
     assert "It would be accepted" in client.post(url, {"act": "check", "body": first}).content.decode()
     assert not SchemaVersion.objects.exists()
@@ -173,15 +178,15 @@ def test_a_schema_is_checked_and_added_by_the_form(client: Client, topic: Topic)
 
 def test_a_viewer_may_check_a_schema_but_not_add_it(signed_in: Callable[..., Client], topic: Topic) -> None:
     viewer = signed_in(Role.VIEWER)
-    url = reverse("topics:schema", args=[topic.name])
+    url = reverse("schemas:schema", args=[topic.name])
     assert viewer.post(url, {"act": "check", "body": "{}"}).status_code == 200
     assert viewer.post(url, {"act": "add", "body": "{}"}).status_code == 403
 
 
 def test_versions_are_compared(client: Client, topic: Topic) -> None:
-    services.add_schema(SYSTEM, topic.name, {"type": "object"})
-    services.add_schema(SYSTEM, topic.name, {"type": "object", "title": "second"})
-    url = reverse("topics:schema", args=[topic.name])
+    schemas.add_schema(SYSTEM, topic.name, {"type": "object"})
+    schemas.add_schema(SYSTEM, topic.name, {"type": "object", "title": "second"})
+    url = reverse("schemas:schema", args=[topic.name])
     body = client.get(url, {"version": "2", "against": "1"}).content.decode()
     assert "<ins>+   &quot;title&quot;: &quot;second&quot;</ins>" in body
     assert client.get(url, {"version": "3"}).status_code == 404
@@ -189,7 +194,7 @@ def test_versions_are_compared(client: Client, topic: Topic) -> None:
 
 def test_a_webhook_is_subscribed_and_its_secret_shown_once(client: Client, topic: Topic, settings: Settings) -> None:
     settings.HBUS_WEBHOOK_PRIVATE = True
-    url = reverse("topics:subscription-new", args=[topic.name])
+    url = reverse("subscriptions:new", args=[topic.name])
     form = {**POLICY, "group": "partner", "owner": "Reservations", "handler": "webhook", "description": "",
             "webhook_url": "http://127.0.0.1/x", "webhook_timeout_s": "10", "start": "end"}  # fmt: skip
     answer = client.post(url, form)
@@ -197,11 +202,9 @@ def test_a_webhook_is_subscribed_and_its_secret_shown_once(client: Client, topic
     assert row.backoff_s == [1.0, 2.5]
     assert row.webhook_secret in answer.content.decode()
     assert "no-store" in answer["Cache-Control"]
-    page = client.get(reverse("topics:subscription-settings", args=[topic.name, "partner"])).content.decode()
+    page = client.get(reverse("subscriptions:settings", args=[topic.name, "partner"])).content.decode()
     assert row.webhook_secret not in page
-    rotated = client.post(
-        reverse("topics:subscription-rotate-secret", args=[topic.name, "partner"]), {"reason": "leaked"}
-    )
+    rotated = client.post(reverse("subscriptions:rotate-secret", args=[topic.name, "partner"]), {"reason": "leaked"})
     row.refresh_from_db()
     assert row.webhook_secret in rotated.content.decode()
 
@@ -220,7 +223,7 @@ def test_a_bad_subscription_is_told_at_the_field(
     change: dict[str, str], field: str, client: Client, topic: Topic
 ) -> None:
     form = {**POLICY, "group": "billing", "owner": "Reservations", "handler": "code", "webhook_timeout_s": "10"}
-    answer = client.post(reverse("topics:subscription-new", args=[topic.name]), {**form, **change})
+    answer = client.post(reverse("subscriptions:new", args=[topic.name]), {**form, **change})
     assert (answer.status_code, list(answer.context["errors"])) == (422, [field])
     assert not Subscription.objects.exists()
 
@@ -228,10 +231,10 @@ def test_a_bad_subscription_is_told_at_the_field(
 def test_acts_on_a_subscription(client: Client, billing: Subscription, committed: Callable[..., None]) -> None:
     def post(name: str, **form: str) -> str:
         answers: list[Any] = []
-        committed(lambda: answers.append(client.post(reverse(f"topics:subscription-{name}", args=ONE), form)))
+        committed(lambda: answers.append(client.post(reverse(f"subscriptions:{name}", args=ONE), form)))
         return told(answers[0])
 
-    page = reverse("topics:subscription", args=ONE)
+    page = reverse("subscriptions:detail", args=ONE)
     assert "needs a reason" in post("pause")
     assert "is paused" in post("pause", reason="partner is down")
     assert "“partner is down”" in client.get(page).content.decode()
@@ -249,19 +252,19 @@ def test_acts_on_a_subscription(client: Client, billing: Subscription, committed
 
 
 def test_settings_of_a_subscription(client: Client, billing: Subscription) -> None:
-    url = reverse("topics:subscription-settings", args=ONE)
+    url = reverse("subscriptions:settings", args=ONE)
     form = {**POLICY, "owner": "", "description": "slow", "transactional": "on", "revision": "1"}
     assert client.post(url, form).status_code == 302
     billing.refresh_from_db()
     assert (billing.team, billing.transactional, billing.held_fields) == (None, True, ["backoff_s", "transactional"])
     assert client.post(url, {**form, "lease_s": "90", "revision": "1"}).status_code == 422
-    client.post(reverse("topics:subscription-follow-code", args=ONE))
+    client.post(reverse("subscriptions:follow-code", args=ONE))
     billing.refresh_from_db()
     assert billing.held_fields == []
 
 
 def test_teams_are_kept_on_their_page(client: Client, team: Team) -> None:
-    url = reverse("topics:teams")
+    url = reverse("teams:list")
     client.post(url, {"act": "create", "name": "Loyalty", "contact": "#loyalty"})
     client.post(url, {"act": "change", "team": "Loyalty", "name": "Loyalty club", "contact": "#club"})
     assert Team.objects.get(name="Loyalty club").contact == "#club"
@@ -273,4 +276,4 @@ def test_teams_are_kept_on_their_page(client: Client, team: Team) -> None:
 
 @pytest.mark.parametrize("name", ["pause", "resume", "drain", "delete", "rotate-secret", "follow-code"])
 def test_acts_are_posts(name: str, client: Client, billing: Subscription) -> None:
-    assert client.get(reverse(f"topics:subscription-{name}", args=ONE)).status_code == 405
+    assert client.get(reverse(f"subscriptions:{name}", args=ONE)).status_code == 405

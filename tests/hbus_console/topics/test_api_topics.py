@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hbus_console.accounts.permissions import Role
+from hbus_console.access.permissions import Role
 from hbus_console.audit.models import AuditEntry
-from hbus_console.topics.models import Team, Topic
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from hbus_console.accounts.permissions import SYSTEM
-from hbus_console.topics import services
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.schemas.json_schema import CompiledSchema
+from hbus_console.schemas.sample import sample
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics import services as topics
 from hbus_console.topics.asyncapi import document
 from hbus_console.topics.models import Topic
-from hbus_console.topics.sample import sample
-from hbus_console.topics.schemas import CompiledSchema
-from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+from hbus_console.topics.services import TopicDraft
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
 
@@ -29,8 +31,10 @@ SCHEMA = {
 
 @pytest.fixture
 def made(topic: Topic) -> dict[str, Any]:
-    services.create_topic(SYSTEM, TopicDraft(name="stay.completed", owner="Reservations", schema=SCHEMA))
-    services.create_subscription(SYSTEM, SubscriptionDraft("stay.completed", "billing", "Reservations", "Invoices."))
+    topics.create_topic(SYSTEM, TopicDraft(name="stay.completed", owner="Reservations", schema=SCHEMA))
+    subscriptions.create_subscription(
+        SYSTEM, SubscriptionDraft("stay.completed", "billing", "Reservations", "Invoices.")
+    )
     rows = Topic.objects.select_related("team").prefetch_related("schemas", "subscriptions__team")
     return document(rows, host="bus.example:8000", protocol="https")
 

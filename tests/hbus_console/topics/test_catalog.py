@@ -11,10 +11,13 @@ from pytest_django import DjangoAssertNumQueries
 from engine.bus.errors import UnknownTopic
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
-from hbus_console.accounts.permissions import SYSTEM
-from hbus_console.topics import catalog, services
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.schemas import services as schemas
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.topics import catalog
+from hbus_console.topics import services as topic_services
 from hbus_console.topics.catalog import FRESH_S, GRACE_S, DjangoCatalog
-from hbus_console.topics.models import SchemaVersion, Topic
+from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -32,7 +35,7 @@ def topics(clock: ManualClock) -> DjangoCatalog:
 
 def test_a_policy_says_what_the_row_says(topic: Topic, topics: DjangoCatalog) -> None:
     Topic.objects.update(classification="confidential", max_bytes=500, ttl_s=60, idempotency_window_s=90)
-    services.add_schema(SYSTEM, topic.name, {"type": "object"})
+    schemas.add_schema(SYSTEM, topic.name, {"type": "object"})
     policy = topics.topic(topic.name)
     assert (policy.owner, policy.classification, policy.max_bytes, policy.ttl_s, policy.idempotency_window_s) == (
         "Reservations",
@@ -53,7 +56,7 @@ def test_an_unknown_topic_names_the_remedy(topics: DjangoCatalog) -> None:
 def test_one_query_serves_all_topics_for_two_seconds(
     topic: Topic, topics: DjangoCatalog, clock: ManualClock, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    services.create_topic(SYSTEM, TopicDraft(name="b", owner="Reservations", schema={"type": "object"}))
+    topic_services.create_topic(SYSTEM, TopicDraft(name="b", owner="Reservations", schema={"type": "object"}))
     topics.topic("b")
     clock.advance(FRESH_S)
     with django_assert_num_queries(1):
@@ -80,7 +83,7 @@ def test_a_change_by_this_process_is_seen_at_once_and_again_after_the_commit(
     topics.topic(topic.name)
 
     def change_and_look() -> None:
-        services.change_topic(SYSTEM, topic.name, {"max_bytes": 500})
+        topic_services.change_topic(SYSTEM, topic.name, {"max_bytes": 500})
         assert topics.topic(topic.name).max_bytes == 500
         # What a second thread would have cached from before the commit.
         Topic.objects.update(max_bytes=600)

@@ -13,16 +13,20 @@ from pytest_django import Settings
 from engine.bus.transport import Settlement
 from engine.core.errors import BadInput
 from hbus_console import wiring
+from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.accounts.command_line import command_line_actor
-from hbus_console.accounts.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.consumers.pair import Pair
 from hbus_console.operations import services as operations
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
-from hbus_console.topics import move, services
-from hbus_console.topics.models import StoreRemoval, Subscription, Topic
-from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics import move
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.services import TopicDraft
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -36,12 +40,12 @@ def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monk
     settings.NSQD_URL = (nsqd_url,)
     wiring.close()
     monkeypatch.setattr(move, "QUIET_MS", 200)
-    services.create_topic(SYSTEM, TopicDraft("booking.created", "Reservations", priorities=False))
+    topics.create_topic(SYSTEM, TopicDraft("booking.created", "Reservations", priorities=False))
     draft = SubscriptionDraft(
         topic="booking.created", group="billing", owner="Reservations", handler="webhook",
         webhook_url="https://example.com/hook",
     )  # fmt: skip
-    services.create_subscription(SYSTEM, draft, "for the test")
+    subscriptions.create_subscription(SYSTEM, draft, "for the test")
     return Topic.objects.get(name="booking.created")
 
 

@@ -10,10 +10,15 @@ from django.test import Client
 from django.urls import reverse
 
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM, Role
-from hbus_console.topics import services
-from hbus_console.topics.models import Subscription, Team, Topic
-from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+from hbus_console.access.permissions import SYSTEM, Role
+from hbus_console.schemas import services as schemas
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.teams.models import Team
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services import TopicDraft
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -25,37 +30,37 @@ HOOK = ["booking.created", "partner"]
 @pytest.fixture
 def busy(topic: Topic, committed: Callable[..., None]) -> None:
     def make() -> None:
-        services.add_schema(SYSTEM, topic.name, SCHEMA)
-        services.add_schema(SYSTEM, topic.name, {**SCHEMA, "title": "second"})
-        services.create_subscription(SYSTEM, SubscriptionDraft(*ONE, "Reservations"))
-        services.create_subscription(
+        schemas.add_schema(SYSTEM, topic.name, SCHEMA)
+        schemas.add_schema(SYSTEM, topic.name, {**SCHEMA, "title": "second"})
+        subscriptions.create_subscription(SYSTEM, SubscriptionDraft(*ONE, "Reservations"))
+        subscriptions.create_subscription(
             SYSTEM,
             SubscriptionDraft(*HOOK, "Reservations", handler="webhook", webhook_url="https://93.184.216.34/hooks"),
         )
-        services.create_topic(SYSTEM, TopicDraft(name="stay.completed", owner="Reservations"))
-        services.change_topic(SYSTEM, "stay.completed", {"owner": ""}, "dissolved")
+        topics.create_topic(SYSTEM, TopicDraft(name="stay.completed", owner="Reservations"))
+        topics.change_topic(SYSTEM, "stay.completed", {"owner": ""}, "dissolved")
 
     committed(make)
-    committed(lambda: services.pause_subscription(SYSTEM, *HOOK, "partner is down"))
+    committed(lambda: subscriptions.pause_subscription(SYSTEM, *HOOK, "partner is down"))
 
 
 PAGES: list[tuple[str, list[Any], str]] = [
     ("topics:list", [], "booking.created"),
     ("topics:detail", ["booking.created"], "billing"),
     ("topics:detail", ["stay.completed"], "every publish is refused"),
-    ("topics:schema", ["booking.created"], "Version 2"),
+    ("schemas:schema", ["booking.created"], "Version 2"),
     ("topics:settings", ["booking.created"], "Who answers and who sees"),
     ("topics:connect", ["booking.created"], "AsyncAPI"),
     ("topics:trail", ["booking.created"], "added a schema to"),
-    ("topics:subscription-new", ["booking.created"], "Subscribe"),
+    ("subscriptions:new", ["booking.created"], "Subscribe"),
     ("topics:new", [], "First schema"),
-    ("topics:teams", [], "#reservations"),
-    ("topics:publish", [], "Which topic?"),
-    ("topics:subscriptions", [], "partner"),
-    ("topics:subscription", ONE, "No consumer runs it"),
-    ("topics:subscription", HOOK, "partner is down"),
-    ("topics:subscription-settings", ONE, "declaration in code"),
-    ("topics:subscription-settings", HOOK, "New secret"),
+    ("teams:list", [], "#reservations"),
+    ("publishing:publish", [], "Which topic?"),
+    ("subscriptions:list", [], "partner"),
+    ("subscriptions:detail", ONE, "No consumer runs it"),
+    ("subscriptions:detail", HOOK, "partner is down"),
+    ("subscriptions:settings", ONE, "declaration in code"),
+    ("subscriptions:settings", HOOK, "New secret"),
 ]
 
 
@@ -79,9 +84,9 @@ def test_no_role_meets_a_broken_page(role: Role, busy: None, signed_in: Callable
     ("name", "holds"),
     [
         ("topics:list", "No topic yet"),
-        ("topics:subscriptions", "Nobody subscribes yet"),
-        ("topics:teams", "No team yet"),
-        ("topics:publish", "No topic you may publish to"),
+        ("subscriptions:list", "Nobody subscribes yet"),
+        ("teams:list", "No team yet"),
+        ("publishing:publish", "No topic you may publish to"),
         ("topics:new", "There is no team yet"),
     ],
 )
@@ -93,8 +98,8 @@ def test_an_empty_installation_says_the_next_step(name: str, holds: str, signed_
     ("name", "args"),
     [
         ("topics:detail", ["no.such"]),
-        ("topics:schema", ["no.such"]),
-        ("topics:subscription", ["booking.created", "nobody"]),
+        ("schemas:schema", ["no.such"]),
+        ("subscriptions:detail", ["booking.created", "nobody"]),
     ],
 )
 def test_what_is_not_there_is_404(name: str, args: list[str], topic: Topic, signed_in: Callable[..., Client]) -> None:
@@ -107,8 +112,8 @@ def test_a_topic_outside_the_scope_is_refused_and_not_listed(busy: None, signed_
     listed = client.get(reverse("topics:list")).content.decode()
     assert "stay.completed" in listed
     assert "booking.created" not in listed
-    assert "billing" not in client.get(reverse("topics:subscriptions")).content.decode()
-    assert "booking.created" not in client.get(reverse("topics:teams")).content.decode()
+    assert "billing" not in client.get(reverse("subscriptions:list")).content.decode()
+    assert "booking.created" not in client.get(reverse("teams:list")).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def test_the_list_of_topics_is_narrowed(
 
 
 def test_the_list_of_subscriptions_is_narrowed_by_state(busy: None, signed_in: Callable[..., Client]) -> None:
-    body = signed_in().get(reverse("topics:subscriptions") + "?state=paused").content.decode()
+    body = signed_in().get(reverse("subscriptions:list") + "?state=paused").content.decode()
     assert ">partner</a>" in body
     assert ">billing</a>" not in body
 
@@ -164,11 +169,11 @@ def test_with_the_store_away_the_pages_still_answer(
 
     monkeypatch.setattr(wiring, "admin", away)
     assert "the store cannot be asked" in client.get(reverse("topics:detail", args=ONE[:1])).content.decode()
-    assert "The store is away." in client.get(reverse("topics:subscription", args=ONE)).content.decode()
+    assert "The store is away." in client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
 
 
 def test_a_group_the_store_lost_is_said(busy: None, signed_in: Callable[..., Client]) -> None:
     wiring.admin().delete_group(*ONE)
-    body = signed_in().get(reverse("topics:subscription", args=ONE)).content.decode()
+    body = signed_in().get(reverse("subscriptions:detail", args=ONE)).content.decode()
     assert "does not know this subscription" in body
     assert Subscription.objects.filter(group="billing").exists()

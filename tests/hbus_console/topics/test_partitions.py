@@ -13,12 +13,14 @@ from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned, partition_of
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.errors import Conflict
-from hbus_console.topics import services
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
 from hbus_console.topics.reconcile import ensure_transport_objects
-from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+from hbus_console.topics.services import TopicDraft
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -34,7 +36,7 @@ def in_store(name: str) -> int:
 
 @pytest.fixture
 def ordered(committed: Committed) -> Topic:
-    committed(lambda: services.create_topic(EDITOR, TopicDraft("stay.changed", "Reservations", ordering="key")))
+    committed(lambda: topics.create_topic(EDITOR, TopicDraft("stay.changed", "Reservations", ordering="key")))
     return Topic.objects.get(name="stay.changed")
 
 
@@ -54,14 +56,14 @@ def test_a_topic_ordered_by_key_gets_eight_and_others_one(ordered: Topic, topic:
 )
 def test_partitions_that_cannot_be_are_refused_at_the_field(values: dict[str, Any], field: str) -> None:
     with pytest.raises(BadInput) as refused:
-        services.create_topic(EDITOR, TopicDraft("stay.changed", "Reservations", **values))
+        topics.create_topic(EDITOR, TopicDraft("stay.changed", "Reservations", **values))
     assert refused.value.field == field
 
 
 def test_an_empty_topic_may_get_more_with_all_its_groups(ordered: Topic, committed: Committed) -> None:
     draft = SubscriptionDraft(ordered.name, "billing", "Reservations", on_failed_head="park")
-    committed(lambda: services.create_subscription(EDITOR, draft))
-    committed(lambda: services.change_topic(EDITOR, ordered.name, {"partitions": 12}))
+    committed(lambda: subscriptions.create_subscription(EDITOR, draft))
+    committed(lambda: topics.change_topic(EDITOR, ordered.name, {"partitions": 12}))
     assert in_store(ordered.name) == 12
     transport = wiring.transport()
     assert isinstance(transport, Partitioned)
@@ -71,7 +73,7 @@ def test_an_empty_topic_may_get_more_with_all_its_groups(ordered: Topic, committ
 def test_a_topic_that_holds_messages_keeps_its_number(ordered: Topic) -> None:
     wiring.producer().publish(ordered.name, {"n": 1}, PublishOptions(key="hotel-1"))
     with pytest.raises(Conflict) as refused:
-        services.change_topic(EDITOR, ordered.name, {"partitions": 12})
+        topics.change_topic(EDITOR, ordered.name, {"partitions": 12})
     assert refused.value.field == "partitions"
     assert "could be handled out of order" in refused.value.what
     assert in_store(ordered.name) == 8
@@ -79,9 +81,9 @@ def test_a_topic_that_holds_messages_keeps_its_number(ordered: Topic) -> None:
 
 def test_partitions_never_become_fewer_and_a_topic_that_has_them_stays_ordered(ordered: Topic) -> None:
     with pytest.raises(Conflict, match="cannot have fewer"):
-        services.change_topic(EDITOR, ordered.name, {"partitions": 4})
+        topics.change_topic(EDITOR, ordered.name, {"partitions": 4})
     with pytest.raises(BadInput, match="Only a topic ordered by key"):
-        services.change_topic(EDITOR, ordered.name, {"ordering": "none"})
+        topics.change_topic(EDITOR, ordered.name, {"ordering": "none"})
 
 
 def test_a_message_goes_to_the_partition_of_its_key(ordered: Topic) -> None:
@@ -92,7 +94,9 @@ def test_a_message_goes_to_the_partition_of_its_key(ordered: Topic) -> None:
 
 
 def test_a_store_that_lost_the_number_gets_it_again(ordered: Topic, committed: Committed) -> None:
-    committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(ordered.name, "billing", "Reservations")))
+    committed(
+        lambda: subscriptions.create_subscription(EDITOR, SubscriptionDraft(ordered.name, "billing", "Reservations"))
+    )
     wiring.admin().delete_topic(ordered.name)
     assert in_store(ordered.name) == 1
     ensure_transport_objects()
@@ -120,10 +124,10 @@ def test_a_policy_set_in_code_holds_until_a_person_sets_another(ordered: Topic) 
 
     try:
         handlers.subscription(topic=ordered.name, group="billing", on_failed_head="park")(_handler)
-        services.sync_registrations()
-        row = services.subscription(ordered.name, "billing")
+        subscriptions.sync_registrations()
+        row = subscriptions.subscription(ordered.name, "billing")
         assert row.on_failed_head == "park"
-        changed = services.change_subscription(SYSTEM, ordered.name, "billing", {"on_failed_head": "pass"})
+        changed = subscriptions.change_subscription(SYSTEM, ordered.name, "billing", {"on_failed_head": "pass"})
         assert changed.held_fields == ["on_failed_head"]
     finally:
         handlers.clear()
@@ -138,6 +142,6 @@ def test_the_settings_form_offers_the_policy_only_where_there_is_order(
     client = signed_in()
     for name in (ordered.name, topic.name):
         draft = SubscriptionDraft(name, "billing", "Reservations")
-        committed(lambda draft=draft: services.create_subscription(SYSTEM, draft))  # type: ignore[misc]
-        page = client.get(reverse("topics:subscription-settings", args=[name, "billing"])).content.decode()
+        committed(lambda draft=draft: subscriptions.create_subscription(SYSTEM, draft))  # type: ignore[misc]
+        page = client.get(reverse("subscriptions:settings", args=[name, "billing"])).content.decode()
         assert ('name="on_failed_head"' in page) is (name == ordered.name)

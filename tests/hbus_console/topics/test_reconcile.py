@@ -10,11 +10,13 @@ from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from engine.core.facts import MemoryFacts
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
-from hbus_console.topics import services
-from hbus_console.topics.models import StoreRemoval, Subscription, Topic
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.reconcile import TopicReconciler, ensure_transport_objects
-from hbus_console.topics.services import SubscriptionDraft
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
 
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mar
 @pytest.fixture
 def billing(topic: Topic) -> Subscription:
     """A row whose after-commit work never ran."""
-    return services.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
+    return subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
 
 
 def test_a_group_and_its_pause_are_made(billing: Subscription, facts: MemoryFacts) -> None:
-    services.pause_subscription(SYSTEM, "booking.created", "billing", "x")
+    subscriptions.pause_subscription(SYSTEM, "booking.created", "billing", "x")
     done = ensure_transport_objects()
     assert (done.groups_made, done.pauses_set) == (["booking.created/billing"], ["booking.created/billing"])
     assert wiring.admin().lag("booking.created", "billing").paused
@@ -75,10 +77,10 @@ def test_a_pause_taken_back_is_taken_back_in_the_store(billing: Subscription) ->
 def test_what_was_deleted_leaves_the_store(billing: Subscription, topic: Topic) -> None:
     ensure_transport_objects()
     wiring.producer().publish(topic.name, {})
-    services.delete_subscription(SYSTEM, topic.name, "billing", "billing", "moved")
+    subscriptions.delete_subscription(SYSTEM, topic.name, "billing", "billing", "moved")
     assert ensure_transport_objects().removed == ["booking.created/billing"]
     assert wiring.admin().groups(topic.name) == []
-    services.delete_topic(SYSTEM, topic.name, topic.name, "old")
+    topics.delete_topic(SYSTEM, topic.name, topic.name, "old")
     assert ensure_transport_objects().removed == ["booking.created"]
     assert wiring.admin().depth(topic.name).messages == 0
     assert not StoreRemoval.objects.exists()

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hbus_console.ledger.flow import LagNow, Rates
-from hbus_console.topics.models import Subscription, Topic
-from hbus_console.topics.standing import STATES, SubscriptionRow
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.standing import STATES, SubscriptionRow
+from hbus_console.topics.models import Topic
+from hbus_console.traffic.flow import LagNow, Rates
 
 NOW_MS = 1_790_000_000_000
 LATE = LagNow("t", "g", NOW_MS, waiting=7, in_flight=0, retrying=0, oldest_ms=NOW_MS - 120_000)

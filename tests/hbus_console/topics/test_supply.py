@@ -11,8 +11,9 @@ from pytest_django import Settings
 
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM
-from hbus_console.topics.models import Team, Topic
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft, create_topic
 from hbus_console.topics.supply import promises
 

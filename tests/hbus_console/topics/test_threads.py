@@ -13,7 +13,8 @@ from engine.bus import handlers
 from hbus_console import wiring
 from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions
-from hbus_console.topics.models import Subscription, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.topics.test_acts import POLICY
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

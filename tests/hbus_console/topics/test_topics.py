@@ -13,12 +13,16 @@ from engine.bus.errors import OwnerlessTopic, UnknownTopic
 from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, Unavailable
 from hbus_console import wiring
-from hbus_console.accounts.permissions import SYSTEM, Actor, Forbidden, Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict
-from hbus_console.topics import services
-from hbus_console.topics.models import StoreRemoval, Subscription, Team, Topic
-from hbus_console.topics.services import SubscriptionDraft, TopicDraft, topic_rules
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.teams.models import Team
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.services import TopicDraft, topic_rules
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, OPERATOR, VIEWER, actor
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -29,7 +33,7 @@ DRAFT = TopicDraft(name="booking.created", owner="Reservations")
 def test_a_created_topic_is_stored_told_and_in_the_store(
     team: Team, committed: Callable[..., None], told: Callable[[], list[str]]
 ) -> None:
-    committed(lambda: services.create_topic(EDITOR, DRAFT, "new bookings"))
+    committed(lambda: topics.create_topic(EDITOR, DRAFT, "new bookings"))
     row = Topic.objects.get()
     assert (row.name, row.team, row.revision) == ("booking.created", team, 1)
     entry = AuditEntry.objects.get(action="topic.create")
@@ -41,7 +45,7 @@ def test_a_created_topic_is_stored_told_and_in_the_store(
 @pytest.mark.parametrize("who", [VIEWER, OPERATOR, actor(Role.EDITOR, "stay.*")])
 def test_creating_takes_an_editor_of_the_namespace(who: Actor, team: Team, told: Callable[[], list[str]]) -> None:
     with pytest.raises(Forbidden):
-        services.create_topic(who, DRAFT)
+        topics.create_topic(who, DRAFT)
     assert not Topic.objects.exists()
     assert told() == []
 
@@ -51,7 +55,7 @@ def test_creating_takes_an_editor_of_the_namespace(who: Actor, team: Team, told:
 )
 def test_a_bad_name_is_refused(name: str, team: Team) -> None:
     with pytest.raises(BadInput) as refused:
-        services.create_topic(SYSTEM, replace(DRAFT, name=name))
+        topics.create_topic(SYSTEM, replace(DRAFT, name=name))
     assert refused.value.field == "name"
     assert refused.value.remedy
 
@@ -85,7 +89,7 @@ def test_a_bad_setting_is_refused_at_its_field_and_leaves_nothing(
     change: dict[str, Any], field: str, team: Team, told: Callable[[], list[str]]
 ) -> None:
     with pytest.raises(BadInput) as refused:
-        services.create_topic(SYSTEM, replace(DRAFT, **change))
+        topics.create_topic(SYSTEM, replace(DRAFT, **change))
     assert refused.value.field == field
     assert refused.value.remedy
     assert not Topic.objects.exists()
@@ -93,14 +97,14 @@ def test_a_bad_setting_is_refused_at_its_field_and_leaves_nothing(
 
 
 def test_a_personal_topic_may_say_that_there_is_nothing_to_mask(team: Team) -> None:
-    services.create_topic(SYSTEM, replace(DRAFT, classification="personal", nothing_to_mask=True))
-    services.create_topic(SYSTEM, replace(DRAFT, name="b", classification="personal", masked_fields=("guest.name",)))
+    topics.create_topic(SYSTEM, replace(DRAFT, classification="personal", nothing_to_mask=True))
+    topics.create_topic(SYSTEM, replace(DRAFT, name="b", classification="personal", masked_fields=("guest.name",)))
     assert Topic.objects.get(name="b").masked_fields == ["guest.name"]
 
 
 def test_ordering_by_key_switches_priorities_off_unless_asked(team: Team) -> None:
-    assert services.create_topic(SYSTEM, DRAFT).priorities
-    assert not services.create_topic(SYSTEM, replace(DRAFT, name="b", ordering="key")).priorities
+    assert topics.create_topic(SYSTEM, DRAFT).priorities
+    assert not topics.create_topic(SYSTEM, replace(DRAFT, name="b", ordering="key")).priorities
 
 
 @pytest.mark.parametrize(
@@ -119,17 +123,17 @@ def test_what_the_transport_cannot_do_is_refused_when_configured(
     )
     monkeypatch.setattr(topic_rules, "capabilities", lambda name: replace(able, **{lacks: False}))
     with pytest.raises(BadInput) as refused:
-        services.create_topic(SYSTEM, replace(DRAFT, **change))
+        topics.create_topic(SYSTEM, replace(DRAFT, **change))
     assert refused.value.field == field
 
 
 def test_a_taken_name_is_a_conflict(topic: Topic) -> None:
     with pytest.raises(Conflict):
-        services.create_topic(SYSTEM, DRAFT)
+        topics.create_topic(SYSTEM, DRAFT)
 
 
 def test_a_change_raises_the_revision_and_tells_before_and_after(topic: Topic) -> None:
-    services.change_topic(EDITOR, topic.name, {"retention_hours": 24, "ttl_s": 60})
+    topics.change_topic(EDITOR, topic.name, {"retention_hours": 24, "ttl_s": 60})
     topic.refresh_from_db()
     assert (topic.retention_hours, topic.ttl_s, topic.revision) == (24, 60, 2)
     entry = AuditEntry.objects.get(action="topic.change")
@@ -137,7 +141,7 @@ def test_a_change_raises_the_revision_and_tells_before_and_after(topic: Topic) -
 
 
 def test_changing_nothing_leaves_no_trace(topic: Topic, told: Callable[[], list[str]]) -> None:
-    services.change_topic(EDITOR, topic.name, {"retention_hours": 168, "masked_fields": (), "owner": "Reservations"})
+    topics.change_topic(EDITOR, topic.name, {"retention_hours": 168, "masked_fields": (), "owner": "Reservations"})
     topic.refresh_from_db()
     assert (topic.revision, told()) == (1, [])
 
@@ -148,44 +152,44 @@ def test_changing_nothing_leaves_no_trace(topic: Topic, told: Callable[[], list[
 )
 def test_governance_takes_a_governor_and_a_reason(change: dict[str, Any], topic: Topic) -> None:
     with pytest.raises(Forbidden):
-        services.change_topic(EDITOR, topic.name, change, "because")
+        topics.change_topic(EDITOR, topic.name, change, "because")
     with pytest.raises(BadInput) as refused:
-        services.change_topic(GOVERNOR, topic.name, change)
+        topics.change_topic(GOVERNOR, topic.name, change)
     assert refused.value.field == "reason"
-    services.change_topic(GOVERNOR, topic.name, change, "because")
+    topics.change_topic(GOVERNOR, topic.name, change, "because")
     assert AuditEntry.objects.get(action="topic.change").reason == "because"
 
 
 def test_a_mixed_change_by_an_editor_changes_nothing(topic: Topic) -> None:
     with pytest.raises(Forbidden):
-        services.change_topic(EDITOR, topic.name, {"ttl_s": 9, "classification": "public"}, "because")
+        topics.change_topic(EDITOR, topic.name, {"ttl_s": 9, "classification": "public"}, "because")
     topic.refresh_from_db()
     assert topic.ttl_s == 0
 
 
 def test_an_unknown_setting_is_refused(topic: Topic) -> None:
     with pytest.raises(BadInput) as refused:
-        services.change_topic(SYSTEM, topic.name, {"paused": True})
+        topics.change_topic(SYSTEM, topic.name, {"paused": True})
     assert refused.value.field == "paused"
 
 
 def test_a_form_that_is_too_old_is_a_conflict(topic: Topic) -> None:
-    services.change_topic(EDITOR, topic.name, {"ttl_s": 60}, revision=1)
+    topics.change_topic(EDITOR, topic.name, {"ttl_s": 60}, revision=1)
     with pytest.raises(Conflict):
-        services.change_topic(EDITOR, topic.name, {"ttl_s": 90}, revision=1)
+        topics.change_topic(EDITOR, topic.name, {"ttl_s": 90}, revision=1)
 
 
 def test_without_its_owner_a_topic_refuses_publishes_until_somebody_takes_over(topic: Topic) -> None:
-    services.change_topic(GOVERNOR, topic.name, {"owner": ""}, "team dissolved")
+    topics.change_topic(GOVERNOR, topic.name, {"owner": ""}, "team dissolved")
     with pytest.raises(OwnerlessTopic):
         wiring.producer().publish(topic.name, {})
-    services.change_topic(GOVERNOR, topic.name, {"owner": "Reservations"}, "taken over")
+    topics.change_topic(GOVERNOR, topic.name, {"owner": "Reservations"}, "taken over")
     assert wiring.producer().publish(topic.name, {}).position
 
 
 def test_an_unknown_topic_is_said_to_be_unknown(db: None) -> None:
     with pytest.raises(UnknownTopic):
-        services.change_topic(SYSTEM, "no.such", {"ttl_s": 1})
+        topics.change_topic(SYSTEM, "no.such", {"ttl_s": 1})
 
 
 def test_pausing_holds_every_subscription_and_resuming_leaves_those_paused_themselves(
@@ -196,30 +200,30 @@ def test_pausing_holds_every_subscription_and_resuming_leaves_those_paused_thems
 
     def make() -> None:
         for group in ("billing", "sync"):
-            services.create_subscription(SYSTEM, SubscriptionDraft(topic.name, group, "Reservations"))
+            subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic.name, group, "Reservations"))
 
     committed(make)
-    committed(lambda: services.pause_subscription(OPERATOR, topic.name, "sync", "partner is down"))
-    committed(lambda: services.pause_topic(OPERATOR, topic.name, "migration"))
+    committed(lambda: subscriptions.pause_subscription(OPERATOR, topic.name, "sync", "partner is down"))
+    committed(lambda: topics.pause_topic(OPERATOR, topic.name, "migration"))
     assert (paused("billing"), paused("sync")) == (True, True)
-    committed(lambda: services.pause_topic(OPERATOR, topic.name, "again"))
-    committed(lambda: services.resume_topic(OPERATOR, topic.name))
+    committed(lambda: topics.pause_topic(OPERATOR, topic.name, "again"))
+    committed(lambda: topics.resume_topic(OPERATOR, topic.name))
     assert (paused("billing"), paused("sync")) == (False, True)
     assert told()[2:] == ["subscription.pause", "topic.pause", "topic.resume"]
 
 
 def test_pausing_needs_an_operator_and_a_reason(topic: Topic) -> None:
     with pytest.raises(Forbidden):
-        services.pause_topic(VIEWER, topic.name, "x")
+        topics.pause_topic(VIEWER, topic.name, "x")
     with pytest.raises(BadInput) as refused:
-        services.pause_topic(OPERATOR, topic.name, "  ")
+        topics.pause_topic(OPERATOR, topic.name, "  ")
     assert refused.value.field == "reason"
 
 
 def test_a_topic_with_readers_cannot_be_deleted(topic: Topic) -> None:
-    services.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
+    subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
     with pytest.raises(Conflict, match="billing"):
-        services.delete_topic(GOVERNOR, topic.name, topic.name, "old")
+        topics.delete_topic(GOVERNOR, topic.name, topic.name, "old")
 
 
 def test_deleting_takes_a_governor_the_typed_name_and_a_reason(topic: Topic) -> None:
@@ -229,13 +233,13 @@ def test_deleting_takes_a_governor_the_typed_name_and_a_reason(topic: Topic) -> 
         (GOVERNOR, topic.name, "", BadInput),
     ):
         with pytest.raises(error):
-            services.delete_topic(who, topic.name, typed, reason)
+            topics.delete_topic(who, topic.name, typed, reason)
     assert Topic.objects.filter(pk=topic.pk).exists()
 
 
 def test_a_deleted_topic_leaves_the_store_and_its_audit(topic: Topic, committed: Callable[..., None]) -> None:
     wiring.producer().publish(topic.name, {"n": 1})
-    committed(lambda: services.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
+    committed(lambda: topics.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
     assert wiring.admin().depth(topic.name).messages == 0
     assert not StoreRemoval.objects.exists()
     assert AuditEntry.objects.get(action="topic.delete").before["owner"] == "Reservations"
@@ -250,20 +254,22 @@ def test_with_the_store_away_the_row_still_holds(
         raise Unavailable("The store is away.")
 
     monkeypatch.setattr(wiring, "admin", away)
-    committed(lambda: services.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
+    committed(lambda: topics.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
     assert StoreRemoval.objects.get().topic == topic.name
     with pytest.raises(Conflict, match="still being removed"):
-        services.create_topic(SYSTEM, DRAFT)
+        topics.create_topic(SYSTEM, DRAFT)
 
 
 def test_a_topic_changes_its_transport_only_when_all_is_settled(
     topic: Topic, committed: Callable[..., None], settings: Settings
 ) -> None:
-    committed(lambda: services.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations")))
+    committed(
+        lambda: subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
+    )
     wiring.producer().publish(topic.name, {})
     with pytest.raises(Conflict, match="billing") as refused:
-        services.change_topic(GOVERNOR, topic.name, {"transport": "redis_stream"}, "one setting")
+        topics.change_topic(GOVERNOR, topic.name, {"transport": "redis_stream"}, "one setting")
     assert refused.value.field == "transport"
     Subscription.objects.all().delete()
-    services.change_topic(GOVERNOR, topic.name, {"transport": "redis_stream"}, "one setting")
+    topics.change_topic(GOVERNOR, topic.name, {"transport": "redis_stream"}, "one setting")
     assert Topic.objects.get().transport == "redis_stream"

@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import Client
 
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.accounts.permissions import Actor
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.topics.models import Subscription, Team, Topic
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams.models import Team
+from hbus_console.topics.models import Topic
 from tests.hbus_console.accounts.conftest import MakeUser, admin, admin_actor, make_user
 
 __all__ = ["admin", "admin_actor", "make_user"]

@@ -9,7 +9,7 @@ from django.template import Context, Template
 from django.test import RequestFactory
 from tablericons import IconDoesNotExist
 
-from hbus_console.topics.models import Team
+from hbus_console.teams.models import Team
 from hbus_console.ui.curl import CurlRequest, command
 from hbus_console.ui.states import tone_of
 

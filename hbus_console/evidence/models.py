@@ -1,0 +1,36 @@
+"""What hbus notes about itself, and how far its evidence is booked."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Notice(models.Model):
+    """A fact that concerns no single message: a group lost, retention held back, evidence dropped …"""
+
+    kind = models.CharField(max_length=20)
+    at_ms = models.BigIntegerField()
+    topic = models.CharField(max_length=200, blank=True)
+    subscription = models.CharField(max_length=100, blank=True)
+    node = models.CharField(max_length=100, blank=True)
+    #: How many messages or facts it is about; 0 when that has no meaning.
+    count = models.BigIntegerField(default=0)
+    detail = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        db_table = "ledger_notice"
+        indexes = [models.Index(fields=["-at_ms"], name="notice_time")]
+
+
+class Cursor(models.Model):
+    """How far the fact stream is booked; moves in the transaction of the rows it stands for."""
+
+    name = models.CharField(max_length=20, primary_key=True)
+    #: Id of the last booked entry of the stream.
+    entry = models.CharField(max_length=40, default="0-0")
+    #: Running number of the last booked fact.
+    facts = models.BigIntegerField(default=0)
+    at_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "ledger_cursor"

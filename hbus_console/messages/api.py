@@ -1,0 +1,262 @@
+"""Messages over HTTP: searching the ledger, one message's life, a topic's log, and revealing what is masked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.api.answers import REFUSED, read
+from hbus_console.api.views import ApiView
+from hbus_console.messages import browsing, search, services
+from hbus_console.messages import export as evidence
+from hbus_console.ui.timerange import read_range
+
+_TEXT = {"type": "string"}
+_TIMES = [
+    OpenApiParameter("range", description="15m, 1h, 3h, 24h or 7d. Without a range: all the ledger holds."),
+    OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
+    OpenApiParameter("to", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds, exclusive."),
+]
+_PAGING = [
+    OpenApiParameter("cursor", description="From `next`."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 500; 50 when left out."),
+]
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("id", "topic", "type", "source", "key", "correlation_id", "causation_id"), _TEXT),
+        "trace_id": _TEXT,
+        "position": {"type": "string", "description": "Where it lies in its topic; empty while it is delayed."},
+        "size": {"type": "integer"},
+        "published_at": {"type": "string", "format": "date-time"},
+        "due_at": {"type": ["string", "null"], "format": "date-time"},
+        "outcome": {"type": "object", "description": "Settled by, dead in, failed attempts, repeats."},
+    },
+}
+_PAGE = {
+    "type": "object",
+    "properties": {"next": {"type": ["string", "null"]}, "results": {"type": "array", "items": _MESSAGE}},
+}
+_MOMENT = {
+    "type": "object",
+    "properties": {
+        "at": {"type": "string", "format": "date-time"},
+        **dict.fromkeys(("kind", "subscription", "error", "message_id", "sentence"), _TEXT),
+        "attempt": {"type": "integer"},
+        "audit_entry": {"type": ["integer", "null"]},
+    },
+}
+_PAYLOAD = {
+    "type": ["object", "null"],
+    "properties": {
+        "form": {"enum": ["json", "text", "bytes", "none"]},
+        "value": {},
+        "size": {"type": "integer"},
+        "masked": {"type": "array", "items": _TEXT, "description": "What is hidden; `*` is the whole payload."},
+    },
+}
+_LIFE = {
+    "type": "object",
+    "properties": {
+        "id": _TEXT,
+        "topic": _TEXT,
+        "ledger": {"type": ["object", "null"]},
+        "envelope": {"type": ["object", "null"]},
+        "payload": _PAYLOAD,
+        "gone": {"type": "string", "description": "Why there is no payload any more."},
+        "timeline": {"type": "array", "items": _MOMENT},
+        "more_events": {"type": "integer"},
+        "dead_letters": {"type": "array", "items": {"type": "object"}},
+        "cause": {"type": ["object", "null"]},
+        "effects": {"type": "array", "items": _MESSAGE},
+    },
+}
+_SCAN = {
+    "type": "object",
+    "properties": {
+        "results": {"type": "array", "items": {"type": "object"}},
+        "scanned": {"type": "integer"},
+        "matched": {"type": "integer"},
+        "stopped": {"type": "string", "description": "Why it looked no further."},
+        "back_to": {"type": ["string", "null"], "format": "date-time"},
+        "next": {"type": ["string", "null"]},
+    },
+}
+
+
+class RevealBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Why, and which of the masked fields; all of them when none is named."""
+
+    reason: str = ""
+    fields: list[str] = []
+
+
+def page_size(request: Request, usual: int, most: int) -> int:
+    """``?limit=``; raises ``BadInput`` for what is no number in bounds."""
+    text = request.GET.get("limit", "")
+    if not text:
+        return usual
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+        raise BadInput(f"limit is not a whole number from 1 to {most}.", remedy=f"{usual} is usual.", field="limit")
+    return int(text)
+
+
+def next_page(request: Request, cursor: str) -> str | None:
+    """The address of the page after ``cursor``; ``None`` on the last."""
+    if not cursor:
+        return None
+    query = request.GET.copy()
+    query["cursor"] = cursor
+    return str(request.build_absolute_uri(f"{request.path}?{query.urlencode()}"))
+
+
+def _times(request: Request) -> tuple[int | None, int | None]:
+    if not any(request.GET.get(name) for name in ("range", "from", "to")):
+        return None, None
+    span = read_range(request._request)
+    return span.start_ms, None if span.moving else span.end_ms
+
+
+class Messages(ApiView):
+    @extend_schema(
+        operation_id="messages_search",
+        summary="Search the message ledger, newest first",
+        tags=["messages"],
+        parameters=[
+            OpenApiParameter("id", description="A message id, or its beginning (6 characters or more)."),
+            OpenApiParameter("key"),
+            OpenApiParameter("correlation"),
+            OpenApiParameter("topic"),
+            OpenApiParameter("type"),
+            OpenApiParameter(
+                "repeated",
+                enum=["any", "publish", "delivery"],
+                description=(
+                    "Only what was published again under the same idempotency key, what was delivered again after an "
+                    "inbox had seen it, or either. Without an id, key or correlation, newest repetition first, and "
+                    "the time range is that of the repetition."
+                ),
+            ),
+            *_TIMES,
+            *_PAGING,
+        ],
+        responses={(200, "application/json"): _PAGE, **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        query = search.within(search.Query.read(request.GET.dict()), *_times(request))
+        size = page_size(request, search.PAGE, search.MOST)
+        found = search.search(self.actor, query, request.GET.get("cursor", ""), size)
+        outcomes = search.outcomes(found.messages)
+        return Response(
+            {
+                "next": next_page(request, found.next_cursor),
+                "results": [evidence.message_as_json(row, outcomes[row.message_id]) for row in found.messages],
+            }
+        )
+
+
+class OneMessage(ApiView):
+    @extend_schema(
+        operation_id="messages_life",
+        summary="One message's whole life",
+        description="Ledger, envelope, payload (masked), timeline, dead letters, cause and effects.",
+        tags=["messages"],
+        responses={(200, "application/json"): _LIFE, **REFUSED},
+    )
+    def get(self, request: Request, message_id: str) -> Response:
+        return Response(evidence.life_as_json(services.life(self.actor, message_id)))
+
+
+class Timeline(ApiView):
+    @extend_schema(
+        operation_id="messages_timeline",
+        summary="What happened to one message, in order",
+        tags=["messages"],
+        responses={(200, "application/json"): {"type": "array", "items": _MOMENT}, **REFUSED},
+    )
+    def get(self, request: Request, message_id: str) -> Response:
+        return Response([evidence.moment_as_json(moment) for moment in services.timeline(self.actor, message_id)])
+
+
+class Reveal(ApiView):
+    @extend_schema(
+        operation_id="messages_reveal",
+        summary="Show masked fields of one message",
+        description="Needs a reason. The audit entry is written before the answer is given.",
+        tags=["messages"],
+        request={
+            "application/json": {
+                "type": "object",
+                "required": ["reason"],
+                "properties": {"reason": _TEXT, "fields": {"type": "array", "items": _TEXT}},
+                "additionalProperties": False,
+            }
+        },
+        responses={
+            (200, "application/json"): {
+                "type": "object",
+                "properties": {"payload": _PAYLOAD, "audit_entry": {"type": "integer"}},
+            },
+            **REFUSED,
+        },
+    )
+    def post(self, request: Request, message_id: str) -> Response:
+        if self._record is not None:
+            # The answer kept for an idempotency key would be the secret itself, in clear and for a day.
+            self._record.delete()
+            self._record = None
+        body = read(request, RevealBody)
+        found = services.reveal(self.actor, message_id, body.reason, tuple(body.fields))
+        answer = Response({"payload": evidence.payload_as_json(found.payload), "audit_entry": found.entry.seq})
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+
+class Log(ApiView):
+    @extend_schema(
+        operation_id="topics_log",
+        summary="A topic's log, newest first, without consuming",
+        description=(
+            "With `field`, a bounded search by payload: it says how many messages it scanned, how many matched and why "
+            "it stopped, and `next` continues it. Masked fields cannot be searched by."
+        ),
+        tags=["messages"],
+        parameters=[
+            OpenApiParameter("field", description="`room.code=DBL-SEA`, or `~` instead of `=` for contains."),
+            *_TIMES,
+            *_PAGING,
+        ],
+        responses={(200, "application/json"): _SCAN, **REFUSED},
+    )
+    def get(self, request: Request, topic: str) -> Response:
+        cursor = request.GET.get("cursor", "")
+        size = page_size(request, browsing.PAGE, search.MOST)
+        if field := request.GET.get("field", ""):
+            start_ms, end_ms = _times(request)
+            condition = browsing.Condition.read(field)
+            found = services.scan(
+                self.actor, topic, condition, cursor=cursor, start_ms=start_ms, end_ms=end_ms, size=size
+            )
+        else:
+            found = services.peek(self.actor, topic, cursor=cursor, size=size)
+        answer: dict[str, Any] = evidence.scan_as_json(found)
+        return Response(answer | {"next": next_page(request, found.next_cursor)})
+
+
+urlpatterns = [
+    path("messages", Messages.as_view(), name="messages"),
+    # A message's id is whatever its producer chose, slashes included.
+    path("messages/<path:message_id>/timeline", Timeline.as_view(), name="message-timeline"),
+    path("messages/<path:message_id>/reveal", Reveal.as_view(), name="message-reveal"),
+    path("messages/<path:message_id>", OneMessage.as_view(), name="message"),
+    path("topics/<str:topic>/log", Log.as_view(), name="topic-log"),
+]

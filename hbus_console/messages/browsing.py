@@ -1,0 +1,201 @@
+"""Looking into a topic's own log without consuming: the newest messages, or those with a certain payload field."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from engine.bus import message as envelope
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import Message
+from engine.bus.transport import Stored
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.messages.payloads import Payload, Rules, may_search, shown
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import Topic
+
+PAGE = 50
+#: One search looks at no more messages, and takes no more seconds, than this; then it says so and can be continued.
+MOST_SCANNED = 10_000
+LONGEST_S = 2.0
+_BROWSE = 500
+_CONDITION = re.compile(r"\s*([A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+|\[\d+\])*)\s*(=|~)\s*(.*?)\s*", re.DOTALL)
+_clock = SystemClock()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One message as it lies in the log, its payload masked. ``message`` is ``None`` for an unreadable envelope."""
+
+    position: str
+    at_ms: int
+    message: Message | None
+    payload: Payload
+    broken: str = ""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A payload field and its value: ``=`` means equal, ``~`` contains (without regard to case)."""
+
+    path: str
+    operator: str
+    wanted: str
+
+    @classmethod
+    def read(cls, text: str) -> Condition:
+        """From ``room=DBL-SEA``, ``guest.nights=2``, ``rooms[0].code~dbl``; raises ``BadInput``."""
+        found = _CONDITION.fullmatch(text)
+        if found is None or not found[3]:
+            raise BadInput(
+                f"{text[:60]!r} names no payload field and value.",
+                remedy="Write field=value, with dots for what is nested: room.code=DBL-SEA; ~ instead of = contains.",
+                field="field",
+            )
+        return cls(found[1], found[2], found[3])
+
+    def fits(self, value: Any) -> bool:
+        """Whether ``value``, a JSON payload, has a matching field; lists match by any of their items."""
+        return any(self._same(item) for item in _values(value, _steps(self.path)))
+
+    def _same(self, value: Any) -> bool:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if self.operator == "~":
+            return self.wanted.lower() in text.lower()
+        return text == self.wanted or (isinstance(value, float) and _number(self.wanted) == value)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a search of the log found, and how far it came: ``next_cursor`` continues it, empty when it is done."""
+
+    entries: list[Seen]
+    scanned: int
+    stopped: str
+    next_cursor: str
+    #: The oldest instant that was looked at.
+    back_to_ms: int | None = None
+
+
+def peek(actor: Actor, name: str, *, cursor: str = "", size: int = PAGE) -> Scan:
+    """The newest messages of a topic, or those after ``cursor``, as they lie in its log. Nothing is consumed.
+
+    Raises ``UnknownTopic``, ``Forbidden``, ``BadInput`` for a transport that cannot be browsed, ``Unavailable``.
+    """
+    topic = _browsable(actor, name)
+    page = wiring.admin(topic.transport).browse(name, after=cursor, limit=size, newest_first=True)
+    rules = Rules.of(topic)
+    entries = [_seen(stored, rules) for stored in page.entries]
+    return Scan(
+        entries,
+        len(entries),
+        "" if page.next_position else "the log ends here",
+        page.next_position,
+        entries[-1].at_ms if entries else None,
+    )
+
+
+def scan(
+    actor: Actor,
+    name: str,
+    condition: Condition,
+    *,
+    cursor: str = "",
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+    size: int = PAGE,
+    clock: Clock = _clock,
+) -> Scan:
+    """Look through a topic's log, newest first, for messages whose payload fits; bounded, and says where it stopped.
+
+    A masked field cannot be searched by, for that would reveal it. Raises as :func:`peek`.
+    """
+    topic = _browsable(actor, name)
+    rules = Rules.of(topic)
+    if not may_search(condition.path, rules):
+        raise BadInput(
+            f"{condition.path} is masked in {name}; searching by it would reveal it.",
+            remedy="Search by another field, or by id, key or correlation.",
+            field="field",
+        )
+    admin = wiring.admin(topic.transport)
+    until = clock.monotonic() + LONGEST_S
+    after = cursor or (f"@{end_ms}" if end_ms is not None else "")
+    matched: list[Seen] = []
+    scanned, back_to = 0, None
+    while True:
+        page = admin.browse(name, after=after, limit=min(_BROWSE, MOST_SCANNED - scanned), newest_first=True)
+        for stored in page.entries:
+            if start_ms is not None and stored.at_ms < start_ms:
+                return Scan(matched, scanned, "the time range begins here", "", back_to)
+            scanned += 1
+            back_to = stored.at_ms
+            if _matches(stored, condition):
+                matched.append(_seen(stored, rules))
+                if len(matched) == size:
+                    return Scan(matched, scanned, f"{size} messages fit", stored.position, back_to)
+        after = page.next_position
+        if not after:
+            return Scan(matched, scanned, "the log ends here", "", back_to)
+        if scanned >= MOST_SCANNED:
+            return Scan(matched, scanned, f"one search looks at {MOST_SCANNED:,} messages", after, back_to)
+        if clock.monotonic() >= until:
+            return Scan(matched, scanned, f"{LONGEST_S:g} seconds passed", after, back_to)
+
+
+def _browsable(actor: Actor, name: str) -> Topic:
+    require(actor, Action.PAYLOAD_READ, name)
+    topic = topics.topic(name)
+    if not wiring.transport(topic.transport).capabilities.browse:
+        raise BadInput(
+            f"{name} is carried by {wiring.transport(topic.transport).name}, which shows no message twice.",
+            remedy="Search the ledger instead.",
+            field="topic",
+        )
+    return topic
+
+
+def _seen(stored: Stored, rules: Rules) -> Seen:
+    try:
+        message = envelope.decode(stored.body)
+    except MalformedEnvelope as error:
+        hidden = Payload("bytes", f"{len(stored.body):,} bytes", len(stored.body), ("*",))
+        return Seen(stored.position, stored.at_ms, None, hidden, broken=error.what)
+    return Seen(stored.position, stored.at_ms, message, shown(message, rules))
+
+
+def _matches(stored: Stored, condition: Condition) -> bool:
+    try:
+        message = envelope.decode(stored.body)
+    except MalformedEnvelope:
+        return False
+    return message.data_base64 is None and condition.fits(message.json())
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in re.split(r"\.|\[(\d+)\]", path) if step]
+
+
+def _values(node: Any, steps: list[str]) -> list[Any]:
+    if isinstance(node, list):
+        if steps and steps[0].isdigit():
+            index = int(steps[0])
+            return _values(node[index], steps[1:]) if index < len(node) else []
+        return [value for item in node for value in _values(item, steps)]
+    if not steps:
+        return [node]
+    if isinstance(node, dict) and steps[0] in node:
+        return _values(node[steps[0]], steps[1:])
+    return []
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,247 @@
+"""One message's whole life, gathered: ledger, dead letters, audit log, and the message itself where it still lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db.models import Q
+
+from engine.bus import message as envelope
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import Message
+from engine.core.clock import SystemClock
+from engine.core.errors import HbusError
+from engine.core.ids import instant_of
+from hbus_console import wiring
+from hbus_console.access.permissions import Action, Actor, allows, visible_scopes
+from hbus_console.access.scopes import topics_q
+from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.errors import NotThere
+from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.payloads import Payload, Rules, shown
+from hbus_console.topics.models import Topic
+from hbus_console.topics.scopes import topic_filter
+
+_clock = SystemClock()
+#: A message with more events than this shows the first ones and says how many there are.
+MOST_EVENTS = 500
+#: Effects, conversation and same-key neighbours shown; the lists link to a search for the rest.
+MOST_EFFECTS = 20
+MOST_NEIGHBOURS = 100
+#: Evidence is booked about a second after it happened; later than this after an id was made, nothing is on its way.
+YOUNG_MS = 60_000
+#: Acts on a message that its timeline shows.
+_ACTS = ("dead_letter.redrive", "dead_letter.discard", "payload.reveal")
+
+
+class NotYet(NotThere):
+    """The ledger has no such message, and would not have it yet."""
+
+
+@dataclass
+class Life:
+    """Everything known about one message, as far as the reader may see it."""
+
+    message_id: str
+    topic_name: str
+    #: ``None`` when the topic was deleted.
+    topic: Topic | None
+    #: ``None`` when the ledger has forgotten it and only a dead letter tells.
+    entry: LedgerMessage | None
+    events: list[LedgerEvent]
+    more_events: int
+    letters: list[DeadLetter]
+    acts: list[AuditEntry]
+    #: The envelope; ``None`` when it lies nowhere any more, and ``gone`` says why.
+    envelope: Message | None
+    gone: str
+    payload: Payload | None
+    cause: LedgerMessage | None = None
+    effects: list[LedgerMessage] = field(default_factory=list)
+    #: What happened to the copies that were redriven from it, by their id.
+    copies: dict[str, list[LedgerEvent]] = field(default_factory=dict)
+    #: The topic's subscriptions, also those that have not handled it yet.
+    subscriptions: list[str] = field(default_factory=list)
+
+    @property
+    def published_ms(self) -> int:
+        """When its life begins."""
+        if self.entry is not None:
+            starts = [event.at_ms for event in self.events if event.kind == "delayed"]
+            return min([self.entry.published_ms, *starts])
+        return min(round(letter.first_failed_at.timestamp() * 1000) for letter in self.letters)
+
+    @property
+    def waiting_letters(self) -> list[DeadLetter]:
+        """Those that wait for a decision."""
+        return [letter for letter in self.letters if letter.state == DeadLetter.State.DEAD]
+
+    @property
+    def settled_in(self) -> set[str]:
+        """The subscriptions that have handled it: also those whose inbox knew it when it came again."""
+        return {event.subscription for event in self.events if event.kind in ("settled", "deduplicated")} - {""}
+
+    @property
+    def skipped_in(self) -> set[str]:
+        """The subscriptions in which a person settled it without its being handled."""
+        return {event.subscription for event in self.events if event.kind == "skipped"}
+
+    @property
+    def expired_in(self) -> set[str]:
+        """The subscriptions in which its time was over before it was handled."""
+        return {event.subscription for event in self.events if event.kind == "expired"}
+
+    @property
+    def parked_in(self) -> set[str]:
+        """The subscriptions in which it was set aside with its key, and nothing has happened to it since."""
+        last = {event.subscription: event.kind for event in self.events if event.subscription}
+        return {subscription for subscription, kind in last.items() if kind == "parked"}
+
+    @property
+    def key(self) -> str:
+        return self.entry.key if self.entry else self.letters[0].key
+
+    @property
+    def correlation_id(self) -> str:
+        return self.entry.correlation_id if self.entry else self.letters[0].correlation_id
+
+    @property
+    def source(self) -> str:
+        return self.entry.source if self.entry else self.letters[0].source
+
+    @property
+    def position(self) -> str:
+        return self.entry.position if self.entry else self.letters[0].position
+
+    @property
+    def type(self) -> str:
+        if self.entry is not None:
+            return self.entry.type
+        return self.envelope.type if self.envelope else self.topic_name
+
+
+def life(actor: Actor, message_id: str) -> Life:
+    """Gather it. Raises ``NotThere`` when neither ledger nor dead letters know the id, or ``actor`` may not see it;
+    ``NotYet`` for an id so young that its evidence may still be on its way.
+    """
+    seen = topic_filter(visible_scopes(actor))
+    entry = LedgerMessage.objects.filter(seen, message_id=message_id).order_by("-published_ms").first()
+    letters = list(DeadLetter.objects.filter(seen, message_id=message_id).order_by("died_at"))
+    if entry is None and not letters:
+        if settings.HBUS_LEDGER and _is_young(message_id):
+            raise NotYet(
+                f"Message {message_id[:64]} is not yet in the ledger.",
+                remedy="Ask again in a moment: what happens is booked about a second later.",
+                field="id",
+            )
+        raise NotThere(
+            f"The ledger has no message {message_id[:64]!r}.",
+            remedy="It may never have existed, lie outside your scope, or be older than what the ledger keeps.",
+            field="id",
+        )
+    topic_name = entry.topic if entry else letters[0].topic
+    topic = Topic.objects.select_related("team").filter(name=topic_name).first()
+    events = LedgerEvent.objects.filter(message_id=message_id).order_by("at_ms", "pk")
+    first = list(events[: MOST_EVENTS + 1])
+    found = Life(
+        message_id=message_id,
+        topic_name=topic_name,
+        topic=topic,
+        entry=entry,
+        events=first[:MOST_EVENTS],
+        more_events=events.count() - MOST_EVENTS if len(first) > MOST_EVENTS else 0,
+        letters=letters,
+        acts=_acts(actor, message_id, topic_name),
+        envelope=None,
+        gone="",
+        payload=None,
+    )
+    _read_envelope(actor, found)
+    _relate(found, seen)
+    if topic is not None:
+        found.subscriptions = sorted(topic.subscriptions.values_list("group", flat=True))
+    return found
+
+
+def _is_young(message_id: str) -> bool:
+    made_ms = instant_of(message_id)
+    # An id may come from a host whose clock is a little ahead.
+    return made_ms is not None and -YOUNG_MS < _clock.now_ms() - made_ms < YOUNG_MS
+
+
+def conversation(actor: Actor, correlation_id: str) -> list[LedgerMessage]:
+    """The messages of one correlation id, in order of time; at most :data:`MOST_NEIGHBOURS` and one more."""
+    if not correlation_id:
+        return []
+    return _neighbours(actor, correlation_id=correlation_id)
+
+
+def same_key(actor: Actor, topic: str, key: str) -> list[LedgerMessage]:
+    """The messages of one key in one topic, in order of time; at most :data:`MOST_NEIGHBOURS` and one more."""
+    return _neighbours(actor, topic=topic, key=key) if key else []
+
+
+def envelope_of(found: Life, actor: Actor, revealed: Sequence[str] = ()) -> Payload | None:
+    """The payload with ``revealed`` fields in clear; the caller has asked and audited."""
+    if found.envelope is None or not allows(actor, Action.PAYLOAD_READ, found.topic_name):
+        return None
+    return shown(found.envelope, Rules.of(found.topic), revealed)
+
+
+def _neighbours(actor: Actor, **same: str) -> list[LedgerMessage]:
+    rows = LedgerMessage.objects.filter(topic_filter(visible_scopes(actor)), **same)
+    return list(rows.order_by("published_ms", "pk")[: MOST_NEIGHBOURS + 1])
+
+
+def _acts(actor: Actor, message_id: str, topic: str) -> list[AuditEntry]:
+    if not allows(actor, Action.AUDIT_READ, topic):
+        return []
+    entries = AuditEntry.objects.filter(topics_q(actor), target_type="message", target=message_id, action__in=_ACTS)
+    return list(entries.order_by("seq")[:MOST_EVENTS])
+
+
+def _read_envelope(actor: Actor, found: Life) -> None:
+    """The message from its topic's log or, when retention took it there, from a dead letter."""
+    body, found.gone = _from_log(found)
+    if body is None and found.letters:
+        body = bytes(found.letters[0].body)
+    if body is None:
+        return
+    try:
+        found.envelope = envelope.decode(body)
+    except MalformedEnvelope as error:
+        found.gone = f"The envelope is unreadable: {error.what}"
+        return
+    found.gone = ""
+    found.payload = envelope_of(found, actor)
+
+
+def _from_log(found: Life) -> tuple[bytes | None, str]:
+    """The envelope's bytes, or why there are none."""
+    if found.entry is not None and not found.entry.position:
+        return None, "It waits for its due time; its payload is with the delay path."
+    if found.topic is None:
+        return None, f"Topic {found.topic_name} was deleted, and its messages with it."
+    try:
+        transport = wiring.transport(found.topic.transport)
+        if not transport.capabilities.browse:
+            return None, f"{found.topic_name} is carried by {transport.name}, which shows no message twice."
+        stored = transport.admin.read(found.topic_name, found.position)
+    except HbusError as error:
+        return None, f"The payload cannot be read now: {error.what}"
+    gone = "Retention has removed the payload; what happened to the message is still known."
+    return (stored.body, "") if stored is not None else (None, gone)
+
+
+def _relate(found: Life, seen: Q) -> None:
+    causation = found.entry.causation_id if found.entry else (found.envelope.causationid if found.envelope else "")
+    rows = LedgerMessage.objects.filter(seen)
+    if causation:
+        found.cause = rows.filter(message_id=causation).first()
+    found.effects = list(rows.filter(causation_id=found.message_id).order_by("published_ms", "pk")[: MOST_EFFECTS + 1])
+    copies = [letter.redriven_as for letter in found.letters if letter.redriven_as]
+    for event in LedgerEvent.objects.filter(message_id__in=copies).order_by("at_ms", "pk")[:MOST_EVENTS]:
+        found.copies.setdefault(event.message_id, []).append(event)

@@ -1,0 +1,150 @@
+"""The message ledger: bounded evidence of what became of every message, written in bulk from facts."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.expressions import RawSQL
+
+
+class LedgerMessage(models.Model):
+    """One published message. The payload stays in the transport; ``position`` leads to it."""
+
+    message_id = models.CharField(max_length=64)
+    topic = models.CharField(max_length=200)
+    type = models.CharField(max_length=200)
+    source = models.CharField(max_length=300)
+    key = models.CharField(max_length=200)
+    correlation_id = models.CharField(max_length=128)
+    causation_id = models.CharField(max_length=64)
+    trace_id = models.CharField(max_length=32)
+    position = models.CharField(max_length=64)
+    size = models.PositiveIntegerField()
+    #: When it was appended to its topic; while it is delayed, when it was accepted.
+    published_ms = models.BigIntegerField()
+    #: 0 unless it was delayed.
+    due_ms = models.BigIntegerField(default=0)
+    #: How long the store took to append it; 0 when unknown.
+    stored_us = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["message_id", "source"], name="ledger_identity")]
+        indexes = [
+            models.Index(fields=["topic", "published_ms"], name="ledger_topic_time"),
+            models.Index(fields=["type", "published_ms"], name="ledger_type_time"),
+            models.Index(fields=["published_ms"], name="ledger_time"),
+            models.Index(fields=["key", "published_ms"], name="ledger_key"),
+            models.Index(fields=["correlation_id", "published_ms"], name="ledger_correlation"),
+            models.Index(fields=["causation_id"], name="ledger_causation"),
+        ]
+
+
+#: Failed attempts, as a condition. The kinds stand in the SQL itself: SQLite uses the partial index on failures only
+#: when it can read them there, not when they come as parameters.
+FAILED = RawSQL("kind IN ('retried', 'dead')", (), output_field=models.BooleanField())
+#: Repetitions that had no effect, as a condition; spelled out for the same reason.
+DEDUPLICATED = RawSQL("kind = 'deduplicated'", (), output_field=models.BooleanField())
+
+
+class LedgerEvent(models.Model):
+    """One thing that happened to a message: an attempt settled, failed, or died; a redrive, a discard …"""
+
+    message_id = models.CharField(max_length=64)
+    #: A fact's kind, see :data:`engine.core.facts.KINDS`.
+    kind = models.CharField(max_length=20)
+    topic = models.CharField(max_length=200)
+    subscription = models.CharField(max_length=100)
+    at_ms = models.BigIntegerField()
+    attempt = models.PositiveIntegerField(default=0)
+    duration_us = models.BigIntegerField(default=0)
+    due_ms = models.BigIntegerField(default=0)
+    node = models.CharField(max_length=100, blank=True)
+    error = models.CharField(max_length=500, blank=True)
+    fingerprint = models.CharField(max_length=16, blank=True)
+    detail = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["message_id", "at_ms"], name="ledger_event_message"),
+            # Failures are few among millions of settlements: an index of their own finds them cheaply.
+            models.Index(
+                fields=["topic", "subscription", "at_ms"],
+                condition=models.Q(kind__in=("retried", "dead")),
+                name="ledger_event_failures",
+            ),
+            models.Index(fields=["at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_repeats"),
+            models.Index(
+                fields=["topic", "at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_topic_repeats"
+            ),
+        ]
+
+
+class Flow(models.Model):
+    """What flowed through one topic (or one of its subscriptions) in one span of time."""
+
+    bucket_ms = models.BigIntegerField()
+    topic = models.CharField(max_length=200)
+    #: Empty: the topic's own row, which counts what was published.
+    subscription = models.CharField(max_length=100, blank=True)
+    published = models.BigIntegerField(default=0)
+    deduplicated = models.BigIntegerField(default=0)
+    settled = models.BigIntegerField(default=0)
+    #: Settled at the first attempt.
+    settled_first = models.BigIntegerField(default=0)
+    retried = models.BigIntegerField(default=0)
+    dead = models.BigIntegerField(default=0)
+    expired = models.BigIntegerField(default=0)
+    #: Publishes that the store did not take, or not surely; the topic's own row counts them.
+    failed = models.BigIntegerField(default=0)
+    duration_us = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class FlowSample(Flow):
+    """In ten seconds. Old ones are folded, see :mod:`hbus_console.messages.retention`."""
+
+    BUCKET_S = 10
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "subscription", "bucket_ms"], name="one_flow_sample_per_bucket")
+        ]
+        indexes = [
+            models.Index(fields=["bucket_ms"], name="flow_time"),
+            # Failed publishes are rare: alert rules look for them every few seconds.
+            models.Index(fields=["bucket_ms"], condition=models.Q(failed__gt=0), name="flow_failed"),
+        ]
+
+
+class FlowRollup(Flow):
+    """In five minutes, booked together with the samples: what charts of many hours add up."""
+
+    BUCKET_S = 300
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "subscription", "bucket_ms"], name="one_flow_rollup_per_bucket")
+        ]
+        indexes = [models.Index(fields=["bucket_ms"], name="flow_rollup_time")]
+
+
+class LagSample(models.Model):
+    """Where a subscription stood at one instant, read from the transport by the keeper."""
+
+    at_ms = models.BigIntegerField()
+    topic = models.CharField(max_length=200)
+    subscription = models.CharField(max_length=100)
+    #: NULL: the store could not tell.
+    waiting = models.BigIntegerField(null=True)
+    in_flight = models.BigIntegerField()
+    retrying = models.BigIntegerField()
+    #: Set aside with their keys, until somebody decides.
+    parked = models.BigIntegerField(default=0)
+    oldest_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["topic", "subscription", "-at_ms"], name="lag_latest"),
+            models.Index(fields=["at_ms"], name="lag_time"),
+        ]

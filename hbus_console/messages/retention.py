@@ -1,0 +1,118 @@
+"""Keeps the ledger bounded: the newest messages with their events, two weeks of samples."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import F, Min, Sum
+
+from engine.core.clock import Clock, SystemClock
+from hbus_console.database import fresh_connections
+from hbus_console.evidence.models import Notice
+from hbus_console.evidence.router import LEDGER
+from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
+from hbus_console.messages.search import id_ends
+
+DAY_MS = 24 * 3_600_000
+#: Samples are kept so long.
+SAMPLES_MS = 14 * DAY_MS
+#: Notices are kept so long: they are few.
+NOTICES_MS = 90 * DAY_MS
+#: Samples older than this are folded into coarse ones, so that two weeks stay as fast to draw as a day.
+FINE_MS = 2 * DAY_MS
+COARSE_MS = 300_000
+#: Of the lag, which is read and not counted, the readings of the first seconds of each coarse span are kept.
+LAG_EVERY_MS = 5_000
+#: How often samples are trimmed.
+SAMPLES_EVERY_MS = 600_000
+#: Rows removed in one transaction: the collector waits for no longer than that.
+BATCH = 5_000
+#: A tick hands control back after so many seconds, even with work left.
+TICK_S = 5.0
+
+_COUNTS = (
+    "published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us", "failed",
+)  # fmt: skip
+
+
+class LedgerRetention:
+    """A duty. Messages go oldest first, by the order in which they were booked; events go with their time."""
+
+    name = "ledger-retention"
+    interval_s = 30.0
+
+    def __init__(self, max_messages: int, *, clock: Clock | None = None) -> None:
+        self._max_messages = max_messages
+        self._clock = clock or SystemClock()
+        self._samples_due_ms = 0
+
+    def tick(self) -> None:
+        """Trim in small transactions, for at most about :data:`TICK_S` seconds."""
+        with fresh_connections():
+            started = self._clock.monotonic()
+            while self._clock.monotonic() - started < TICK_S:
+                if not (self._trim_messages() + self._trim_events() + self._fold_flow()):
+                    break
+            now_ms = self._clock.now_ms()
+            if now_ms >= self._samples_due_ms:
+                self._samples_due_ms = now_ms + SAMPLES_EVERY_MS
+                _trim_samples(now_ms)
+
+    def _trim_messages(self) -> int:
+        first, last = id_ends()
+        if first is None or last is None:
+            return 0
+        # Ids have no gaps worth counting; a COUNT of a million rows every tick would cost more than it tells.
+        through = min(last - self._max_messages, first + BATCH - 1)
+        if through < first:
+            return 0
+        return LedgerMessage.objects.filter(pk__lte=through).delete()[0]
+
+    def _trim_events(self) -> int:
+        """Events from before the oldest message kept. They were booked in about the order of their times."""
+        oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+        if oldest is None:
+            return 0
+        first = LedgerEvent.objects.order_by("pk").values_list("pk", "at_ms")[:BATCH]
+        old = [pk for pk, at_ms in first if at_ms < oldest]
+        if not old:
+            return 0
+        return LedgerEvent.objects.filter(pk__gte=old[0], pk__lte=old[-1], at_ms__lt=oldest).delete()[0]
+
+    def _fold_flow(self) -> int:
+        """Replace one span of fine samples by one coarse sample for each topic and subscription."""
+        edge = self._clock.now_ms() - FINE_MS
+        edge -= edge % COARSE_MS
+        start = self._next_fine(edge)
+        if start is None:
+            return 0
+        end = start - start % COARSE_MS + COARSE_MS
+        with transaction.atomic(using=LEDGER):
+            span = FlowSample.objects.filter(bucket_ms__gte=end - COARSE_MS, bucket_ms__lt=end)
+            folded = [
+                FlowSample(
+                    topic=topic,
+                    subscription=group,
+                    bucket_ms=end - COARSE_MS,
+                    **dict(zip(_COUNTS, sums, strict=True)),
+                )
+                for topic, group, *sums in span.values_list("topic", "subscription").annotate(
+                    *[Sum(name) for name in _COUNTS]
+                )
+            ]
+            removed = span.delete()[0]
+            FlowSample.objects.bulk_create(folded)
+        return removed
+
+    def _next_fine(self, edge: int) -> int | None:
+        """The time of the oldest sample before ``edge`` that is not folded yet."""
+        fine = FlowSample.objects.filter(bucket_ms__lt=edge).alias(rest=F("bucket_ms") % COARSE_MS).exclude(rest=0)
+        return fine.order_by("bucket_ms").values_list("bucket_ms", flat=True).first()
+
+
+def _trim_samples(now_ms: int) -> None:
+    old_lag = LagSample.objects.filter(at_ms__lt=now_ms - FINE_MS).alias(rest=F("at_ms") % COARSE_MS)
+    old_lag.filter(rest__gte=LAG_EVERY_MS).delete()
+    LagSample.objects.filter(at_ms__lt=now_ms - SAMPLES_MS).delete()
+    FlowSample.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
+    FlowRollup.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
+    Notice.objects.filter(at_ms__lt=now_ms - NOTICES_MS).delete()

@@ -1,0 +1,213 @@
+"""Finding messages in the ledger: every way in has an index, and every page costs the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import islice
+
+from django.db.models import Count, Max, Min, Q, QuerySet
+
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.repeats import Repeated, last_repetitions, off_index, repeated
+from hbus_console.topics.scopes import topic_names
+
+PAGE = 50
+MOST = 500
+#: Up to so many topics are read one by one and merged, each from its own index; more are filtered in time order.
+_MERGED_TOPICS = 60
+#: An id may be given by its beginning once it is this long.
+_ID_PREFIX = 6
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for; everything may be left out. Times are epoch milliseconds, the end exclusive.
+
+    They are those of the publish; where a repetition is looked for and nothing exact is named, of the repetition.
+    """
+
+    id: str = ""
+    key: str = ""
+    correlation: str = ""
+    topic: str = ""
+    type: str = ""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    repeated: Repeated = Repeated.UNASKED
+
+    @classmethod
+    def read(cls, values: Mapping[str, str]) -> Query:
+        """From query parameters, without the time range. Raises ``BadInput``."""
+        id_, key, correlation, topic, type_ = (
+            values.get(name, "").strip() for name in ("id", "key", "correlation", "topic", "type")
+        )
+        again = Repeated.read(values.get("repeated", ""))
+        return cls(id_, key, correlation, topic, type_, repeated=again)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names something so precisely that no time range is needed."""
+        return bool(self.id or self.key or self.correlation)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.is_exact or self.topic or self.type or self.repeated)
+
+    @property
+    def by_repetition(self) -> bool:
+        """Whether what is found comes in the order of its last repetition, not of its publish."""
+        return bool(self.repeated) and not self.is_exact
+
+
+@dataclass
+class Outcome:
+    """What became of one message so far, as the list says it."""
+
+    settled: set[str] = field(default_factory=set)
+    dead: set[str] = field(default_factory=set)
+    retried: int = 0
+    expired: set[str] = field(default_factory=set)
+    #: How often it was published again under the same idempotency key, and not stored.
+    published_again: int = 0
+    #: How often it was delivered again to each subscription whose inbox had seen it.
+    delivered_again: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One page, newest first; ``next_cursor`` is empty on the last."""
+
+    messages: list[LedgerMessage]
+    next_cursor: str
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far back the ledger goes; ``since_ms`` is ``None`` while it is empty."""
+
+    messages: int
+    since_ms: int | None
+
+
+def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Found:
+    """The messages that fit and that ``actor`` may see. Raises ``BadInput`` for a cursor that no page gave."""
+    names = topic_names(visible_scopes(actor))
+    if query.topic and names is not None and query.topic not in names:
+        return Found([], "")
+    rows = _narrowed(query)
+    if query.by_repetition:
+        return _by_repetition(rows, query, names, cursor, size)
+    if query.repeated:
+        rows = rows.filter(repeated(query.repeated))
+    if cursor:
+        published_ms, number = _read_cursor(cursor)
+        rows = rows.filter(Q(published_ms__lt=published_ms) | Q(published_ms=published_ms, pk__lt=number))
+        rows = rows.filter(published_ms__lte=published_ms)
+    if names is None or query.topic:
+        found = list(rows[: size + 1])
+    elif query.is_exact or len(names) > _MERGED_TOPICS:
+        found = list(rows.filter(topic__in=names)[: size + 1])
+    else:
+        found = _merged(rows, names, size + 1)
+    more = len(found) > size
+    return Found(found[:size], _cursor(found[size - 1]) if more else "")
+
+
+def outcomes(messages: Sequence[LedgerMessage]) -> dict[str, Outcome]:
+    """What became of ``messages``, by id, in one query."""
+    found = {message.message_id: Outcome() for message in messages}
+    kinds = ("settled", "retried", "dead", "expired", "deduplicated")
+    events = LedgerEvent.objects.filter(message_id__in=list(found), kind__in=kinds).order_by()
+    told = events.values_list("message_id", "kind", "subscription").annotate(times=Count("pk"))
+    for message_id, kind, subscription, times in told:
+        outcome = found[message_id]
+        if kind == "retried":
+            outcome.retried += times
+        elif kind != "deduplicated":
+            getattr(outcome, kind).add(subscription)
+        elif subscription:
+            # Its effects are committed, even where the consumer died before it could say so.
+            outcome.settled.add(subscription)
+            outcome.delivered_again[subscription] = times
+        else:
+            outcome.published_again = times
+    return found
+
+
+def reach() -> Reach:
+    """From the ends of two indexes. The number is exact as long as the ledger's ids have no gaps."""
+    first, last = id_ends()
+    if last is None or first is None:
+        return Reach(0, None)
+    oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+    return Reach(last - first + 1, oldest)
+
+
+def id_ends() -> tuple[int | None, int | None]:
+    """The lowest and the highest id. Asked for together, SQLite would walk the whole table."""
+    first = LedgerMessage.objects.aggregate(first=Min("pk"))["first"]
+    return first, LedgerMessage.objects.aggregate(last=Max("pk"))["last"]
+
+
+def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
+    """``query`` in a time range."""
+    return replace(query, start_ms=start_ms, end_ms=end_ms)
+
+
+def _by_repetition(
+    rows: QuerySet[LedgerMessage], query: Query, topics: Sequence[str] | None, cursor: str, size: int
+) -> Found:
+    if query.topic:
+        topics = [query.topic]
+    last = last_repetitions(query.repeated, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
+    if cursor:
+        at_ms, number = _read_cursor(cursor)
+        last = last.filter(Q(at_ms__lt=at_ms) | Q(at_ms=at_ms, pk__lt=number)).filter(at_ms__lte=at_ms)
+    found = list(last.values_list("message_id", "at_ms", "pk")[: size + 1])
+    place = {message_id: number for number, (message_id, _, _) in enumerate(found[:size])}
+    messages = sorted(rows.filter(message_id__in=place), key=lambda row: (place[row.message_id], -row.pk))
+    _, at_ms, number = found[size - 1] if len(found) > size else ("", 0, 0)
+    return Found(messages, f"{at_ms}-{number}" if number else "")
+
+
+def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
+    rows = LedgerMessage.objects.order_by("-published_ms", "-pk")
+    if query.id:
+        if len(query.id) >= _ID_PREFIX:
+            rows = rows.filter(message_id__gte=query.id, message_id__lt=query.id + "\U0010ffff")
+        else:
+            rows = rows.filter(message_id=query.id)
+    if query.by_repetition:
+        rows = rows.alias(its_topic=off_index("topic"), its_type=off_index("type"))
+        wanted = {"its_topic": query.topic, "its_type": query.type}
+        return rows.filter(**{name: value for name, value in wanted.items() if value})
+    exact = {"key": query.key, "correlation_id": query.correlation, "topic": query.topic, "type": query.type}
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if query.start_ms is not None:
+        rows = rows.filter(published_ms__gte=query.start_ms)
+    if query.end_ms is not None:
+        rows = rows.filter(published_ms__lt=query.end_ms)
+    return rows
+
+
+def _merged(rows: QuerySet[LedgerMessage], names: Sequence[str], size: int) -> list[LedgerMessage]:
+    """The newest of several topics. Asked for all at once, the database would sort every message of them."""
+    streams = (rows.filter(topic=name)[:size] for name in names)
+    newest = merge(*streams, key=lambda row: (row.published_ms, row.pk), reverse=True)
+    return list(islice(newest, size))
+
+
+def _cursor(message: LedgerMessage) -> str:
+    return f"{message.published_ms}-{message.pk}"
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    published_ms, _, number = cursor.partition("-")
+    try:
+        return int(published_ms), int(number)
+    except ValueError as error:
+        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor") from error

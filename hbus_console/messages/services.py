@@ -1,0 +1,33 @@
+"""The face of the ledger: finding messages, reading their lives, and looking into logs."""
+
+from __future__ import annotations
+
+from hbus_console.access.permissions import Actor
+from hbus_console.messages.browsing import Condition, Scan, peek, scan
+from hbus_console.messages.message_trace import Life, life
+from hbus_console.messages.reveal import Revealed, reveal
+from hbus_console.messages.search import Found, Query, reach, search
+from hbus_console.messages.timeline import Moment, moments
+
+__all__ = [
+    "Condition",
+    "Found",
+    "Life",
+    "Moment",
+    "Query",
+    "Revealed",
+    "Scan",
+    "life",
+    "moments",
+    "peek",
+    "reach",
+    "reveal",
+    "scan",
+    "search",
+    "timeline",
+]
+
+
+def timeline(actor: Actor, message_id: str) -> list[Moment]:
+    """What happened to one message, in order; raises as :func:`life`."""
+    return moments(life(actor, message_id))

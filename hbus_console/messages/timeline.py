@@ -1,0 +1,269 @@
+"""A message's life in plain words: one moment after the other, each with what it meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages.message_trace import Life
+from hbus_console.messages.models import LedgerEvent
+from hbus_console.ui.formats import clock, duration
+
+
+@dataclass(frozen=True)
+class Moment:
+    """``before`` and ``name`` are its sentence ("Settled by", "billing"); ``notes`` say more, quietly."""
+
+    at_ms: int
+    tone: str
+    kind: str
+    before: str
+    name: str = ""
+    notes: tuple[str, ...] = ()
+    #: An error text among the notes, set in the type of code.
+    error: str = ""
+    #: Where ``name`` leads: the id of a message.
+    leads_to: str = ""
+    audit_seq: int | None = None
+    subscription: str = ""
+    attempt: int = 0
+    after: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All of it on one line, for answers and exports."""
+        head = " ".join(part for part in (self.before, self.name, self.after) if part)
+        return " · ".join([head, *([self.error] if self.error else []), *self.notes])
+
+    def offset(self, start_ms: int) -> str:
+        """How long after the beginning: ``+5 ms``, ``+34.9 s``."""
+        passed = self.at_ms - start_ms
+        return "+0" if passed <= 0 else f"+{duration(passed * 1000)}"
+
+
+def moments(life: Life) -> list[Moment]:
+    """The whole life of ``life``, in order of time."""
+    told = [*_birth(life), *_events(life), *_decisions(life)]
+    return sorted(told, key=lambda moment: moment.at_ms)
+
+
+def _birth(life: Life) -> Iterator[Moment]:
+    entry, message = life.entry, life.envelope
+    if entry is None or not entry.position:
+        return
+    notes = []
+    if message is not None and message.dataschema:
+        notes.append(f"schema {_version(message.dataschema)}")
+    if entry.key:
+        notes.append(f"key {entry.key}")
+    if message is not None and message.sequence:
+        notes.append(f"sequence {message.sequence}")
+    if entry.stored_us:
+        notes.append(f"stored in {duration(entry.stored_us)}")
+    if message is not None and message.hbustarget:
+        notes.append(f"for {message.hbustarget} alone")
+    if entry.due_ms:
+        late_ms = entry.published_ms - entry.due_ms
+        notes.append("on time" if late_ms < 1_000 else f"{duration(late_ms * 1000)} after it was due")
+    before = "Due, and published for" if entry.due_ms else "Published by"
+    yield Moment(entry.published_ms, "ok", "published", before, who(entry.source), tuple(notes))
+
+
+def _events(life: Life) -> Iterator[Moment]:
+    told = [event for event in life.events if event.kind not in ("redriven", "discarded")]
+    runs: list[LedgerEvent] = []
+    by_subscription = sorted(told, key=lambda event: (event.subscription, event.at_ms, event.pk))
+    for _, events in groupby(by_subscription, key=lambda event: event.subscription):
+        for event in events:
+            if event.kind == "retried" and (not runs or _same_trouble(runs[-1], event)):
+                runs.append(event)
+                continue
+            yield from _failures(runs)
+            runs = []
+            if event.kind == "retried":
+                runs = [event]
+            else:
+                yield _event(life, event)
+        yield from _failures(runs)
+        runs = []
+
+
+def _same_trouble(one: LedgerEvent, other: LedgerEvent) -> bool:
+    return one.fingerprint == other.fingerprint
+
+
+def _failures(runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
+    """The first failure of a cause in full, the later ones of the same cause together."""
+    if not runs:
+        return
+    first, rest = runs[0], runs[1:]
+    yield Moment(
+        first.at_ms,
+        "warn",
+        "retried",
+        f"Attempt {first.attempt} failed in",
+        first.subscription,
+        tuple(filter(None, (_where(first), _pause("retry in", first)))),
+        error=first.error,
+        subscription=first.subscription,
+        attempt=first.attempt,
+    )
+    if not rest:
+        return
+    last = rest[-1]
+    numbers = f"Attempt {last.attempt}" if len(rest) == 1 else f"Attempts {rest[0].attempt} to {last.attempt}"
+    pauses = ", ".join(duration((event.due_ms - event.at_ms) * 1000) for event in rest if event.due_ms)
+    yield Moment(
+        rest[0].at_ms,
+        "warn",
+        "retried",
+        f"{numbers} failed in",
+        last.subscription,
+        ("same cause", *([f"then waited {pauses}"] if pauses else [])),
+        subscription=last.subscription,
+        attempt=last.attempt,
+    )
+
+
+def _event(life: Life, event: LedgerEvent) -> Moment:
+    tone, before, notes = _words(life, event)
+    return Moment(
+        event.at_ms,
+        tone,
+        event.kind,
+        before,
+        event.subscription,
+        tuple(note for note in notes if note),
+        error=event.error,
+        subscription=event.subscription,
+        attempt=event.attempt,
+    )
+
+
+#: Kinds that are told in the same words every time: tone, sentence, note.
+_PLAIN = {
+    "expired": ("warn", "Expired before it was handled by", ""),
+    "parked": ("warn", "Set aside with its key in", ""),
+    "unparked": ("act", "Its key was unparked in", ""),
+    "skipped": ("act", "Skipped, settled without having been handled, in", ""),
+    "released": ("info", "Handed back unhandled by", ""),
+    "lease_lost": ("warn", "The lease ran out in", "another consumer has it now"),
+}
+
+
+def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
+    """Tone, sentence and notes of one event."""
+    if event.kind == "replayed":
+        return "act", "Replayed into" if event.subscription else "Replayed into another topic", (event.detail,)
+    if event.kind == "settled":
+        attempt = f"attempt {event.attempt}" if event.attempt else ""
+        return "ok", "Settled by", (attempt, _where(event), event.detail)
+    if event.kind == "dead":
+        fingerprint = f"fingerprint {event.fingerprint[:6]}" if event.fingerprint else ""
+        return "bad", "Dead in", (_spent(life, event), fingerprint, event.detail)
+    if event.kind == "delayed":
+        return "info", f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
+    if event.kind == "deduplicated":
+        delivered = "Delivered again: handled before by", (_where(event), "its handler was not run", event.detail)
+        published = "Published again with the same key: not stored", (event.detail,)
+        return "info", *(delivered if event.subscription else published)
+    tone, sentence, note = _PLAIN.get(event.kind, ("info", event.kind.replace("_", " ").capitalize(), ""))
+    return tone, sentence, (note, event.detail)
+
+
+def _decisions(life: Life) -> Iterator[Moment]:
+    entries = {
+        (entry.action, (entry.after or {}).get("letter")): entry
+        for entry in life.acts
+        if entry.action != "payload.reveal"
+    }
+    for letter in life.letters:
+        if letter.decided_at is None:
+            continue
+        at_ms = round(letter.decided_at.timestamp() * 1000)
+        redriven = letter.state == DeadLetter.State.REDRIVEN
+        entry = entries.get(("dead_letter.redrive" if redriven else "dead_letter.discard", letter.pk))
+        yield Moment(
+            at_ms,
+            "act",
+            "redrive" if redriven else "discarded",
+            "Redrive asked by" if redriven else "Discarded by",
+            letter.decided_by,
+            (f"“{letter.reason}”",),
+            audit_seq=entry.seq if entry else None,
+            subscription=letter.subscription,
+        )
+        if redriven:
+            yield Moment(
+                at_ms,
+                "info",
+                "redriven",
+                "Redriven as",
+                letter.redriven_as,
+                ("new id, caused by this one", _fate(life, letter)),
+                leads_to=letter.redriven_as,
+                subscription=letter.subscription,
+            )
+    for entry in life.acts:
+        if entry.action == "payload.reveal":
+            yield _reveal(entry)
+
+
+def _reveal(entry: AuditEntry) -> Moment:
+    fields = ", ".join((entry.after or {}).get("fields", [])) or "masked fields"
+    return Moment(
+        round(entry.at.timestamp() * 1000),
+        "act",
+        "revealed",
+        "Revealed by",
+        entry.actor,
+        (fields.replace("*", "the whole payload"), f"“{entry.reason}”"),
+        audit_seq=entry.seq,
+    )
+
+
+def _fate(life: Life, letter: DeadLetter) -> str:
+    """What became of a redriven copy."""
+    events = life.copies.get(letter.redriven_as, [])
+    for event in events:
+        if event.kind == "settled":
+            spent = f" in {duration(event.duration_us)}" if event.duration_us else ""
+            return f"settled by {event.subscription} at attempt {event.attempt}{spent}"
+        if event.kind == "dead":
+            return f"dead in {event.subscription} again after {event.attempt} attempts"
+    if events:
+        return f"{len(events)} attempts failed so far"
+    return f"waits for {letter.subscription}"
+
+
+def _where(event: LedgerEvent) -> str:
+    spent = duration(event.duration_us) if event.duration_us else ""
+    return " · ".join(part for part in (event.node, spent) if part)
+
+
+def _pause(word: str, event: LedgerEvent) -> str:
+    return f"{word} {duration((event.due_ms - event.at_ms) * 1000)}" if event.due_ms > event.at_ms else ""
+
+
+def _spent(life: Life, event: LedgerEvent) -> str:
+    """``5 attempts in 34.9 s``."""
+    tries = [
+        other for other in life.events if other.subscription == event.subscription and other.kind in ("retried", "dead")
+    ]
+    begun = min((other.at_ms - other.duration_us // 1000 for other in tries), default=event.at_ms)
+    word = "attempt" if event.attempt == 1 else "attempts"
+    return f"{event.attempt} {word} in {duration((event.at_ms - begun) * 1000)}"
+
+
+def who(source: str) -> str:
+    """The part of a source that people call it by."""
+    return source.rstrip("/").rpartition("/")[2] or source
+
+
+def _version(schema: str) -> str:
+    last = re.split(r"[:/]", schema)[-1]
+    return f"v{last}" if last.isdigit() else last

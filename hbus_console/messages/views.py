@@ -1,0 +1,253 @@
+"""The pages of the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput, Unavailable
+from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.access.scopes import topics_q
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.errors import NotThere
+from hbus_console.messages import attempt_chart as lanes
+from hbus_console.messages import browsing, graph, search, services
+from hbus_console.messages import export as evidence
+from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, conversation, same_key
+from hbus_console.messages.models import LedgerMessage
+from hbus_console.messages.reveal import Revealed
+from hbus_console.messages.timeline import moments, who
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.formats import num
+from hbus_console.ui.timerange import time_range
+
+_TABS = ("timeline", "conversation", "key", "raw")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A message in a list with what became of it."""
+
+    message: LedgerMessage
+    outcome: search.Outcome
+    #: Its dead letters that wait for a decision.
+    waiting: int
+    #: Somebody subscribes to its topic.
+    wanted: bool
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def messages(request: HttpRequest) -> HttpResponse:
+    who_asks = actor(request)
+    field = request.GET.get("field", "").strip()
+    in_log = bool(field) or request.GET.get("in") == "log"
+    context: dict[str, Any] = {
+        "nav": "messages",
+        "query": search.Query(),
+        "field": field,
+        "in_log": in_log,
+        "reach": search.reach(),
+        "ledger_on": settings.HBUS_LEDGER,
+        "topics": list(Topic.objects.filter(topics_q(who_asks, "name")).values_list("name", flat=True)),
+        "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
+        "errors": {},
+    }
+    status = 200
+    try:
+        context["query"] = query = search.Query.read(request.GET.dict())
+        context |= _from_log(request, who_asks, query, field) if in_log else _from_ledger(request, who_asks, query)
+    except BadInput as error:
+        status, context["errors"] = 400, field_errors(error)
+    except Unavailable as error:
+        status, context["errors"] = 503, {"": str(error)}
+    return render(request, "messages/search.html", context, status=status)
+
+
+@require_GET
+@never_cache
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def message(request: HttpRequest, message_id: str) -> HttpResponse:
+    """While its evidence is on its way, a page that asks again by itself and then becomes the message's own."""
+    asks_again = request.headers.get("HX-Request") == "true"
+    try:
+        shown = _message(request, message_id)
+    except NotYet:
+        if asks_again:
+            return HttpResponse(status=204)
+        return render(request, "messages/young.html", {"nav": "messages", "message_id": message_id}, status=202)
+    except NotThere:
+        if not asks_again:
+            raise
+        shown = HttpResponse(status=404)
+    # Whatever the answer has become, the browser loads it as a page of its own.
+    return HttpResponse(headers={"HX-Refresh": "true"}) if asks_again else shown
+
+
+@require_POST
+@never_cache
+@console_view(Action.VIEW, post=Action.PAYLOAD_REVEAL, resource=SOMEWHERE)
+def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
+    """Answers with the page itself and not with a redirect: what is revealed must not survive a reload."""
+    reason = request.POST.get("reason", "")
+    try:
+        revealed = services.reveal(actor(request), message_id, reason, tuple(request.POST.getlist("fields")))
+    except NotThere:
+        raise
+    except BadInput as error:
+        return _message(request, message_id, errors=field_errors(error), reason=reason, status=400)
+    return _message(request, message_id, revealed=revealed)
+
+
+@require_GET
+@never_cache
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def export(request: HttpRequest, message_id: str) -> HttpResponse:
+    """Everything known about one message as a file; masked as on the page."""
+    found = services.life(actor(request), message_id)
+    safe = "".join(character if character.isalnum() else "-" for character in message_id)[:80]
+    return JsonResponse(
+        evidence.life_as_json(found),
+        json_dumps_params={"indent": 2, "ensure_ascii": False},
+        headers={"Content-Disposition": f'attachment; filename="message-{safe}.json"'},
+    )
+
+
+def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> dict[str, Any]:
+    named = any(request.GET.get(name) for name in ("range", "from", "to"))
+    span = time_range(request) if named or not query.is_exact else None
+    if span is not None:
+        query = search.within(query, span.start_ms, None if span.moving else span.end_ms)
+    found = search.search(who_asks, query, request.GET.get("cursor", ""))
+    rows = rows_of(found.messages)
+    order = "last repeated" if query.by_repetition else "newest"
+    return {
+        "rows": rows,
+        "span": span,
+        "next_cursor": found.next_cursor,
+        "shown": f"{num(len(rows))} message{'' if len(rows) == 1 else 's'}, {order} first" if rows else "",
+        "curl_spec": CurlRequest("GET", f"/api/v1/messages?{request.GET.urlencode()}"),
+    }
+
+
+def _from_log(request: HttpRequest, who_asks: Actor, query: search.Query, field: str) -> dict[str, Any]:
+    if not query.topic:
+        raise BadInput("Which topic?", remedy="Choose the topic whose log shall be read.", field="topic")
+    cursor = request.GET.get("cursor", "")
+    spec = CurlRequest("GET", f"/api/v1/topics/{query.topic}/log?{request.GET.urlencode()}")
+    if not field:
+        return {"scan": browsing.peek(who_asks, query.topic, cursor=cursor), "curl_spec": spec}
+    condition = browsing.Condition.read(field)
+    named = any(request.GET.get(name) for name in ("range", "from", "to"))
+    span = time_range(request) if named else None
+    scan = browsing.scan(
+        who_asks,
+        query.topic,
+        condition,
+        cursor=cursor,
+        start_ms=span.start_ms if span else None,
+        end_ms=span.end_ms if span and not span.moving else None,
+    )
+    return {"scan": scan, "condition": condition, "span": span, "curl_spec": spec}
+
+
+def rows_of(messages: list[LedgerMessage]) -> list[Row]:
+    """Messages with their outcomes, in three queries."""
+    outcomes = search.outcomes(messages)
+    waiting: dict[str, int] = {}
+    dead = [message.message_id for message in messages if outcomes[message.message_id].dead]
+    letters = DeadLetter.objects.filter(message_id__in=dead, state=DeadLetter.State.DEAD)
+    for message_id in letters.values_list("message_id", flat=True):
+        waiting[message_id] = waiting.get(message_id, 0) + 1
+    read = set(Subscription.objects.values_list("topic__name", flat=True).distinct().order_by())
+    return [Row(row, outcomes[row.message_id], waiting.get(row.message_id, 0), row.topic in read) for row in messages]
+
+
+def _message(
+    request: HttpRequest,
+    message_id: str,
+    *,
+    revealed: Revealed | None = None,
+    errors: dict[str, str] | None = None,
+    reason: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    who_asks = actor(request)
+    found = services.life(who_asks, message_id)
+    talk = conversation(who_asks, found.correlation_id)
+    same = same_key(who_asks, found.topic_name, found.key)
+    tab = request.GET.get("tab", "timeline")
+    context: dict[str, Any] = {
+        "nav": "messages",
+        "life": found,
+        "source_name": who(found.source),
+        "tab": tab if tab in _TABS else "timeline",
+        "moments": [(moment, moment.offset(found.published_ms)) for moment in moments(found)],
+        "lanes": lanes.draw(found),
+        "graph": graph.draw(found),
+        "payload": revealed.payload if revealed else found.payload,
+        "revealed": revealed,
+        "may_reveal": allows(who_asks, Action.PAYLOAD_REVEAL, found.topic_name),
+        "may_redrive": allows(who_asks, Action.DEAD_LETTER_REDRIVE, found.topic_name),
+        "badges": list(_badges(found)),
+        "conversation": talk,
+        "same_key": same,
+        "errors": errors or {},
+        "reason": reason,
+        "curl_spec": CurlRequest("GET", f"/api/v1/messages/{message_id}"),
+    }
+    if context["tab"] in ("conversation", "key"):
+        neighbours = talk if context["tab"] == "conversation" else same
+        context |= {"rows": rows_of(neighbours[:MOST_NEIGHBOURS]), "more": len(neighbours) > MOST_NEIGHBOURS}
+    if context["tab"] == "raw" and found.envelope is not None:
+        context["raw"] = evidence.envelope_as_json(found.envelope)
+    return render(request, "messages/message.html", context, status=status)
+
+
+def _badges(found: Life) -> Iterator[tuple[str, str]]:
+    """(tone, words) beside the title: how it stands."""
+    parts = len(found.subscriptions)
+    waiting = {letter.subscription for letter in found.waiting_letters}
+    redriven = [letter for letter in found.letters if letter.state == DeadLetter.State.REDRIVEN]
+    discarded = [letter for letter in found.letters if letter.state == DeadLetter.State.DISCARDED]
+    if found.letters:
+        dead_in = len({letter.subscription for letter in found.letters})
+        yield ("bad" if waiting else "neutral"), f"dead in {dead_in} of {max(parts, dead_in)}"
+    elif found.entry is not None and not found.entry.position:
+        yield "info", "delayed"
+    elif parts and found.settled_in >= set(_wanted(found)):
+        yield "ok", "settled"
+    elif parts and found.settled_in | found.skipped_in >= set(_wanted(found)):
+        yield "act", "skipped"
+    elif parts and found.settled_in | found.skipped_in | found.expired_in >= set(_wanted(found)):
+        yield "warn", "expired"
+    elif found.parked_in:
+        yield "warn", "parked"
+    elif any(event.kind == "retried" for event in found.events):
+        yield "warn", "retrying"
+    elif parts:
+        yield "warn", "waiting"
+    elif found.topic is not None:
+        yield "neutral", "nobody subscribes"
+    if redriven:
+        yield "act", "redriven"
+    if discarded:
+        yield "act", "discarded"
+    if found.envelope is not None and found.envelope.hbusreplay == "redrive":
+        yield "act", "redriven copy"
+
+
+def _wanted(found: Life) -> list[str]:
+    target = found.envelope.hbustarget if found.envelope is not None else ""
+    return [target] if target else found.subscriptions

@@ -1,0 +1,61 @@
+"""The stream of live figures."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from asgiref.sync import sync_to_async
+from django.contrib.sessions.backends.base import SessionBase
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.http import require_GET
+
+from hbus_console.access.permissions import SOMEWHERE, Action, visible_scopes
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.models import User
+from hbus_console.accounts.web import console_view
+from hbus_console.overview.live import Hub, Scopes, TooManyStreams, hub
+
+_WAIT_S = 30
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE, stream=True)
+async def live(request: HttpRequest) -> HttpResponseBase:
+    """Server-sent events for the signed-in person. 429 beyond the streams one may hold."""
+    who = actor(request)
+    scopes, person = await sync_to_async(lambda: (visible_scopes(who), who.user_id or 0))()
+    feed = hub()
+    try:
+        feed.admit(person)
+    except TooManyStreams:
+        return HttpResponse(status=HTTPStatus.TOO_MANY_REQUESTS, headers={"Retry-After": str(_WAIT_S)})
+    response = StreamingHttpResponse(
+        _events(feed, request, person, scopes), content_type="text/event-stream; charset=utf-8"
+    )
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) -> AsyncIterator[str]:
+    session: SessionBase = request.session
+
+    async def still_allowed() -> bool:
+        return await sync_to_async(_still)(session.session_key or "", session, person, scopes)
+
+    try:
+        async for text in feed.stream(scopes, request.headers.get("Last-Event-ID", ""), still_allowed):
+            yield text
+    finally:
+        feed.leave(person)
+
+
+def _still(key: str, session: SessionBase, person: int, scopes: Scopes) -> bool:
+    """Whether the session lives and its owner may still see exactly the same."""
+    if not session.exists(key):
+        return False
+    user = User.objects.filter(pk=person).first()
+    return user is not None and visible_scopes(actor_of(user)) == scopes

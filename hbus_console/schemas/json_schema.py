@@ -1,0 +1,182 @@
+"""JSON Schemas of payloads (draft 2020-12): checked when they are added, compiled once, asked at every publish.
+
+Nothing here ever follows a reference out of the schema, and every pattern runs in linear time. What is said about a
+payload never quotes its values: they may be masked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jsonschema_rs
+
+from engine.core.errors import BadInput
+from hbus_console.schemas.compatibility import Incompatibility, compatibility
+
+__all__ = ["DIALECT", "CompiledSchema", "Incompatibility", "check_schema", "compatibility", "schema_uri"]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+#: The largest schema, in bytes of JSON.
+MAX_BYTES = 256 * 1024
+#: How deep a schema may nest.
+MAX_DEPTH = 64
+#: Keywords whose values are data, not schemas.
+_DATA = frozenset({"const", "enum", "default", "examples"})
+_REFERENCES = ("$ref", "$dynamicRef")
+
+
+def schema_uri(topic: str, version: int) -> str:
+    """What a message says in ``dataschema`` about the schema it was checked against."""
+    return f"urn:hbus:schema:{topic}:{version}"
+
+
+class CompiledSchema:
+    """A compiled schema; the ``SchemaCheck`` of the engine. Immutable and thread-safe."""
+
+    def __init__(self, body: Any, uri: str = "") -> None:
+        """Raises :class:`BadInput` (field ``body``) when ``body`` is not a schema we accept."""
+        self._uri = uri
+        self._validator = _compile(body)
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    def problem(self, payload: object) -> tuple[str, str] | None:
+        """``(field, sentence)`` of the first fault: ``("guests[0].name", "guests[0].name is required")``."""
+        if self._validator.is_valid(payload):
+            return None
+        return next(self._problems(payload), None)
+
+    def problems(self, payload: object, limit: int = 20) -> list[tuple[str, str]]:
+        """Every fault as in :meth:`problem`, up to ``limit`` of them, for an editor that marks them all."""
+        return [found for found, _ in zip(self._problems(payload), range(limit), strict=False)]
+
+    def _problems(self, payload: object) -> Iterator[tuple[str, str]]:
+        for error in self._validator.iter_errors(payload):
+            field = _field(error)
+            yield field, f"{field or 'it'} {_sentence(error)}"
+
+
+def check_schema(body: Any) -> None:
+    """Refuse what is no schema, too large, too deep, or reaches outside itself; raises :class:`BadInput`."""
+    _compile(body)
+
+
+def _compile(body: Any) -> jsonschema_rs.Draft202012Validator:
+    if not isinstance(body, (dict, bool)):
+        raise _refusal("A schema is a JSON object.", 'For example {"type": "object", "properties": {}}.')
+    size = len(json.dumps(body, ensure_ascii=False).encode())
+    if size > MAX_BYTES:
+        raise _refusal(f"The schema has {size} bytes; at most {MAX_BYTES} are allowed.", "Split or shorten it.")
+    _walk(body, depth=0)
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            body, validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise _refusal(_schema_fault(error), "Use JSON Schema draft 2020-12.") from error
+
+
+def _walk(node: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise _refusal(f"The schema nests deeper than {MAX_DEPTH} levels.", "Move inner parts to $defs.")
+    if isinstance(node, list):
+        for inner in node:
+            _walk(inner, depth + 1)
+    if not isinstance(node, dict):
+        return
+    dialect = node.get("$schema")
+    if isinstance(dialect, str) and dialect.rstrip("#") != DIALECT:
+        raise _refusal(f"The schema is written in {dialect}.", f"Use {DIALECT}, or leave $schema out.")
+    for keyword in _REFERENCES:
+        target = node.get(keyword)
+        if isinstance(target, str) and not target.startswith("#"):
+            raise _refusal(
+                f"The schema refers to {target}, which lies outside it.",
+                "Copy the part into $defs and refer to #/$defs/….",
+            )
+    for name, inner in node.items():
+        if name not in _DATA:
+            _walk(inner, depth + 1)
+
+
+def _refusal(what: str, remedy: str) -> BadInput:
+    return BadInput(what, remedy=remedy, field="body")
+
+
+def _schema_fault(error: Exception) -> str:
+    if isinstance(error, jsonschema_rs.ValidationError):
+        where = "/".join(str(step) for step in error.instance_path)
+        return f"This is not a valid schema{' at ' + where if where else ''}: {error.message.splitlines()[0]}."
+    return f"This is not a valid schema: {str(error).splitlines()[0]}."
+
+
+def _field(error: jsonschema_rs.ValidationError) -> str:
+    steps: list[str | int] = list(error.instance_path)
+    detail = error.kind.as_dict()
+    if error.kind.name == "required":
+        steps.append(str(detail["property"]))
+    elif error.kind.name in ("additionalProperties", "unevaluatedProperties"):
+        steps.append(str(detail["unexpected"][0]))
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path
+
+
+#: One sentence for each keyword, from the schema's side only.
+_SENTENCES = {
+    "required": "is required",
+    "additionalProperties": "is not a property this topic knows",
+    "unevaluatedProperties": "is not a property this topic knows",
+    "uniqueItems": "holds the same item twice",
+    "anyOf": "fits none of the allowed forms",
+    "oneOf": "fits none of the allowed forms, or more than one",
+    "contains": "lacks an item that must be there",
+    "not": "has a form that is ruled out",
+    "falseSchema": "must not be there",
+    "unevaluatedItems": "has more items than allowed",
+    "propertyNames": "has a property whose name is not allowed",
+}
+_LIMITS = {
+    "minimum": "must be at least {limit}",
+    "maximum": "must be at most {limit}",
+    "exclusiveMinimum": "must be more than {limit}",
+    "exclusiveMaximum": "must be less than {limit}",
+    "minLength": "must have at least {limit} characters",
+    "maxLength": "must have at most {limit} characters",
+    "minItems": "must have at least {limit} items",
+    "maxItems": "must have at most {limit} items",
+    "minProperties": "must have at least {limit} properties",
+    "maxProperties": "must have at most {limit} properties",
+}
+
+
+#: The same for keywords whose sentence needs what the schema says.
+_TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
+    "type": lambda detail: f"must be of type {' or '.join(detail['types'])}",
+    "enum": lambda detail: f"must be one of {_short(detail['options'])}",
+    "const": lambda detail: f"must be {_short(detail['expected_value'])}",
+    "format": lambda detail: f"is not a {detail['format']}",
+    "pattern": lambda detail: f"does not match {detail['pattern']}",
+    "multipleOf": lambda detail: f"must be a multiple of {detail['multiple_of']}",
+}
+
+
+def _sentence(error: jsonschema_rs.ValidationError) -> str:
+    name, detail = error.kind.name, error.kind.as_dict()
+    if name in _SENTENCES:
+        return _SENTENCES[name]
+    if name in _LIMITS:
+        return _LIMITS[name].format(**detail)
+    if name in _TOLD:
+        return _TOLD[name](detail)
+    return f"does not satisfy the schema's {'/'.join(str(step) for step in error.schema_path)}"
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(json.dumps(one) for one in value) if isinstance(value, list) else json.dumps(value)
+    return text if len(text) <= 120 else text[:119] + "…"

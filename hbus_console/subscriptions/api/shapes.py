@@ -1,0 +1,131 @@
+"""What the endpoints of subscriptions give."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from engine.bus.breaker_board import Standing
+from engine.bus.transport import Lag
+from hbus_console.api.answers import fields_of, plain
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import DrainStatus
+
+
+class LagOut(msgspec.Struct):
+    """Where a subscription stands in the store; ``waiting`` is null when the store cannot tell."""
+
+    waiting: int | None
+    in_flight: int
+    retrying: int
+    dead: int
+    oldest_ms: int | None
+    paused: bool
+    #: Set aside with their keys, until somebody decides.
+    parked: int = 0
+
+
+class SubscriptionOut(msgspec.Struct):
+    """A subscription as it is configured; its secret is never given."""
+
+    topic: str
+    group: str
+    owner: str | None
+    contact: str | None
+    description: str
+    handler: str
+    handler_name: str
+    webhook_url: str
+    webhook_timeout_s: int
+    concurrency: int
+    max_attempts: int
+    backoff_s: list[float]
+    lease_s: int
+    transactional: bool
+    on_failed_head: str
+    max_handler_s: int
+    breaker_failures: int
+    breaker_share: int
+    breaker_window_s: int
+    breaker_open_s: int
+    breaker_longest_open_s: int
+    held_fields: list[str]
+    paused: bool
+    pause_reason: str
+    created_at: datetime
+    updated_at: datetime
+    revision: int
+    lag: LagOut | None = None
+
+
+class DrainOut(msgspec.Struct):
+    """How far a held subscription is from standing still. Counts are null while the store cannot be asked."""
+
+    #: Whether the store hands out nothing more.
+    paused: bool
+    #: Nothing is handed out, nothing is leased, and no living node works on any of it.
+    drained: bool
+    in_flight: int | None
+    unsettled: int | None
+    waiting: int | None
+    retrying: int
+    parked: int
+    #: Node to what it has in its hands, as it last reported.
+    at_work: dict[str, int]
+    #: Nodes that fell silent with it.
+    silent: list[str]
+
+
+class BreakerOut(msgspec.Struct):
+    """How a breaker stands. ``until_ms`` is when an open one is probed; 0 while a person keeps it open."""
+
+    state: str
+    since_ms: int
+    until_ms: int
+    opens: int
+    why: str
+    forced: bool
+
+
+class SecretOut(msgspec.Struct):
+    """A webhook's secret, given this once."""
+
+    webhook_secret: str
+
+
+def subscription(row: Subscription, lag: Lag | None = None) -> dict[str, Any]:
+    """A subscription, with where it stands when that was asked."""
+    out = SubscriptionOut(
+        topic=row.topic.name,
+        owner=row.team.name if row.team else None,
+        contact=row.team.contact if row.team else None,
+        lag=LagOut(lag.waiting, lag.in_flight, lag.retrying, lag.dead, lag.oldest_ms, lag.paused, lag.parked)
+        if lag
+        else None,
+        **fields_of(row, SubscriptionOut, "topic", "owner", "contact", "lag"),
+    )
+    return plain(out)
+
+
+def drain(status: DrainStatus) -> dict[str, Any]:
+    """Where a drain stands."""
+    return plain(
+        DrainOut(
+            paused=status.paused,
+            drained=status.drained,
+            in_flight=status.in_flight,
+            unsettled=status.unsettled,
+            waiting=status.waiting,
+            retrying=status.retrying,
+            parked=status.parked,
+            at_work=dict(status.at_work),
+            silent=list(status.silent),
+        )
+    )
+
+
+def breaker(standing: Standing) -> dict[str, Any]:
+    """How a breaker stands."""
+    return plain(BreakerOut(**fields_of(standing, BreakerOut)))

@@ -1,0 +1,222 @@
+"""Subscriptions."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Lag
+from engine.core.errors import Unavailable
+from hbus_console import wiring
+from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.scopes import topics_q
+from hbus_console.accounts.api import ShownOnce
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
+from hbus_console.api.bodies import DeleteBody, ReasonBody
+from hbus_console.api.views import ApiView
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.api import bodies, shapes
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics import services as topics
+
+_ROWS = Subscription.objects.select_related("topic", "team")
+_PAGE = {(200, "application/json"): page_of(described(shapes.SubscriptionOut)), **REFUSED}
+
+
+class AllSubscriptions(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_list_all",
+        summary="Subscriptions across topics",
+        tags=["subscriptions"],
+        parameters=[OpenApiParameter("owner"), OpenApiParameter("group"), *PAGES],
+        responses=_PAGE,
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        rows = _ROWS.filter(topics_q(self.actor, "topic__name"))
+        if (owner := request.GET.get("owner")) is not None:
+            rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
+        if group := request.GET.get("group"):
+            rows = rows.filter(group=group)
+        return self.page(rows, shapes.subscription)
+
+
+class Subscriptions(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_list",
+        summary="Subscriptions of one topic",
+        tags=["subscriptions"],
+        parameters=PAGES,
+        responses=_PAGE,
+    )
+    def get(self, request: Request, topic: str) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        return self.page(_ROWS.filter(topic=topics.topic(topic)), shapes.subscription, ordering="group")
+
+    @extend_schema(
+        operation_id="subscriptions_create",
+        summary="Subscribe to a topic",
+        description="A webhook gets a secret; ask for it with `rotate-secret`, which shows it once.",
+        tags=["subscriptions"],
+        request=takes(bodies.NewSubscription),
+        responses=answers(shapes.SubscriptionOut, 201),
+    )
+    def post(self, request: Request, topic: str) -> Response:
+        body = read(request, bodies.NewSubscription)
+        made = subscriptions.create_subscription(self.actor, body.draft(topic), body.reason)
+        return Response(shapes.subscription(made), status=status.HTTP_201_CREATED)
+
+
+class OneSubscription(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_read",
+        summary="One subscription, and where it stands now",
+        description="`lag` is null while the store cannot be asked.",
+        tags=["subscriptions"],
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def get(self, request: Request, topic: str, group: str) -> Response:
+        require(self.actor, Action.VIEW, topic)
+        row = subscriptions.subscription(topic, group)
+        return Response(shapes.subscription(row, _lag(row)))
+
+    @extend_schema(
+        operation_id="subscriptions_change",
+        summary="Change a subscription",
+        description="A policy set here holds against the declaration in code until `follow-code`.",
+        tags=["subscriptions"],
+        request=takes(bodies.SubscriptionChange),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def patch(self, request: Request, topic: str, group: str) -> Response:
+        body = read(request, bodies.SubscriptionChange)
+        changed = subscriptions.change_subscription(
+            self.actor, topic, group, body.given("reason", "revision"), body.reason, revision=body.revision
+        )
+        return Response(shapes.subscription(changed))
+
+    @extend_schema(
+        operation_id="subscriptions_delete",
+        summary="Delete a subscription",
+        description="What it has not settled is lost to it; its dead letters stay as evidence.",
+        tags=["subscriptions"],
+        request=takes(DeleteBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, topic: str, group: str) -> Response:
+        body = read(request, DeleteBody)
+        subscriptions.delete_subscription(self.actor, topic, group, body.typed_name, body.reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class Pause(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_pause",
+        summary="Hand out nothing more; what is in flight ends",
+        description="Needs a reason.",
+        tags=["subscriptions"],
+        request=takes(ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, ReasonBody).reason
+        return Response(shapes.subscription(subscriptions.pause_subscription(self.actor, topic, group, reason)))
+
+
+class Resume(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_resume",
+        summary="Hand out deliveries again",
+        tags=["subscriptions"],
+        request=takes(ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, ReasonBody).reason
+        return Response(shapes.subscription(subscriptions.resume_subscription(self.actor, topic, group, reason)))
+
+
+class Drain(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_drain_status",
+        summary="Does a paused subscription stand still yet?",
+        tags=["subscriptions"],
+        responses=answers(shapes.DrainOut),
+    )
+    def get(self, request: Request, topic: str, group: str) -> Response:
+        return Response(shapes.drain(subscriptions.drain_status(self.actor, topic, group)))
+
+    @extend_schema(
+        operation_id="subscriptions_drain",
+        summary="Pause until it stands still",
+        description="202 while something is still in flight: ask with GET until `drained` is true. 200 when it stands "
+        "still already. Resume it as after a pause. Needs a reason.",
+        tags=["subscriptions"],
+        request=takes(ReasonBody),
+        responses={**answers(shapes.DrainOut), **answers(shapes.DrainOut, 202)},
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        subscriptions.drain(self.actor, topic, group, read(request, ReasonBody).reason)
+        found = subscriptions.drain_status_if_known(self.actor, topic, group)
+        code = status.HTTP_200_OK if found.drained else status.HTTP_202_ACCEPTED
+        return Response(shapes.drain(found), status=code)
+
+
+class Breaker(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_breaker",
+        summary="How the breaker stands",
+        tags=["subscriptions"],
+        responses=answers(shapes.BreakerOut),
+    )
+    def get(self, request: Request, topic: str, group: str) -> Response:
+        return Response(shapes.breaker(subscriptions.breaker(self.actor, topic, group)))
+
+    @extend_schema(
+        operation_id="subscriptions_set_breaker",
+        summary="Open or close the breaker",
+        description="One that a person opened stays so until a person closes it. Needs a reason.",
+        tags=["subscriptions"],
+        request=takes(bodies.BreakerBody),
+        responses=answers(shapes.BreakerOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        body = read(request, bodies.BreakerBody)
+        return Response(shapes.breaker(subscriptions.set_breaker(self.actor, topic, group, body.act, body.reason)))
+
+
+class FollowCode(ApiView):
+    @extend_schema(
+        operation_id="subscriptions_follow_code",
+        summary="Let the declaration in code set all policies again",
+        tags=["subscriptions"],
+        request=takes(ReasonBody),
+        responses=answers(shapes.SubscriptionOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, ReasonBody).reason
+        return Response(shapes.subscription(subscriptions.follow_code(self.actor, topic, group, reason)))
+
+
+class RotateSecret(ShownOnce):
+    @extend_schema(
+        operation_id="subscriptions_rotate_secret",
+        summary="Give a webhook a new secret",
+        description="Calls are signed with it at once. The answer is given once; no Idempotency-Key is taken.",
+        tags=["subscriptions"],
+        request=takes(ReasonBody),
+        responses=answers(shapes.SecretOut),
+    )
+    def post(self, request: Request, topic: str, group: str) -> Response:
+        reason = read(request, ReasonBody).reason
+        return Response({"webhook_secret": subscriptions.rotate_secret(self.actor, topic, group, reason)})
+
+
+def _lag(row: Subscription) -> Lag | None:
+    try:
+        return wiring.admin(row.topic.transport).lag(row.topic.name, row.group)
+    except (Unavailable, GroupLost):
+        return None

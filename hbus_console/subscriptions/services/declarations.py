@@ -1,0 +1,114 @@
+"""Handlers declared in code become subscriptions; what a person has changed since stays changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from django.db import transaction
+
+from engine.bus.handlers import Registration, registrations
+from hbus_console.access.permissions import SYSTEM, Action, Actor, require
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.subscriptions import record_act, save, snapshot
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services import store
+
+
+@dataclass
+class SyncReport:
+    """What a sync did; each entry is ``topic/group``."""
+
+    created: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    #: Declared for a topic that is not there (yet).
+    waiting: list[str] = field(default_factory=list)
+    #: Once declared, now gone from the code; the subscription stays until somebody deletes it.
+    gone: list[str] = field(default_factory=list)
+
+
+def sync_registrations(actor: Actor = SYSTEM) -> SyncReport:
+    """Bring the subscriptions in line with the handlers this process has loaded; two queries when they are.
+
+    Call it only where all handlers are loaded: what is not declared here counts as gone from the code.
+    """
+    report = SyncReport()
+    declared = {(one.topic, one.group): one for one in registrations()}
+    topics = set(Topic.objects.filter(name__in={topic for topic, _ in declared}).values_list("name", flat=True))
+    rows = {(row.topic.name, row.group): row for row in Subscription.objects.select_related("topic")}
+    for key, registration in declared.items():
+        if registration.topic not in topics:
+            report.waiting.append("/".join(key))
+        elif key not in rows or _behind(rows[key], registration):
+            _sync_one(actor, registration, report)
+    for key, row in rows.items():
+        if row.handler_name and key not in declared:
+            Subscription.objects.filter(pk=row.pk).update(handler_name="")
+            report.gone.append("/".join(key))
+    return report
+
+
+def _behind(row: Subscription, declared: Registration) -> bool:
+    if row.handler != Subscription.Handler.CODE:
+        return False
+    followed = {name: value for name, value in _policy(declared).items() if name not in row.held_fields}
+    return row.handler_name != declared.name or any(getattr(row, name) != value for name, value in followed.items())
+
+
+@transaction.atomic
+def _sync_one(actor: Actor, declared: Registration, report: SyncReport) -> None:
+    require(actor, Action.SUBSCRIPTION_EDIT, declared.topic)
+    topic = topics.topic(declared.topic)
+    row = topic.subscriptions.select_for_update().filter(group=declared.group).first()
+    if row is None:
+        _create(actor, topic, declared)
+        report.created.append(f"{topic.name}/{declared.group}")
+    elif _follow(actor, row, declared):
+        report.changed.append(f"{topic.name}/{declared.group}")
+
+
+def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
+    row = Subscription(
+        topic=topic,
+        group=declared.group,
+        handler_name=declared.name,
+        **_policy(declared),
+    )
+    row.save()
+    record_act(actor, "subscription.declare", row, "declared in code", after=snapshot(row))
+    store.after_commit(f"create {row.label}", lambda: store.make_group(row))
+
+
+def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:
+    """Take over what no person has set; ``True`` if a policy changed."""
+    before = snapshot(row)
+    for name, value in _policy(declared).items():
+        if name not in row.held_fields:
+            setattr(row, name, value)
+    after = snapshot(row)
+    if after != before:
+        row.handler_name = declared.name
+        save(row)
+        record_act(actor, "subscription.declare", row, "declaration changed in code", before=before, after=after)
+        return True
+    if row.handler_name != declared.name:
+        Subscription.objects.filter(pk=row.pk).update(handler_name=declared.name)
+    return False
+
+
+def _policy(declared: Registration) -> dict[str, object]:
+    policy = declared.policy
+    return {
+        "concurrency": policy.concurrency,
+        "max_attempts": policy.retry.max_attempts,
+        "backoff_s": list(policy.retry.backoff_s),
+        "lease_s": max(1, round(policy.lease_s)),
+        "transactional": policy.transactional,
+        "on_failed_head": policy.on_failed_head,
+        "max_handler_s": round(policy.max_handler_s),
+        "breaker_failures": policy.breaker.failures,
+        "breaker_share": round(policy.breaker.share * 100),
+        "breaker_window_s": round(policy.breaker.window_s),
+        "breaker_open_s": round(policy.breaker.open_s),
+        "breaker_longest_open_s": round(policy.breaker.longest_open_s),
+    }

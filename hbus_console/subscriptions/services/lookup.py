@@ -1,0 +1,19 @@
+"""Finding the subscription that an act is done to."""
+
+from __future__ import annotations
+
+from hbus_console.errors import NotThere
+from hbus_console.subscriptions.models import Subscription
+
+
+def subscription(topic: str, group: str, *, lock: bool = False) -> Subscription:
+    """The subscription with its topic and team, locked for change on request; raises :class:`NotThere`."""
+    rows = Subscription.objects.select_related("topic", "team")
+    if lock:
+        rows = rows.select_for_update(of=("self",))
+    found = rows.filter(topic__name=topic, group=group).first()
+    if found is None:
+        raise NotThere(
+            f"There is no subscription {group!r} on {topic!r}.", remedy="List those of the topic.", field="group"
+        )
+    return found

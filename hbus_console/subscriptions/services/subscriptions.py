@@ -1,0 +1,348 @@
+"""Subscriptions: who reads a topic, how failures are met, and who may hold it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, MOST_BREAKER_FAILURES, RetryPolicy
+from engine.core.errors import BadInput
+from hbus_console import checks, wiring
+from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.audit.services import record
+from hbus_console.errors import Conflict
+from hbus_console.outgoing import check_url
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import lookup
+from hbus_console.teams import services as teams
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.services import store
+
+#: What a declaration in code also says; once a person has set one, theirs holds.
+POLICY = (
+    "concurrency", "max_attempts", "backoff_s", "lease_s", "transactional", "on_failed_head", "max_handler_s",
+    "breaker_failures", "breaker_share", "breaker_window_s", "breaker_open_s", "breaker_longest_open_s",
+)  # fmt: skip
+CHANGES = ("owner", "description", *POLICY, "webhook_url", "webhook_timeout_s")
+#: A handler's webhook may take this many seconds at most.
+MAX_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class SubscriptionDraft:
+    """A subscription as somebody wants it; ``owner`` names a team."""
+
+    topic: str
+    group: str
+    owner: str
+    description: str = ""
+    #: ``code``: a function registered under this topic and group; ``webhook``: an HTTP call.
+    handler: str = "code"
+    webhook_url: str = ""
+    webhook_timeout_s: int = 10
+    concurrency: int = 4
+    max_attempts: int = 5
+    backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
+    lease_s: int = 30
+    transactional: bool = False
+    #: On a topic ordered by key: ``block``, ``park`` or ``pass``, see :data:`engine.bus.policy.FAILED_HEAD`.
+    on_failed_head: str = "block"
+    #: Seconds a handler may take before its message is given up; 0: no limit.
+    max_handler_s: int = 0
+    #: See :class:`engine.bus.policy.BreakerPolicy`; the share in percent.
+    breaker_failures: int = 20
+    breaker_share: int = 80
+    breaker_window_s: int = 30
+    breaker_open_s: int = 10
+    breaker_longest_open_s: int = 300
+    #: ``beginning``: everything the topic still holds; ``end``: only what is published from now on.
+    start: str = "beginning"
+
+
+def snapshot(row: Subscription) -> dict[str, Any]:
+    """A subscription's settings as the audit log and the API show them; never its secret."""
+    return {
+        "owner": row.team.name if row.team else "",
+        "description": row.description,
+        "handler": row.handler,
+        "webhook_url": row.webhook_url,
+        "webhook_timeout_s": row.webhook_timeout_s,
+        **{field: getattr(row, field) for field in POLICY},
+        "paused": row.paused,
+    }
+
+
+def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = "") -> Subscription:
+    """Make a subscription. A webhook's secret is in ``webhook_secret`` of the answer: show it now, never again.
+
+    Raises ``Forbidden``, :class:`BadInput` naming the field, :class:`Conflict` when the group exists.
+    """
+    require(actor, Action.SUBSCRIPTION_EDIT, draft.topic)
+    group = checks.name(draft.group, "group")
+    handler = checks.choice(draft.handler, "handler", Subscription.Handler.values)
+    reason = checks.reason(reason, required=False)
+    values = {field: getattr(draft, field) for field in CHANGES if field != "owner"}
+    # Names are looked up and the store is asked before the transaction, which would make every other writer wait.
+    if handler == Subscription.Handler.WEBHOOK:
+        values["webhook_url"] = check_url(draft.webhook_url)
+    checkpoint = _start(topics.topic(draft.topic), draft.start)
+    with transaction.atomic():
+        topic = topics.topic(draft.topic)
+        _refuse_taken(topic, group)
+        row = Subscription(topic=topic, group=group, team=teams.owner(draft.owner), handler=handler)
+        _apply(row, values)
+        if handler == Subscription.Handler.WEBHOOK:
+            row.webhook_secret = _new_secret()
+        else:
+            row.held_fields = [field for field in POLICY if getattr(draft, field) != getattr(SubscriptionDraft, field)]
+        row.checkpoint = checkpoint
+        row.save()
+        record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
+        store.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
+    return row
+
+
+def change_subscription(
+    actor: Actor,
+    topic: str,
+    group: str,
+    changes: Mapping[str, Any],
+    reason: str = "",
+    *,
+    revision: int | None = None,
+) -> Subscription:
+    """Change some settings. Policies set here hold against the declaration in code until :func:`follow_code`.
+
+    ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
+    """
+    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    for field in changes.keys() - set(CHANGES):
+        raise BadInput(f"A subscription has no setting {field!r} to change.", remedy="See the API.", field=field)
+    reason = checks.reason(reason, required=False)
+    changes = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
+    if changes.get("webhook_url") not in (None, lookup.subscription(topic, group).webhook_url):
+        changes["webhook_url"] = check_url(changes["webhook_url"])
+    with transaction.atomic():
+        return _change(actor, lookup.subscription(topic, group, lock=True), changes, reason, revision)
+
+
+@transaction.atomic
+def follow_code(actor: Actor, topic: str, group: str, reason: str = "") -> Subscription:
+    """Let the declaration in code set all policies again, from its next start on."""
+    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    row = lookup.subscription(topic, group, lock=True)
+    if row.handler != Subscription.Handler.CODE or not row.held_fields:
+        return row
+    before, row.held_fields = row.held_fields, []
+    save(row)
+    reason = checks.reason(reason, required=False)
+    record_act(
+        actor, "subscription.follow_code", row, reason, before={"held_fields": before}, after={"held_fields": []}
+    )
+    return row
+
+
+@transaction.atomic
+def pause_subscription(actor: Actor, topic: str, group: str, reason: str) -> Subscription:
+    """Hand out nothing more; what is in flight ends. Pausing twice leaves one trace."""
+    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    row = lookup.subscription(topic, group, lock=True)
+    reason = checks.reason(reason)
+    return row if row.paused else hold(actor, row, True, reason, "subscription.pause")
+
+
+@transaction.atomic
+def resume_subscription(actor: Actor, topic: str, group: str, reason: str = "") -> Subscription:
+    """Hand out deliveries again, unless the topic itself is paused."""
+    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    row = lookup.subscription(topic, group, lock=True)
+    reason = checks.reason(reason, required=False)
+    return hold(actor, row, False, reason, "subscription.resume") if row.paused else row
+
+
+@transaction.atomic
+def rotate_secret(actor: Actor, topic: str, group: str, reason: str) -> str:
+    """Give a webhook a new secret; calls are signed with it at once. The answer is the only time it is seen."""
+    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    row = lookup.subscription(topic, group, lock=True)
+    reason = checks.reason(reason)
+    if row.handler != Subscription.Handler.WEBHOOK:
+        raise BadInput(f"{row.label} is no webhook.", remedy="Only webhooks have a secret.", field="group")
+    row.webhook_secret = _new_secret()
+    save(row)
+    record_act(actor, "subscription.rotate_secret", row, reason, after={"webhook_secret": "new"})
+    return row.webhook_secret
+
+
+@transaction.atomic
+def delete_subscription(actor: Actor, topic: str, group: str, typed_name: str, reason: str) -> None:
+    """Delete a subscription: what it has not settled is lost to it. Its dead letters stay, as evidence.
+
+    ``typed_name`` is the group's name as a person typed it to confirm.
+    """
+    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    row = lookup.subscription(topic, group, lock=True)
+    reason = checks.reason(reason)
+    checks.typed(typed_name, group)
+    if row.handler_name:
+        raise Conflict(
+            f"{row.label} is declared in code as {row.handler_name}, which would bring it back.",
+            remedy="Remove the handler and restart the consumers first, or pause it.",
+            field="group",
+        )
+    removal = StoreRemoval.objects.create(topic=topic, group=group, transport=row.topic.transport)
+    record_act(actor, "subscription.delete", row, reason, before=snapshot(row))
+    row.delete()
+    store.after_commit(f"delete {group} on {topic}", lambda: store.remove(removal))
+
+
+def _change(
+    actor: Actor, row: Subscription, changes: Mapping[str, Any], reason: str, revision: int | None
+) -> Subscription:
+    before = snapshot(row)
+    wanted = {field: value for field, value in changes.items() if value != before[field]}
+    if not wanted:
+        return row
+    if revision is not None and revision != row.revision:
+        raise Conflict(
+            f"{row.label} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
+        )
+    _apply(row, {**before, **wanted})
+    if "owner" in wanted:
+        row.team = teams.owner(wanted["owner"]) if wanted["owner"] else None
+    after = snapshot(row)
+    if after == before:
+        return row
+    if row.handler == Subscription.Handler.CODE:
+        row.held_fields = sorted({*row.held_fields, *(field for field in POLICY if after[field] != before[field])})
+    save(row)
+    record_act(actor, "subscription.change", row, reason, before=before, after=after)
+    return row
+
+
+def _apply(row: Subscription, values: Mapping[str, Any]) -> None:
+    """Check and set everything but the owner; a webhook's address was checked before."""
+    whole = checks.whole
+    row.description = checks.text(values["description"], "description", most=2_000, lines=True)
+    row.concurrency = whole(values["concurrency"], "concurrency", least=1, most=64, unit="threads")
+    row.lease_s = whole(values["lease_s"], "lease_s", least=1, most=3_600, unit="seconds")
+    row.transactional = checks.flag(values["transactional"], "transactional")
+    row.on_failed_head = checks.choice(values["on_failed_head"], "on_failed_head", FAILED_HEAD)
+    row.max_handler_s = whole(values["max_handler_s"], "max_handler_s", least=0, most=86_400, unit="seconds")
+    row.breaker_failures = whole(
+        values["breaker_failures"], "breaker_failures", least=0, most=MOST_BREAKER_FAILURES, unit="messages"
+    )
+    row.breaker_share = whole(values["breaker_share"], "breaker_share", least=10, most=100, unit="percent")
+    row.breaker_window_s = whole(values["breaker_window_s"], "breaker_window_s", least=1, most=3_600, unit="seconds")
+    row.breaker_open_s = whole(values["breaker_open_s"], "breaker_open_s", least=1, most=3_600, unit="seconds")
+    row.breaker_longest_open_s = whole(
+        values["breaker_longest_open_s"],
+        "breaker_longest_open_s",
+        least=row.breaker_open_s,
+        most=86_400,
+        unit="seconds",
+    )
+    retry = RetryPolicy(
+        max_attempts=whole(values["max_attempts"], "max_attempts", least=1, most=100), backoff_s=_tiers(values)
+    )
+    row.max_attempts, row.backoff_s = retry.max_attempts, list(retry.backoff_s)
+    row.webhook_timeout_s = whole(
+        values["webhook_timeout_s"], "webhook_timeout_s", least=1, most=MAX_TIMEOUT_S, unit="seconds"
+    )
+    if row.handler == Subscription.Handler.WEBHOOK:
+        row.webhook_url = values["webhook_url"]
+        if row.transactional:
+            raise BadInput(
+                "A webhook's effects lie elsewhere and cannot commit with the inbox.",
+                remedy="Switch transactional off; the receiver can recognise repeats by the message id.",
+                field="transactional",
+            )
+    elif values["webhook_url"]:
+        raise BadInput("A handler in code has no address.", remedy="Leave it out.", field="webhook_url")
+
+
+def _tiers(values: Mapping[str, Any]) -> tuple[float, ...]:
+    tiers = values["backoff_s"]
+    if not isinstance(tiers, (list, tuple)) or len(tiers) > 20:
+        raise BadInput("backoff_s is no list of up to 20 seconds.", remedy="For example 1, 5, 30.", field="backoff_s")
+    for tier in tiers:
+        if isinstance(tier, bool) or not isinstance(tier, (int, float)):
+            raise BadInput(f"{tier!r} is no number of seconds.", remedy="For example 1, 5, 30.", field="backoff_s")
+    return tuple(float(tier) for tier in tiers)
+
+
+def _refuse_taken(topic: Topic, group: str) -> None:
+    if topic.subscriptions.filter(group=group).exists():
+        raise Conflict(f"{topic.name} already has a subscription {group}.", remedy="Choose another.", field="group")
+    if StoreRemoval.objects.filter(topic=topic.name, group=group).exists():
+        raise Conflict(
+            f"A deleted subscription {group} is still being removed from the store.",
+            remedy="Try again in a minute.",
+            field="group",
+        )
+
+
+def _start(topic: Topic, start: str) -> str:
+    """The position after which a new subscription begins; empty: the beginning.
+
+    Fixed now, so that what is published until the store knows the group is not missed.
+    """
+    if checks.choice(start, "start", ("beginning", "end")) == "beginning":
+        return ""
+    newest = wiring.admin(topic.transport).browse(topic.name, limit=1, newest_first=True).entries
+    return newest[0].position if newest else ""
+
+
+def _bring_in_line(row: Subscription) -> None:
+    store.make_group(row)
+    store.set_pause(row)
+
+
+def hold(actor: Actor, row: Subscription, paused: bool, reason: str, action: str) -> Subscription:
+    """Write a pause or its end, its audit entry, and the store's part for after the commit; the caller has asked."""
+    row.paused, row.pause_reason = paused, reason if paused else ""
+    save(row)
+    record_act(actor, action, row, reason, before={"paused": not paused}, after={"paused": paused})
+    store.after_commit(f"{'pause' if paused else 'resume'} {row.label}", lambda: _bring_in_line(row))
+    return row
+
+
+def save(row: Subscription) -> None:
+    """Write a changed row, its revision raised."""
+    row.revision += 1
+    # The keeper writes the checkpoint all the time; it is not ours to put back.
+    row.save(update_fields=[field.name for field in row._meta.fields if field.name not in _KEEPERS])
+
+
+_KEEPERS = ("id", "checkpoint", "checkpoint_at")
+
+
+def _new_secret() -> str:
+    return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+def record_act(
+    actor: Actor,
+    action: str,
+    row: Subscription,
+    reason: str,
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """Audit an act on a subscription, in its topic's namespace."""
+    record(
+        actor,
+        action,
+        "subscription",
+        f"{row.topic.name}/{row.group}",
+        topic=row.topic.name,
+        reason=reason,
+        before=before,
+        after=after,
+    )

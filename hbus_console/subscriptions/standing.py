@@ -1,0 +1,144 @@
+"""How subscriptions stand: the rows of the lists, worst first. A fixed number of queries for any length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.access.scopes import topics_q
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.breaker import open_breakers
+from hbus_console.topics.scopes import topic_filter
+from hbus_console.traffic import flow
+from hbus_console.ui.rows import Filters, owned
+from hbus_console.ui.timerange import TimeRange
+
+#: Waiting longer than this behind a subscription that is not held means it does not keep up.
+BEHIND_MS = 60_000
+#: What a row's :attr:`SubscriptionRow.state` may say.
+STATES = (
+    "active",
+    "behind",
+    "keys parked",
+    "breaker open",
+    "breaker probing",
+    "paused",
+    "topic paused",
+    "no handler",
+)
+_SPARK_POINTS = 30
+_STILL = flow.Rates()
+
+
+@dataclass(frozen=True)
+class SubscriptionRow:
+    """A subscription and how it stands. ``unsettled`` is ``None`` where the store cannot tell."""
+
+    subscription: Subscription
+    history: Sequence[float]
+    rates: flow.Rates
+    lag: flow.LagNow | None
+    dead: int
+    now_ms: int
+    #: ``open`` or ``probing``; empty while it is closed.
+    breaker: str = ""
+
+    @property
+    def unsettled(self) -> int | None:
+        return self.lag.unsettled if self.lag else None
+
+    @property
+    def oldest_us(self) -> int | None:
+        """How long the oldest unsettled message has waited; ``None`` when nothing waits."""
+        if self.lag is None or self.lag.oldest_ms is None:
+            return None
+        return max(0, self.now_ms - self.lag.oldest_ms) * 1000
+
+    @property
+    def held(self) -> bool:
+        return self.subscription.paused or self.subscription.topic.paused
+
+    @property
+    def parked(self) -> int:
+        """How many messages wait with their keys until a person decides."""
+        return self.lag.parked if self.lag else 0
+
+    @property
+    def behind(self) -> bool:
+        # With keys parked the oldest message is one of theirs, and waits for a person.
+        return not self.held and not self.parked and (self.oldest_us or 0) > BEHIND_MS * 1000
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """The word for it and its tone."""
+        row = self.subscription
+        if row.paused:
+            return "paused", "warn"
+        if row.topic.paused:
+            return "topic paused", "warn"
+        if row.handler == Subscription.Handler.CODE and not row.handler_name:
+            return "no handler", "bad"
+        if self.breaker:
+            return f"breaker {self.breaker}", "bad"
+        if self.parked:
+            return "keys parked", "warn"
+        return ("behind", "warn") if self.behind else ("active", "ok")
+
+    @property
+    def trouble(self) -> tuple[int, int, int, int, float, str, str]:
+        """Sorts the worst first."""
+        return (
+            -int(self.dead > 0),
+            -int(self.state[0] != "active"),
+            -self.dead,
+            -(self.unsettled or 0),
+            -self.rates.settled,
+            self.subscription.topic.name,
+            self.subscription.group,
+        )
+
+
+def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> list[SubscriptionRow]:
+    """Every subscription ``who`` may see that fits the filters, the worst first."""
+    scopes = visible_scopes(who)
+    found = owned(Subscription.objects.filter(topics_q(who, "topic__name")), wanted.owner)
+    if wanted.topic:
+        found = found.filter(topic__name=wanted.topic)
+    if wanted.q:
+        found = found.filter(Q(group__icontains=wanted.q) | Q(topic__name__icontains=wanted.q))
+    sparks = flow.subscription_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
+    now = flow.rates(now_ms, scopes).subscriptions
+    lag = flow.latest_lag(scopes)
+    dead = dead_counts(scopes)
+    shown = {(row.topic.name, row.group): row for row in found.select_related("topic", "team")}
+    breakers = open_breakers(list(shown))
+    rows = [
+        SubscriptionRow(
+            row,
+            sparks.get(key, ()),
+            now.get(key, _STILL),
+            lag.get(key),
+            dead.get(key, 0),
+            now_ms,
+            breakers.get(key, ""),
+        )
+        for key, row in shown.items()
+    ]
+    if wanted.state:
+        rows = [row for row in rows if row.state[0] == wanted.state]
+    return sorted(rows, key=lambda row: row.trouble)
+
+
+def dead_counts(scopes: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Dead letters that wait for a decision, by (topic, subscription)."""
+    rows = (
+        DeadLetter.objects.filter(topic_filter(scopes), state=DeadLetter.State.DEAD)
+        .values_list("topic", "subscription")
+        .annotate(count=Count("id"))
+        .order_by()
+    )
+    return {(topic, subscription): count for topic, subscription, count in rows}

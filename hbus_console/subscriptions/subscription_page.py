@@ -1,0 +1,298 @@
+"""What a subscription's page says: the answer, the figures, who consumes, and what failed lately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+from django.conf import settings
+
+from engine.bus.breaker_board import Standing
+from engine.bus.consumer_names import NamesConsumers
+from engine.bus.errors import GroupLost
+from engine.bus.partitions import Owned
+from engine.bus.transport import Lag
+from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console import wiring
+from hbus_console.access.permissions import Actor
+from hbus_console.cluster import probes
+from hbus_console.cluster.nodes import Node, nodes
+from hbus_console.messages.models import FAILED, LedgerEvent
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.order_page import partitions
+from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows
+from hbus_console.traffic import flow
+from hbus_console.traffic.standing import parts, share
+from hbus_console.ui import formats
+from hbus_console.ui.figures import Figure
+from hbus_console.ui.rows import Filters
+from hbus_console.ui.timerange import TimeRange
+
+#: How many causes of failure are listed.
+CAUSES = 8
+#: Causes are counted over so many of the newest failed attempts of the time chosen.
+LOOK_BACK = 2_000
+
+
+@dataclass(frozen=True)
+class ConsumerLine:
+    """One process's part in the subscription, as it last reported."""
+
+    node: Node
+    status: Mapping[str, Any]
+
+    @property
+    def state(self) -> str:
+        return "silent" if self.node.silent else str(self.status.get("state", ""))
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it takes messages, as far as anybody knows."""
+        return not self.node.silent and self.state not in ("draining", "stopped")
+
+    @property
+    def hung(self) -> list[Mapping[str, Any]]:
+        """Handlers that do not return, each with ``us``: for how long."""
+        return [{**one, "us": round(float(one.get("running_s", 0)) * 1e6)} for one in self.status.get("hung", ())]
+
+    @property
+    def error(self) -> str:
+        """Its last trouble, with when it was over if it is."""
+        said, over_ms = str(self.status.get("last_error", "")), int(self.status.get("recovered_ms", 0))
+        if said and over_ms and over_ms >= int(self.status.get("last_error_ms", 0)):
+            return f"last error, over since {formats.clock(over_ms)[:8]}: {said}"
+        return said
+
+    @property
+    def loop_us(self) -> int:
+        """How long ago its reading loop last moved when it reported."""
+        return round(float(self.status.get("loop_age_s", 0)) * 1_000_000)
+
+
+@dataclass(frozen=True)
+class NameLine:
+    """A name in the group under which no node that reports reads it."""
+
+    name: str
+    pending: int
+    #: Epoch ms of its last question.
+    last_ms: int
+    #: Epoch ms from which the keeper forgets it, if nothing is pending then.
+    until_ms: int
+
+
+@dataclass
+class Failure:
+    """Failed attempts of one cause."""
+
+    fingerprint: str
+    error: str
+    count: int
+    last_ms: int
+    message_id: str
+    died: int = 0
+
+
+@dataclass(frozen=True)
+class SubscriptionPage:
+    """All the page shows. ``lag`` is ``None`` when the store could not be asked; ``trouble`` says why."""
+
+    row: SubscriptionRow
+    answer: str
+    tone: str
+    figures: list[Figure]
+    lag: Lag | None
+    trouble: str
+    partitions: list[Owned]
+    consumers: list[ConsumerLine]
+    elsewhere: list[tuple[str, str]]
+    failures: list[Failure]
+    #: ``None`` while the store cannot be asked.
+    breaker: Standing | None = None
+    #: Consumers that have left their name in the group.
+    gone: list[NameLine] = field(default_factory=list)
+
+    @property
+    def hung(self) -> int:
+        """How many handlers do not return, as far as the consumers are alive to tell."""
+        return sum(len(line.hung) for line in self.consumers if not line.node.silent)
+
+    @property
+    def not_obeyed(self) -> bool:
+        """The store does not hold or hand out deliveries as it should (yet)."""
+        return self.lag is not None and self.lag.paused != self.row.held
+
+
+def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int) -> SubscriptionPage:
+    """The page of ``subscription`` over ``chosen``; the caller has checked that ``who`` may see it."""
+    topic, group = subscription.topic.name, subscription.group
+    rows = subscription_rows(who, chosen, now_ms, Filters(topic=topic))
+    row = next(one for one in rows if one.subscription.pk == subscription.pk)
+    ill = probes.obstacle()
+    # Each further question to a store that is ill would cost its whole patience.
+    lag, trouble = (None, ill) if ill else _lag(subscription)
+    lines, elsewhere = ([], []) if ill else _consumers(topic, group)
+    answer, tone = _answer(row, lag, trouble, lines, now_ms)
+    return SubscriptionPage(
+        row=row,
+        answer=answer,
+        tone=tone,
+        figures=_figures(row, lag, chosen, now_ms),
+        lag=lag,
+        trouble=trouble,
+        partitions=partitions(subscription)[0],
+        consumers=lines,
+        elsewhere=elsewhere,
+        failures=_failures(topic, group, chosen),
+        breaker=None if ill else _breaker(topic, group),
+        gone=[] if ill else _gone(subscription, {line.node.name for line in lines}, now_ms),
+    )
+
+
+def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
+    try:
+        admin = wiring.admin(row.topic.transport)
+        if not isinstance(admin, NamesConsumers):
+            return []
+        names = admin.consumer_names(row.topic.name, row.group)
+    except (GroupLost, Unavailable, ConfigurationError):
+        # The page says so elsewhere.
+        return []
+    kept_ms = settings.FORGET_CONSUMERS_H * 3_600_000
+    return [
+        NameLine(each.name, each.pending, now_ms - each.idle_ms, now_ms - each.idle_ms + kept_ms)
+        for each in names
+        if each.name not in reported
+    ]
+
+
+def _breaker(topic: str, group: str) -> Standing | None:
+    try:
+        return wiring.breakers().look(topic, group)
+    except (Unavailable, ConfigurationError):
+        return None
+
+
+def _lag(row: Subscription) -> tuple[Lag | None, str]:
+    try:
+        return wiring.admin(row.topic.transport).lag(row.topic.name, row.group), ""
+    except GroupLost:
+        return None, "The store does not know this subscription; the keeper makes it anew at its last checkpoint."
+    except (Unavailable, ConfigurationError) as error:
+        return None, f"The store cannot be asked: {error.what}"
+
+
+def _consumers(topic: str, group: str) -> tuple[list[ConsumerLine], list[tuple[str, str]]]:
+    """Who runs it, and who hosts consumers but does not run this one, with the reason."""
+    try:
+        hosts = [node for node in nodes() if node.role == "consumer"]
+    except (redis.RedisError, ConfigurationError):
+        return [], []
+    lines = [
+        ConsumerLine(node, status)
+        for node in hosts
+        for status in node.detail.get("consumers", ())
+        if (status.get("topic"), status.get("group")) == (topic, group)
+    ]
+    elsewhere = [
+        (node.name, str(idle.get("why", "")))
+        for node in hosts
+        for idle in node.detail.get("idle", ())
+        if (idle.get("topic"), idle.get("group")) == (topic, group)
+    ]
+    return lines, elsewhere
+
+
+def _answer(
+    row: SubscriptionRow, lag: Lag | None, trouble: str, lines: Sequence[ConsumerLine], now_ms: int
+) -> tuple[str, str]:
+    """How it stands, in one sentence, and its tone."""
+    if trouble:
+        return trouble, "bad"
+    if row.held:
+        reason = row.subscription.pause_reason or row.subscription.topic.pause_reason
+        where = "It is" if row.subscription.paused else "Its topic is"
+        return f"{where} paused: “{reason}”.", "warn"
+    if not any(line.at_work for line in lines):
+        return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
+    if wanted := _stopped(row, lines) or _undecided(row, lag):
+        return wanted
+    if lag and lag.unsettled and lag.oldest_ms and now_ms - lag.oldest_ms > 60_000:
+        return f"It does not keep up: {formats.num(lag.unsettled)} unsettled.", "warn"
+    return f"It keeps up and settles {formats.rate(row.rates.settled)} messages a second.", "ok"
+
+
+def _stopped(row: SubscriptionRow, lines: Sequence[ConsumerLine]) -> tuple[str, str] | None:
+    """What keeps messages from being handled although somebody runs it."""
+    if row.breaker:
+        tried = "one message is being tried" if row.breaker == "probing" else "nothing is delivered meanwhile"
+        return f"Its breaker is open: {tried}.", "bad"
+    if hung := sum(not one.get("given_up") for line in lines if not line.node.silent for one in line.hung):
+        handlers = "A handler does" if hung == 1 else f"{hung} handlers do"
+        return f"{handlers} not return.", "bad"
+    return None
+
+
+def _undecided(row: SubscriptionRow, lag: Lag | None) -> tuple[str, str] | None:
+    """What waits for a person."""
+    if row.dead:
+        letters = "A dead letter waits" if row.dead == 1 else f"{formats.num(row.dead)} dead letters wait"
+        return f"{letters} for a decision.", "bad"
+    if lag and lag.parked:
+        parked = (
+            "A message of a parked key waits" if lag.parked == 1 else f"{lag.parked:,} messages of parked keys wait"
+        )
+        return f"{parked} for a decision.", "warn"
+    return None
+
+
+def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: int) -> list[Figure]:
+    topic, group = row.subscription.topic.name, row.subscription.group
+    live = f"subscription/{topic}/{group}"
+    history = flow.series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
+    waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
+    first = history.first_attempt
+    unsettled = lag.unsettled if lag else None
+    handling, _, unit = formats.duration(row.rates.handler_us).partition(" ")
+    return [
+        Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
+               "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
+        Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+               waiting.unsettled, parts(lag) if lag else "the store cannot be asked"),
+        Figure("", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
+               f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag and lag.oldest_ms else "nothing waits"),
+        Figure("", "Handling time", handling, unit, "muted", history.handler_ms,
+               "mean of half a minute" if handling != formats.num(None) else "no attempt just now"),
+        Figure("", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
+               "wait for a decision" if row.dead else "none waits for a decision", "bad" if row.dead else "",
+               url_name="deadletters:list"),
+    ]  # fmt: skip
+
+
+def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:
+    if lag is None or lag.oldest_ms is None:
+        return formats.num(None), ""
+    waited = formats.duration(max(0, now_ms - lag.oldest_ms) * 1000)
+    value, _, unit = waited.partition(" ")
+    # "1 m 8 s" stays whole.
+    return (value, unit) if " " not in unit else (waited, "")
+
+
+def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
+    """The causes of failed attempts in the time chosen, the most recent first."""
+    events = LedgerEvent.objects.filter(
+        topic=topic,
+        subscription=group,
+        at_ms__gte=chosen.start_ms,
+        at_ms__lt=chosen.end_ms,
+    )
+    failed = events.filter(FAILED).order_by("-at_ms")
+    found: dict[str, Failure] = {}
+    for event in failed[:LOOK_BACK]:
+        cause = event.fingerprint or event.error
+        failure = found.setdefault(cause, Failure(event.fingerprint, event.error, 0, event.at_ms, event.message_id))
+        failure.count += 1
+        failure.died += event.kind == "dead"
+    return list(found.values())[:CAUSES]

@@ -1,0 +1,41 @@
+"""The list of subscriptions across topics, the worst first."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from hbus_console.access.permissions import SOMEWHERE, Action
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.web import console_view
+from hbus_console.subscriptions import standing
+from hbus_console.teams.services import team_names
+from hbus_console.topics.models import Topic
+from hbus_console.ui.pages import clock
+from hbus_console.ui.rows import NOBODY, page_of, read_filters
+from hbus_console.ui.timerange import time_range
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def subscriptions(request: HttpRequest) -> HttpResponse:
+    who, wanted = actor(request), read_filters(request.GET)
+    rows = standing.subscription_rows(who, time_range(request), clock.now_ms(), wanted)
+    names = [f"{row.subscription.topic.name}/{row.subscription.group}" for row in rows]
+    shown, more = page_of(rows, names, request.GET.get("cursor", ""))
+    context = {
+        "nav": "subscriptions",
+        "rows": shown,
+        "found": len(rows),
+        "next_cursor": more,
+        "wanted": wanted,
+        "teams": team_names(),
+        "nobody": NOBODY,
+        "states": standing.STATES,
+        "dead": sum(1 for row in rows if row.dead),
+        "held": sum(1 for row in rows if row.held),
+        "behind": sum(1 for row in rows if row.behind),
+        "topics": Topic.objects.exists(),
+    }
+    return render(request, "subscriptions/list.html", context)

@@ -1,0 +1,189 @@
+"""One subscription: how it stands, who consumes, what failed, and the acts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import Action, allows
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.web import console_view
+from hbus_console.audit.trail import visible
+from hbus_console.audit.views import tell
+from hbus_console.subscriptions import services, subscription_page
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.views.common import FAILED_HEADS
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import act, clock
+from hbus_console.ui.timerange import time_range
+
+#: How many audit entries the page shows.
+ENTRIES = 6
+
+
+def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
+    """What all pages of a subscription show."""
+    who, name = actor(request), row.topic.name
+    path = f"/api/v1/topics/{name}/subscriptions/{row.group}"
+    return {
+        "nav": "subscriptions",
+        "subscription": row,
+        "topic": row.topic,
+        "failed_head": f"{row.on_failed_head}: {FAILED_HEADS[row.on_failed_head]}",
+        "may_operate": allows(who, Action.SUBSCRIPTION_OPERATE, name),
+        "may_edit": allows(who, Action.SUBSCRIPTION_EDIT, name),
+        "may_audit": allows(who, Action.AUDIT_READ, name),
+        "pause_curl": CurlRequest("POST", f"{path}/pause", {"reason": "why"}, idempotent=True),
+        "drain_curl": CurlRequest("POST", f"{path}/drain", {"reason": "why"}, idempotent=True),
+        "resume_curl": CurlRequest("POST", f"{path}/resume", {"reason": "why"}, idempotent=True),
+        "breaker_open_curl": CurlRequest("POST", f"{path}/breaker", {"act": "open", "reason": "why"}),
+        "breaker_close_curl": CurlRequest("POST", f"{path}/breaker", {"act": "close", "reason": "why"}),
+        "change_curl": CurlRequest("PATCH", path, {"concurrency": row.concurrency, "reason": "why"}),
+        "delete_curl": CurlRequest("DELETE", path, {"typed_name": row.group, "reason": "why"}),
+        "rotate_curl": CurlRequest("POST", f"{path}/rotate-secret", {"reason": "why"}),
+    }
+
+
+@require_GET
+@console_view(Action.VIEW, resource="{topic}")
+def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    who, row = actor(request), services.subscription(topic, group)
+    context = frame(request, row)
+    if context["may_audit"]:
+        entries = visible(who).filter(target_type="subscription", target=f"{topic}/{group}").order_by("-seq")
+        context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
+    context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
+    if (row.paused or row.topic.paused) and page.lag is not None:
+        context["drain"] = services.drain_status_if_known(who, topic, group)
+    return render(request, "subscriptions/detail.html", context)
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+def pause(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    said = f"{group} is paused. What is in flight ends."
+    reason = request.POST.get("reason", "")
+    return act(
+        request,
+        said,
+        lambda: services.pause_subscription(actor(request), topic, group, reason),
+        "subscriptions:detail",
+        topic,
+        group,
+    )
+
+
+@never_cache
+@require_GET
+@console_view(Action.VIEW, resource="{topic}")
+def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    """The line of the page that tells how far a drain is; it asks for itself again until that is done."""
+    found = services.drain_status_if_known(actor(request), topic, group)
+    row = services.subscription(topic, group)
+    answer = render(request, "subscriptions/_drain.html", {"drain": found, "subscription": row})
+    if found.drained:
+        # Once, for whatever else the page says of it.
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+def drain(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    said = f"{group} drains: nothing more is handed out, and this page says when it stands still."
+    reason = request.POST.get("reason", "")
+    return act(
+        request,
+        said,
+        lambda: services.drain(actor(request), topic, group, reason),
+        "subscriptions:detail",
+        topic,
+        group,
+    )
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+def resume(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    said = f"{group} is handed messages again."
+    reason = request.POST.get("reason", "")
+    return act(
+        request,
+        said,
+        lambda: services.resume_subscription(actor(request), topic, group, reason),
+        "subscriptions:detail",
+        topic,
+        group,
+    )
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    wanted, reason = request.POST.get("act", ""), request.POST.get("reason", "")
+    said = (
+        f"The breaker of {group} is open until somebody closes it: nothing is delivered."
+        if wanted == "open"
+        else f"The breaker of {group} is closed; its consumers go on within a second."
+    )
+    return act(
+        request,
+        said,
+        lambda: services.set_breaker(actor(request), topic, group, wanted, reason),
+        "subscriptions:detail",
+        topic,
+        group,
+    )
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+def follow_code(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    said = f"The code sets all policies of {group} again, from the consumers' next look on."
+    reason = request.POST.get("reason", "")
+    return act(
+        request,
+        said,
+        lambda: services.follow_code(actor(request), topic, group, reason),
+        "subscriptions:settings",
+        topic,
+        group,
+    )
+
+
+@never_cache
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+def rotate_secret(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    """The answer is the only page that shows the new secret."""
+    row = services.subscription(topic, group)
+    try:
+        secret = services.rotate_secret(actor(request), topic, group, request.POST.get("reason", ""))
+    except BadInput as refused:
+        messages.error(request, str(refused))
+        return redirect("subscriptions:settings", topic, group)
+    return render(request, "subscriptions/secret.html", {**frame(request, row), "secret": secret})
+
+
+@require_POST
+@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+def delete(request: HttpRequest, topic: str, group: str) -> HttpResponse:
+    try:
+        services.delete_subscription(
+            actor(request),
+            topic,
+            group,
+            request.POST.get("typed_name", "").strip(),
+            request.POST.get("reason", ""),
+        )
+    except BadInput as refused:
+        messages.error(request, str(refused))
+        return redirect("subscriptions:settings", topic, group)
+    messages.success(request, f"{group} on {topic} is deleted; its dead letters stay as evidence.")
+    return redirect("topics:detail", topic)

@@ -1,0 +1,84 @@
+"""Teams."""
+
+from __future__ import annotations
+
+from django.db.models import Count
+from django.urls import path
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
+from hbus_console.api.bodies import ReasonBody
+from hbus_console.api.views import ApiView
+from hbus_console.teams import services, shapes
+from hbus_console.teams.models import Team
+from hbus_console.teams.services import TeamDraft
+
+
+class Teams(ApiView):
+    @extend_schema(
+        operation_id="teams_list",
+        summary="Teams, and how much each answers for",
+        tags=["teams"],
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(described(shapes.TeamOut)), **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        rows = Team.objects.annotate(
+            owned_topics=Count("topics", distinct=True), owned_subscriptions=Count("subscriptions", distinct=True)
+        )
+        return self.page(rows, shapes.team, ordering="name")
+
+    @extend_schema(
+        operation_id="teams_create",
+        summary="Add a team",
+        tags=["teams"],
+        request=takes(shapes.NewTeam),
+        responses=answers(shapes.TeamOut, 201),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, shapes.NewTeam)
+        made = services.create_team(self.actor, TeamDraft(body.name, body.contact), body.reason)
+        return Response(shapes.team(made), status=status.HTTP_201_CREATED)
+
+
+class OneTeam(ApiView):
+    @extend_schema(operation_id="teams_read", summary="One team", tags=["teams"], responses=answers(shapes.TeamOut))
+    def get(self, request: Request, team: str) -> Response:
+        require(self.actor, Action.VIEW, SOMEWHERE)
+        return Response(shapes.team(services.team(team)))
+
+    @extend_schema(
+        operation_id="teams_change",
+        summary="Rename a team or change its contact",
+        tags=["teams"],
+        request=takes(shapes.TeamChange),
+        responses=answers(shapes.TeamOut),
+    )
+    def patch(self, request: Request, team: str) -> Response:
+        body = read(request, shapes.TeamChange).given()
+        changed = services.change_team(
+            self.actor, team, new_name=body.get("name"), contact=body.get("contact"), reason=body["reason"]
+        )
+        return Response(shapes.team(changed))
+
+    @extend_schema(
+        operation_id="teams_delete",
+        summary="Delete a team that answers for nothing",
+        tags=["teams"],
+        request=takes(ReasonBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, team: str) -> Response:
+        services.delete_team(self.actor, team, read(request, ReasonBody).reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+urlpatterns = [
+    path("teams", Teams.as_view(), name="teams"),
+    path("teams/<str:team>", OneTeam.as_view(), name="team"),
+]

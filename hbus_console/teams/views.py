@@ -1,0 +1,65 @@
+"""Teams: who answers for what, and where they are reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Action, allows
+from hbus_console.access.scopes import topics_q
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.web import console_view
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.teams import services
+from hbus_console.teams.models import Team
+from hbus_console.teams.services import TeamDraft
+from hbus_console.topics.models import Topic
+from hbus_console.ui import forms
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import form_page
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def teams(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    owned = (
+        Prefetch("topics", Topic.objects.filter(topics_q(who, "name"))),
+        Prefetch("subscriptions", Subscription.objects.filter(topics_q(who, "topic__name")).select_related("topic")),
+    )
+    page: dict[str, Any] = {
+        "nav": "topics",
+        "teams": Team.objects.prefetch_related(*owned).order_by("name"),
+        "may_edit": allows(who, Action.TEAM_EDIT, GLOBAL),
+        "ownerless": Topic.objects.filter(topics_q(who, "name"), team=None).count(),
+        "sent": request.POST.dict() if request.method == "POST" else {},
+        "create_curl": CurlRequest("POST", "/api/v1/teams", {"name": "Front desk", "contact": "#front-desk"}),
+    }
+    if request.method == "GET":
+        return form_page(request, "teams/list.html", page)
+    reason = request.POST.get("reason", "")
+    name, contact = forms.text(request.POST, "name"), forms.text(request.POST, "contact")
+    team = request.POST.get("team", "")
+    try:
+        match request.POST.get("act", ""):
+            case "create":
+                services.create_team(who, TeamDraft(name, contact), reason)
+                said = f"{name} can now own topics and subscriptions."
+            case "change":
+                services.change_team(who, team, new_name=name, contact=contact, reason=reason)
+                said = f"{name} is reached at {contact}."
+            case "delete":
+                services.delete_team(who, team, reason)
+                said = f"{team} is gone."
+            case other:
+                raise BadInput(f"There is no act {other!r}.", remedy="Use the buttons of the page.", field="act")
+    except BadInput as refused:
+        return form_page(request, "teams/list.html", page, refused)
+    messages.success(request, said)
+    return redirect("teams:list")

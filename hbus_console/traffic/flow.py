@@ -1,0 +1,285 @@
+"""What flows: rates now, series for charts, and where the subscriptions stand. Every function is one or two queries
+on an index, however many messages the ledger holds.
+
+``scopes`` are an actor's scopes, see :func:`hbus_console.access.permissions.visible_scopes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connections
+from django.db.models import F, Max, Q, QuerySet, Sum
+
+from hbus_console.evidence.router import LEDGER
+from hbus_console.messages.models import Flow, FlowRollup, FlowSample, LagSample
+from hbus_console.topics.scopes import topic_filter
+
+BUCKET_MS = FlowSample.BUCKET_S * 1000
+ROLLUP_MS = FlowRollup.BUCKET_S * 1000
+#: Longer spans are read from the roll-up.
+LONG_MS = 6 * 3_600_000
+#: Rates are the mean over this many of the last complete buckets.
+RATE_BUCKETS = 3
+#: A chart has at most so many points.
+POINTS = 240
+#: A lag older than this, counted back from the newest sample, belongs to a subscription that is gone.
+LAG_MEMORY_MS = 60_000
+
+_COUNTS = ("published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us")
+_SUMS = tuple(Sum(name) for name in _COUNTS)
+#: The columns of a lag sample in the order of :class:`LagNow`.
+_LAG = ("topic", "subscription", "at_ms", "waiting", "in_flight", "retrying", "oldest_ms", "parked")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Messages a second."""
+
+    published: float = 0.0
+    settled: float = 0.0
+    retried: float = 0.0
+    dead: float = 0.0
+    deduplicated: float = 0.0
+    expired: float = 0.0
+    #: Share of the settled ones that needed one attempt, 0 to 1; ``None`` when nothing was settled.
+    first_attempt: float | None = None
+    #: Mean time in the handler; ``None`` when nothing was settled.
+    handler_us: int | None = None
+
+
+@dataclass(frozen=True)
+class FlowNow:
+    """The rates of the last half minute: in all, by topic, and by (topic, subscription)."""
+
+    total: Rates
+    topics: dict[str, Rates]
+    subscriptions: dict[tuple[str, str], Rates]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rates over time. ``t`` holds epoch seconds at which each slot of ``step_s`` seconds begins."""
+
+    step_s: int
+    t: list[int] = field(default_factory=list)
+    published: list[float] = field(default_factory=list)
+    settled: list[float] = field(default_factory=list)
+    retried: list[float] = field(default_factory=list)
+    dead: list[float] = field(default_factory=list)
+    #: Mean handler milliseconds of each slot; ``None`` where nothing was settled.
+    handler_ms: list[float | None] = field(default_factory=list)
+    settled_total: int = 0
+    settled_first_total: int = 0
+
+    @property
+    def first_attempt(self) -> float | None:
+        """Share settled at the first attempt over the whole time, 0 to 1."""
+        return self.settled_first_total / self.settled_total if self.settled_total else None
+
+    def peak(self, name: str) -> tuple[float, int]:
+        """The highest rate of ``name`` and the epoch milliseconds of its slot; (0, 0) when empty."""
+        values: list[float] = getattr(self, name)
+        if not values or not (best := max(values)):
+            return 0.0, 0
+        return best, self.t[values.index(best)] * 1000
+
+
+@dataclass(frozen=True)
+class LagNow:
+    """Where one subscription stood when it was last read."""
+
+    topic: str
+    subscription: str
+    at_ms: int
+    waiting: int | None
+    in_flight: int
+    retrying: int
+    oldest_ms: int | None
+    parked: int = 0
+
+    @property
+    def unsettled(self) -> int | None:
+        """What it has not settled; ``None`` when the store cannot tell."""
+        return None if self.waiting is None else self.waiting + self.in_flight + self.retrying + self.parked
+
+
+@dataclass(frozen=True)
+class LagSeries:
+    """Unsettled messages over time; ``None`` where nothing was sampled."""
+
+    step_s: int
+    t: list[int]
+    unsettled: list[int | None]
+
+
+def rates(now_ms: int, scopes: Sequence[str]) -> FlowNow:
+    """Mean rates of the last :data:`RATE_BUCKETS` complete buckets before ``now_ms``."""
+    end_ms = now_ms - now_ms % BUCKET_MS
+    start_ms = end_ms - RATE_BUCKETS * BUCKET_MS
+    rows = _samples(start_ms, end_ms, scopes).values_list("topic", "subscription").annotate(*_SUMS)
+    seconds = RATE_BUCKETS * FlowSample.BUCKET_S
+    total = dict.fromkeys(_COUNTS, 0)
+    topics: dict[str, dict[str, int]] = {}
+    subscriptions: dict[tuple[str, str], Rates] = {}
+    for name_of_topic, group, *sums in rows:
+        counts = dict(zip(_COUNTS, sums, strict=True))
+        topic = topics.setdefault(name_of_topic, dict.fromkeys(_COUNTS, 0))
+        for name, count in counts.items():
+            topic[name] += count
+            total[name] += count
+        if group:
+            subscriptions[name_of_topic, group] = _rates(counts, seconds)
+    return FlowNow(
+        total=_rates(total, seconds),
+        topics={name: _rates(counts, seconds) for name, counts in topics.items()},
+        subscriptions=subscriptions,
+    )
+
+
+def series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", subscription: str = "") -> Series:
+    """Rates from ``start_ms`` to ``end_ms`` in at most about :data:`POINTS` slots, empty slots as zero.
+
+    With ``topic`` it is that topic's traffic; with ``subscription`` as well, ``published`` is still the topic's and
+    everything else that subscription's.
+    """
+    step_ms, first, count = _slots(start_ms, end_ms)
+    rows = _samples(first * step_ms, (first + count) * step_ms, scopes, _is_long(start_ms, end_ms))
+    if topic:
+        rows = rows.filter(topic=topic)
+    if subscription:
+        rows = rows.filter(subscription__in=["", subscription])
+    step_s = step_ms // 1000
+    counts = {name: [0] * count for name in _COUNTS}
+    for number, *sums in rows.values_list(F("bucket_ms") / step_ms).annotate(*_SUMS):
+        for name, total in zip(_COUNTS, sums, strict=True):
+            counts[name][int(number) - first] = total
+    return Series(
+        step_s=step_s,
+        t=[(first + slot) * step_s for slot in range(count)],
+        published=[number / step_s for number in counts["published"]],
+        settled=[number / step_s for number in counts["settled"]],
+        retried=[number / step_s for number in counts["retried"]],
+        dead=[number / step_s for number in counts["dead"]],
+        handler_ms=[
+            spent / settled / 1000 if settled else None
+            for spent, settled in zip(counts["duration_us"], counts["settled"], strict=True)
+        ],
+        settled_total=sum(counts["settled"]),
+        settled_first_total=sum(counts["settled_first"]),
+    )
+
+
+def topic_sparks(start_ms: int, end_ms: int, scopes: Sequence[str], points: int = 40) -> dict[str, list[float]]:
+    """Publish rates of every topic in ``points`` slots, in one query; a topic without traffic is left out."""
+    found = _sparks("published", start_ms, end_ms, scopes, points, which=Q(subscription=""))
+    return {topic: values for (topic, _), values in found.items()}
+
+
+def subscription_sparks(
+    start_ms: int, end_ms: int, scopes: Sequence[str], points: int = 40
+) -> dict[tuple[str, str], list[float]]:
+    """Settle rates of every (topic, subscription) in ``points`` slots, in one query."""
+    return _sparks("settled", start_ms, end_ms, scopes, points, which=~Q(subscription=""))
+
+
+def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:
+    """The newest sample of every (topic, subscription). Look at ``at_ms`` for how old it is."""
+    newest = LagSample.objects.aggregate(newest=Max("at_ms"))["newest"]
+    if newest is None:
+        return {}
+    # One tick of the sampler stamps all its rows with the same instant, so nearly all stand there; what could not be
+    # read in the last tick has an older one, and only of that is more than one row looked at.
+    recent = LagSample.objects.filter(topic_filter(scopes), at_ms__gt=newest - LAG_MEMORY_MS)
+    found = {(row[0], row[1]): LagNow(*row) for row in recent.filter(at_ms=newest).values_list(*_LAG)}
+    late = recent.values_list("topic", "subscription").annotate(latest=Max("at_ms")).filter(latest__lt=newest)
+    if older := {(topic, group): at_ms for topic, group, at_ms in late.order_by()}:
+        for row in recent.filter(at_ms__in=set(older.values())).values_list(*_LAG):
+            if older.get((row[0], row[1])) == row[2]:
+                found[row[0], row[1]] = LagNow(*row)
+    return found
+
+
+def lag_series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", subscription: str = "") -> LagSeries:
+    """Unsettled messages over all chosen subscriptions, as the highest reading of each slot; over all topics and a
+    long span, as the first reading of each: adding up every reading of a day would cost seconds.
+    """
+    step_ms, first, count = _slots(start_ms, end_ms)
+    rows = LagSample.objects.filter(
+        topic_filter(scopes), at_ms__gte=first * step_ms, at_ms__lt=(first + count) * step_ms, waiting__isnull=False
+    )
+    if topic:
+        rows = rows.filter(topic=topic)
+    if subscription:
+        rows = rows.filter(subscription=subscription)
+    if not topic and _is_long(start_ms, end_ms):
+        rows = rows.filter(at_ms__in=_instants(step_ms, first, count))
+    unsettled: list[int | None] = [None] * count
+    # One tick of the sampler stamps all its rows with the same instant.
+    everything = F("waiting") + F("in_flight") + F("retrying") + F("parked")
+    for at_ms, total in rows.values_list("at_ms").annotate(total=Sum(everything)):
+        slot = at_ms // step_ms - first
+        unsettled[slot] = max(unsettled[slot] or 0, total)
+    step_s = step_ms // 1000
+    return LagSeries(step_s=step_s, t=[(first + slot) * step_s for slot in range(count)], unsettled=unsettled)
+
+
+def _samples(start_ms: int, end_ms: int, scopes: Sequence[str], long: bool = False) -> QuerySet[Flow]:
+    rows: QuerySet[Any] = FlowRollup.objects.all() if long else FlowSample.objects.all()
+    return rows.filter(topic_filter(scopes), bucket_ms__gte=start_ms, bucket_ms__lt=end_ms)
+
+
+def _is_long(start_ms: int, end_ms: int) -> bool:
+    """Whether a span is read from the roll-up: then its slots are whole spans of that."""
+    return end_ms - start_ms > LONG_MS
+
+
+def _instants(step_ms: int, first: int, count: int) -> list[int]:
+    """The first sampled instant of each slot: one look into the index for each."""
+    slots = ", ".join(f"({slot * step_ms}, {(slot + 1) * step_ms})" for slot in range(first, first + count))
+    one = "SELECT MIN(at_ms) FROM ledger_lagsample WHERE at_ms >= slot.column1 AND at_ms < slot.column2"
+    with connections[LEDGER].cursor() as cursor:
+        cursor.execute(f"SELECT ({one}) FROM (VALUES {slots}) AS slot")  # noqa: S608 - numbers only
+        return [at_ms for (at_ms,) in cursor.fetchall() if at_ms is not None]
+
+
+def _slots(start_ms: int, end_ms: int, points: int = POINTS) -> tuple[int, int, int]:
+    """Slot length in ms (whole buckets), number of the first slot since the epoch, and how many slots."""
+    span = max(end_ms - start_ms, BUCKET_MS)
+    bucket_ms = ROLLUP_MS if _is_long(start_ms, end_ms) else BUCKET_MS
+    step_ms = -(-span // (points * bucket_ms)) * bucket_ms
+    first = start_ms // step_ms
+    return step_ms, first, max(1, -(-end_ms // step_ms) - first)
+
+
+def _sparks(
+    column: str, start_ms: int, end_ms: int, scopes: Sequence[str], points: int, *, which: Q
+) -> dict[tuple[str, str], list[float]]:
+    step_ms, first, count = _slots(start_ms, end_ms, points)
+    rows = (
+        _samples(first * step_ms, (first + count) * step_ms, scopes, _is_long(start_ms, end_ms))
+        .filter(which)
+        .values_list("topic", "subscription", F("bucket_ms") / step_ms)
+        .annotate(total=Sum(column))
+    )
+    found: dict[tuple[str, str], list[float]] = {}
+    for topic, subscription, slot, total in rows:
+        values = found.setdefault((topic, subscription), [0.0] * count)
+        values[int(slot) - first] += total * 1000 / step_ms
+    return found
+
+
+def _rates(counts: dict[str, int], seconds: int) -> Rates:
+    settled = counts["settled"]
+    return Rates(
+        published=counts["published"] / seconds,
+        settled=settled / seconds,
+        retried=counts["retried"] / seconds,
+        dead=counts["dead"] / seconds,
+        deduplicated=counts["deduplicated"] / seconds,
+        expired=counts["expired"] / seconds,
+        first_attempt=counts["settled_first"] / settled if settled else None,
+        handler_us=counts["duration_us"] // settled if settled else None,
+    )

@@ -1,0 +1,115 @@
+"""How things stand now: rates, lag, dead letters and alerts, and the words for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.conf import settings
+from django.db.models import Count
+
+from engine.bus.transport import Lag
+from hbus_console.access.scopes import scopes_q
+from hbus_console.alerts import standing as alerts
+from hbus_console.alerts.models import Alert
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.traffic import flow
+from hbus_console.ui import formats
+
+#: For so long rates and lag are served again; what people decide, such as dead letters and alerts, never is.
+FLOW_FRESH_MS = 1_900
+#: Sets of scopes remembered at once.
+_MOST_SIGHTS = 64
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How things stand now: what live updates carry and what the first figures show."""
+
+    now: flow.FlowNow
+    lag: dict[tuple[str, str], flow.LagNow]
+    dead: dict[str, int]
+    #: Alerts that fire and wait for somebody, the most urgent first.
+    alerts: Sequence[Alert] = ()
+
+    @property
+    def unsettled(self) -> int:
+        return sum(lag.unsettled or 0 for lag in self.lag.values())
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the longest-waiting message was published; ``None`` when nothing waits."""
+        return min((lag.oldest_ms for lag in self.lag.values() if lag.oldest_ms), default=None)
+
+    def unsettled_of(self, topic: str) -> int | None:
+        """What all subscriptions of ``topic`` have not settled; ``None`` when none could be read."""
+        found = self._by_topic.get(topic, [])
+        known = [value for value in found if value is not None]
+        return sum(known) if known or not found else None
+
+    @cached_property
+    def _by_topic(self) -> dict[str, list[int | None]]:
+        found: dict[str, list[int | None]] = {}
+        for (name, _), lag in self.lag.items():
+            found.setdefault(name, []).append(lag.unsettled)
+        return found
+
+
+def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
+    """Rates, lag, waiting dead letters and alerts in ``scopes``: five queries, one more while something fires."""
+    dead = (
+        DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
+        .values_list("topic")
+        .annotate(count=Count("id"))
+        .order_by()
+    )
+    return Standing(*_flow(now_ms, scopes), dict(dead), alerts.waiting(scopes, now_ms))
+
+
+_Flow = tuple[flow.FlowNow, dict[tuple[str, str], flow.LagNow]]
+_recent: dict[tuple[str, ...], tuple[int, _Flow]] = {}
+
+
+def _flow(now_ms: int, scopes: tuple[str, ...]) -> _Flow:
+    """Rates and lag, at most :data:`FLOW_FRESH_MS` old: they are booked and sampled more slowly than that."""
+    at_ms, known = _recent.get(scopes, (0, None))
+    if known is not None and settings.HISTORY_FRESH_S and 0 <= now_ms - at_ms < FLOW_FRESH_MS:
+        return known
+    found = flow.rates(now_ms, scopes), flow.latest_lag(scopes)
+    if len(_recent) >= _MOST_SIGHTS:
+        _recent.clear()
+    _recent[scopes] = (now_ms, found)
+    return found
+
+
+def parts(lag: Lag | flow.LagNow) -> str:
+    """What the unsettled messages of a subscription do: "2 waiting, 1 parked". Always whole, so kept short."""
+    known = {"waiting": lag.waiting, "in flight": lag.in_flight, "retrying": lag.retrying, "parked": lag.parked}
+    said = [f"{formats.num(number)} {word}" for word, number in known.items() if number or number is None]
+    return ", ".join(said) or "nothing waits"
+
+
+def oldest(oldest_ms: int | None, now_ms: int) -> str:
+    """``oldest 1.4 s``."""
+    return "nothing waits" if oldest_ms is None else f"oldest {formats.duration(max(0, now_ms - oldest_ms) * 1000)}"
+
+
+def share(part: float) -> str:
+    """A share from 0 to 1 in percent, never rounded up to a perfect one: 0.99997 is 99.99 %, not 100 %."""
+    percent = int(part * 10_000) / 100
+    return f"{percent:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def handling(handler_us: int | None) -> tuple[str, str]:
+    """Mean handler time as value and unit."""
+    value, _, unit = formats.duration(handler_us).partition(" ")
+    return value, unit
+
+
+def dead_note(dead: dict[str, int]) -> str:
+    """Where the dead letters are."""
+    if not dead:
+        return "none waits for a decision"
+    topic, count = max(dead.items(), key=lambda item: item[1])
+    return f"all on {topic}" if len(dead) == 1 else f"{formats.num(count)} on {topic}"

@@ -1,0 +1,26 @@
+"""The data of the flow charts."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_GET
+
+from engine.core.clock import SystemClock
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import SOMEWHERE, Action
+from hbus_console.accounts.middleware import actor
+from hbus_console.accounts.web import console_view
+from hbus_console.traffic import flow_chart
+from hbus_console.ui.timerange import read_range
+
+_clock = SystemClock()
+
+
+@require_GET
+@console_view(Action.VIEW, resource=SOMEWHERE)
+def flow(request: HttpRequest) -> JsonResponse:
+    """The flow chart's data: all, ``?topic=``, or ``?topic=…&subscription=…``; and the page's time range."""
+    topic, subscription = request.GET.get("topic", ""), request.GET.get("subscription", "")
+    if subscription and not topic:
+        raise BadInput("A subscription needs its topic.", remedy="Give topic as well.", field="topic")
+    return JsonResponse(flow_chart.flow_chart(actor(request), read_range(request, _clock), topic, subscription))

@@ -1,0 +1,31 @@
+"""What people type into pages, read leniently. Numbers that are none stay text, which services refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Form = Mapping[str, str]
+
+
+def text(form: Form, name: str) -> str:
+    """A field's text, trimmed; empty when it was not sent."""
+    return form.get(name, "").strip()
+
+
+def lines(form: Form, name: str) -> str:
+    """A field of several lines."""
+    # Browsers send line ends as CR LF.
+    return text(form, name).replace("\r\n", "\n")
+
+
+def whole(form: Form, name: str) -> Any:
+    """A whole number; the text itself when it is none."""
+    sent = text(form, name).replace(",", "").replace("_", "")
+    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else sent
+
+
+def revision(form: Form) -> int | None:
+    """The revision the form was made from."""
+    sent = text(form, "revision")
+    return int(sent) if sent.isdigit() else None

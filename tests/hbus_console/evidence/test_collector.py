@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import redis
+
+from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
+from engine.core.facts import Fact
+from hbus_console.evidence.collector import FactCollector
+from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
+from hbus_console.evidence.models import Cursor, Notice
+from hbus_console.messages import projection as booking
+from hbus_console.messages.models import FlowSample, LedgerEvent, LedgerMessage
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+AT = 1_790_000_000_000
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def store(redis_url: str) -> redis.Redis:
+    return redis.Redis.from_url(redis_url)
+
+
+@pytest.fixture
+def stream(store: redis.Redis, prefix: str) -> FactStream:
+    return FactStream(store, prefix)
+
+
+@pytest.fixture
+def collector(store: redis.Redis, prefix: str) -> FactCollector:
+    return FactCollector(FactReader(store, prefix), clock=ManualClock(AT))
+
+
+def published(message_id: str = "", **more: Any) -> Fact:
+    values: dict[str, Any] = {
+        "topic": "booking.created",
+        "message_id": message_id or f"m{next(_numbers)}",
+        "source": "/tests",
+        "type": "booking.created",
+        "position": "1-0",
+        **more,
+    }
+    return Fact("published", AT, **values)
+
+
+def test_a_life_becomes_one_message_and_its_events(stream: FactStream, collector: FactCollector) -> None:
+    stream.write(
+        [
+            published("m1", key="b/1", correlation_id="c1", causation_id="m0", size=214, duration_us=1_100),
+            Fact("retried", AT + 5, topic="booking.created", subscription="billing", message_id="m1", attempt=1,
+                 duration_us=9_000, due_ms=AT + 2_000, node="n1", error="Timeout: 10 s", fingerprint="ab12"),
+            Fact("settled", AT + 2_100, topic="booking.created", subscription="billing", message_id="m1", attempt=2),
+        ]
+    )  # fmt: skip
+    collector.tick()
+
+    message = LedgerMessage.objects.get()
+    assert (message.message_id, message.key, message.correlation_id, message.causation_id) == ("m1", "b/1", "c1", "m0")
+    assert (message.size, message.stored_us, message.published_ms, message.position) == (214, 1_100, AT, "1-0")
+    events = list(LedgerEvent.objects.order_by("at_ms").values_list("kind", "attempt", "due_ms", "error"))
+    assert events == [("retried", 1, AT + 2_000, "Timeout: 10 s"), ("settled", 2, 0, "")]
+
+
+def test_flow_adds_up_over_batches_and_counts_first_attempts(stream: FactStream, collector: FactCollector) -> None:
+    for attempt in (1, 1, 2):
+        stream.write([published(), Fact("settled", AT + 1, topic="booking.created", subscription="billing",
+                                        message_id="x", attempt=attempt, duration_us=100)])  # fmt: skip
+        collector.tick()
+
+    topic = FlowSample.objects.get(subscription="")
+    billing = FlowSample.objects.get(subscription="billing")
+    assert (topic.topic, topic.published, topic.bucket_ms) == ("booking.created", 3, AT)
+    assert (billing.settled, billing.settled_first, billing.duration_us) == (3, 2, 300)
+
+
+def test_nothing_is_booked_twice(stream: FactStream, collector: FactCollector) -> None:
+    stream.write([published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
+    collector.tick()
+    collector.tick()
+    assert LedgerEvent.objects.count() == 1
+    assert FlowSample.objects.get(subscription="s").settled == 1
+
+
+def test_a_crash_after_the_commit_books_nothing_twice(
+    stream: FactStream, store: redis.Redis, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a keeper that dies between its commit and telling the store
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    stream.write([published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
+    dying = FactReader(store, prefix)
+    monkeypatch.setattr(dying, "forget", die)
+    with pytest.raises(KeyboardInterrupt):
+        FactCollector(dying).tick()
+    # When the next one starts
+    FactCollector(FactReader(store, prefix)).tick()
+    # Then each fact is there once
+    assert LedgerEvent.objects.count() == 1
+
+
+def test_a_failed_write_moves_no_cursor(
+    stream: FactStream, collector: FactCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.write([published("m1")])
+    with monkeypatch.context() as patch:
+        patch.setattr(booking, "_ADD_FLOW", "INSERT INTO nowhere VALUES (%s)")
+        with pytest.raises(Exception, match=r"nowhere|bindings|arguments|placeholders"):
+            collector.tick()
+    assert LedgerMessage.objects.count() == 0
+    collector.tick()
+    assert LedgerMessage.objects.count() == 1
+
+
+def test_the_later_of_two_collectors_books_nothing(
+    stream: FactStream, collector: FactCollector, store: redis.Redis, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.write([published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
+    slow = FactReader(store, prefix)
+    read = slow.read
+
+    def overtaken(after: str, limit: int) -> Any:
+        entries = read(after, limit)
+        collector.tick()
+        return entries
+
+    monkeypatch.setattr(slow, "read", overtaken)
+    with pytest.raises(Unavailable, match="Another keeper"):
+        FactCollector(slow).tick()
+    assert LedgerEvent.objects.count() == 1
+
+
+def test_a_batch_repeated_after_a_lost_answer_is_there_once(stream: FactStream, collector: FactCollector) -> None:
+    batch = [Fact("settled", AT, topic="t", subscription="s", message_id="m1")]
+    stream.write(batch)
+    stream.write(batch)
+    collector.tick()
+    assert LedgerEvent.objects.count() == 1
+
+
+def test_what_the_stream_had_to_drop_is_counted(store: redis.Redis, prefix: str, collector: FactCollector) -> None:
+    stream = FactStream(store, prefix, limit=10)
+    for _ in range(5):
+        stream.write([published() for _ in range(4)])
+    collector.tick()
+
+    assert LedgerMessage.objects.count() == 8
+    notice = Notice.objects.get()
+    assert (notice.kind, notice.count) == ("facts_dropped", 12)
+    # And later gaps are counted from there
+    stream.write([published()])
+    collector.tick()
+    assert Notice.objects.count() == 1
+
+
+def test_booked_facts_leave_the_store(
+    store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
+) -> None:
+    for _ in range(50):
+        stream.write([published()])
+    collector.tick()
+    assert store.xlen(Keys(prefix).log) <= 1
+    assert LedgerMessage.objects.count() == 50
+
+
+def test_an_emptied_store_is_noticed_and_booking_goes_on(
+    store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
+) -> None:
+    for _ in range(3):
+        stream.write([published()])
+    collector.tick()
+    keys = Keys(prefix)
+    store.delete(keys.log, keys.count, keys.floor)
+    stream.write([published()])
+    collector.tick()
+    assert LedgerMessage.objects.count() == 4
+    assert "emptied" in Notice.objects.get().detail
+
+
+def test_a_store_whose_clock_went_back_does_not_stop_the_booking(
+    store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
+) -> None:
+    stream.write([published()])
+    collector.tick()
+    # Given a cursor ahead of everything the store will number from now on
+    Cursor.objects.update(entry="99999999999999-0")
+    collector.tick()
+    stream.write([published()])
+    collector.tick()
+    assert LedgerMessage.objects.count() == 2
+    assert "went back" in Notice.objects.get().detail
+
+
+def test_unreadable_bytes_are_reported_and_passed(
+    store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
+) -> None:
+    store.xadd(Keys(prefix).log, {"n": 1, "f": b"\xc1 not msgpack"})
+    stream.write([published()])
+    collector.tick()
+    assert LedgerMessage.objects.count() == 1
+    assert "unreadable" in Notice.objects.first().detail  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("early_first", [True, False])
+def test_a_delayed_message_has_one_row_with_the_position_it_got(
+    stream: FactStream, collector: FactCollector, early_first: bool
+) -> None:
+    accepted = Fact("delayed", AT - 9_000, topic="t", message_id="m1", source="/tests", due_ms=AT)
+    appended = published("m1", position="7-0", due_ms=AT)
+    for fact in (accepted, appended) if early_first else (appended, accepted):
+        stream.write([fact])
+        collector.tick()
+    message = LedgerMessage.objects.get()
+    assert (message.position, message.published_ms, message.due_ms) == ("7-0", AT, AT)
+    assert LedgerEvent.objects.get().kind == "delayed"
+
+
+def test_without_the_ledger_only_flow_and_notices_are_kept(store: redis.Redis, prefix: str, stream: FactStream) -> None:
+    stream.write([published(), Fact("settled", AT, topic="t", subscription="s", message_id="m"),
+                  Fact("group_lost", AT, topic="t", subscription="s", detail="gone")])  # fmt: skip
+    FactCollector(FactReader(store, prefix), per_message=False).tick()
+    assert (LedgerMessage.objects.count(), LedgerEvent.objects.count()) == (0, 0)
+    assert FlowSample.objects.count() == 2
+    assert Notice.objects.get().kind == "group_lost"
+
+
+def test_texts_too_long_for_a_column_are_cut(stream: FactStream, collector: FactCollector) -> None:
+    stream.write([published("m1", key="k\x00" * 300),
+                  Fact("dead", AT, topic="t", subscription="s", message_id="m1", error="e" * 9_000)])  # fmt: skip
+    collector.tick()
+    assert len(LedgerMessage.objects.get().key) <= 200
+    assert "\x00" not in LedgerMessage.objects.get().key
+    assert len(LedgerEvent.objects.get().error) == 500
+
+
+def test_a_store_that_is_away_raises_and_is_read_on_later(own_store: Any, prefix: str) -> None:
+    client = redis.Redis.from_url(own_store.url, retry=None, socket_connect_timeout=1)
+    FactStream(client, prefix).write([published()])
+    own_store.stop()
+    collector = FactCollector(FactReader(client, prefix))
+    with pytest.raises(Unavailable):
+        collector.tick()
+    own_store.start()
+    collector.tick()
+    assert LedgerMessage.objects.count() == 1

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.core.errors import BadInput
+from hbus_console import wiring
+from hbus_console.access.permissions import Forbidden
+from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import NotThere
+from hbus_console.messages import reveal as module
+from hbus_console.messages import services
+from hbus_console.topics.models import Topic
+from tests.hbus_console.messages.conftest import BOOKING, TOPIC, person, publish
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+GOVERNOR = person("governor")
+REASON = "guest asks about booking 48213"
+
+
+@pytest.fixture
+def message_id(book: Callable[[], None]) -> str:
+    sent = publish()
+    book()
+    return sent
+
+
+def test_masked_fields_are_shown_for_a_reason_and_audited(message_id: str) -> None:
+    assert services.life(GOVERNOR, message_id).payload.value["guest"] == {"name": "masked · personal"}  # type: ignore[union-attr]
+    found = services.reveal(GOVERNOR, message_id, REASON)
+    assert found.payload.value == BOOKING
+    entry = AuditEntry.objects.get(action="payload.reveal")
+    assert (entry.target_type, entry.target, entry.topic, entry.reason) == ("message", message_id, TOPIC, REASON)
+    assert entry.after == {"fields": ["guest.name"], "classification": "personal"}
+    assert "Ana Lima" not in str(entry.after)
+    told = services.timeline(GOVERNOR, message_id)[-1]
+    assert told.sentence == f"Revealed by ops-lisbon · guest.name · “{REASON}”"
+
+
+def test_without_an_audit_entry_nothing_is_shown(message_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no audit")
+
+    monkeypatch.setattr(module, "record", fail)
+    with pytest.raises(RuntimeError):
+        services.reveal(GOVERNOR, message_id, REASON)
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "editor"])
+def test_it_takes_a_governor(message_id: str, role: str) -> None:
+    with pytest.raises(Forbidden):
+        services.reveal(person(role), message_id, REASON)
+    with pytest.raises(NotThere):
+        services.reveal(person("governor", "stay.*"), message_id, REASON)
+    assert not AuditEntry.objects.filter(action="payload.reveal").exists()
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields", "field"), [("", (), "reason"), (REASON, ("room",), "fields"), (REASON, ("*",), "fields")]
+)
+def test_a_faulty_request_names_its_field_and_leaves_no_trace(
+    message_id: str, reason: str, fields: tuple[str, ...], field: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        services.reveal(GOVERNOR, message_id, reason, fields)
+    assert refused.value.field == field
+    assert not AuditEntry.objects.filter(action="payload.reveal").exists()
+
+
+def test_where_nothing_is_masked_there_is_nothing_to_reveal(book: Callable[[], None]) -> None:
+    sent = publish(topic="stay.completed")
+    book()
+    with pytest.raises(BadInput, match="Nothing is masked"):
+        services.reveal(GOVERNOR, sent, REASON)
+
+
+def test_a_payload_taken_by_retention_is_said_to_be_gone(message_id: str) -> None:
+    for group in ("billing", "partner-sync"):
+        wiring.admin().delete_group(TOPIC, group)
+    wiring.admin().trim(TOPIC, older_than_ms=None, keep_at_most=0)
+    found = services.life(GOVERNOR, message_id)
+    assert found.payload is None
+    assert "Retention has removed" in found.gone
+    assert services.timeline(GOVERNOR, message_id)[0].before == "Published by"
+
+
+def test_the_payloads_of_a_deleted_topic_are_not_shown(message_id: str) -> None:
+    Topic.objects.filter(name=TOPIC).delete()
+    found = services.life(GOVERNOR, message_id)
+    assert found.payload is None
+    assert "deleted" in found.gone
+
+
+def test_bytes_of_a_guarded_topic_are_hidden_whole(book: Callable[[], None]) -> None:
+    sent = wiring.producer().publish_raw(TOPIC, b"\x00Ana Lima").message_id
+    book()
+    payload = services.life(GOVERNOR, sent).payload
+    assert payload is not None
+    assert payload.hidden == ("*",)
+    assert "Ana" not in str(payload.value)
+    assert "00 41 6e 61" in services.reveal(GOVERNOR, sent, REASON).payload.value

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import transaction
+
+from hbus_console.audit.services import record
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.errors import NotThere
+from hbus_console.messages import attempt_chart as lanes
+from hbus_console.messages import graph, services
+from hbus_console.messages.message_trace import Life
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
+from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+ALL = person("operator")
+
+
+@pytest.fixture
+def life_of_trouble() -> None:
+    """Settled by two, dead in the third after five attempts, then redriven and settled."""
+    topic = Topic.objects.create(name=TOPIC)
+    for group in ("availability", "billing", "partner-sync"):
+        Subscription.objects.create(topic=topic, group=group)
+    message("m1", AT, key="b/1", correlation_id="req-9f21c0", stored_us=1_100)
+    event("m1", "settled", 5, "availability", attempt=1, duration_us=3_800, node="consumer-2")
+    event("m1", "settled", 6, "billing", attempt=1, duration_us=6_000, node="consumer-1")
+    at = 10
+    for attempt, pause in ((1, 2_000), (2, 4_000), (3, 8_000), (4, 16_000)):
+        event("m1", "retried", at, "partner-sync", attempt=attempt, duration_us=1_204_000, node="consumer-3",
+              error="UnknownRoomCode: DBL-SEA", fingerprint="7c1f9a00", due_ms=AT + at + pause)  # fmt: skip
+        at += pause + 1_204
+    event("m1", "dead", at, "partner-sync", attempt=5, duration_us=1_204_000, error="UnknownRoomCode: DBL-SEA",
+          fingerprint="7c1f9a00")  # fmt: skip
+    letter = DeadLetter.objects.create(
+        topic=TOPIC, subscription="partner-sync", message_id="m1", source="/s", position="1-0", body=b"{}",
+        cause="UnknownRoomCode: …", error="UnknownRoomCode: DBL-SEA", fingerprint="7c1f9a00", attempts=5,
+        first_failed_at=_at(10), died_at=_at(at), state="redriven", decided_by="ops-lisbon", decided_at=_at(1_700_000),
+        reason="room code map 2.4.2 deployed", redriven_as="m2",
+    )  # fmt: skip
+    with transaction.atomic():
+        record(ALL, "dead_letter.redrive", "message", "m1", topic=TOPIC, reason=letter.reason,
+               after={"letter": letter.pk, "redriven_as": "m2"})  # fmt: skip
+    message("m2", AT + 1_700_400, causation_id="m1", correlation_id="req-9f21c0")
+    event("m2", "settled", 1_700_500, "partner-sync", attempt=1, duration_us=88_000)
+    message("m3", AT + 7, causation_id="m1", source="/hotels/billing", type="invoice.drafted", topic="invoice.drafted")
+
+
+def _at(after_ms: int) -> datetime:
+    return datetime.fromtimestamp((AT + after_ms) / 1000, tz=UTC)
+
+
+def life(message_id: str = "m1") -> Life:
+    return services.life(ALL, message_id)
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+def test_a_life_is_told_in_plain_words_and_in_order() -> None:
+    told = services.timeline(ALL, "m1")
+    assert [moment.sentence for moment in told] == [
+        "Published by reservations-api · key b/1 · stored in 1.1 ms",
+        "Settled by availability · attempt 1 · consumer-2 · 3.8 ms",
+        "Settled by billing · attempt 1 · consumer-1 · 6 ms",
+        "Attempt 1 failed in partner-sync · UnknownRoomCode: DBL-SEA · consumer-3 · 1.2 s · retry in 2 s",
+        "Attempts 2 to 4 failed in partner-sync · same cause · then waited 4 s, 8 s, 16 s",
+        "Dead in partner-sync · UnknownRoomCode: DBL-SEA · 5 attempts in 36 s · fingerprint 7c1f9a",
+        "Redrive asked by ops-lisbon · “room code map 2.4.2 deployed”",
+        "Redriven as m2 · new id, caused by this one · settled by partner-sync at attempt 1 in 88 ms",
+    ]
+    assert [moment.offset(AT) for moment in told[:3]] == ["+0", "+5 ms", "+6 ms"]
+    assert [moment.tone for moment in told] == ["ok", "ok", "ok", "warn", "warn", "bad", "act", "info"]
+    assert told[6].audit_seq is not None
+    assert told[7].leads_to == "m2"
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+def test_who_may_not_read_the_audit_log_still_sees_the_decision() -> None:
+    told = services.timeline(person("viewer"), "m1")
+    assert told[6].sentence.startswith("Redrive asked by ops-lisbon")
+    assert told[6].audit_seq is None
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+def test_attempts_are_drawn_to_scale_in_a_lane_for_each_subscription() -> None:
+    found = {lane.name: lane for lane in lanes.lanes_of(life())}
+    assert list(found) == ["availability", "billing", "partner-sync"]
+    bars = found["partner-sync"].bars
+    assert [bar.tone for bar in bars] == ["bad"] * 5
+    assert [bar.says for bar in bars] == ["waits 2 s", "waits 4 s", "waits 8 s", "waits 16 s", "dead"]
+    assert bars[1].end_ms - bars[1].start_ms == 1_204
+    svg = lanes.draw(life())
+    assert svg.count("<rect") == 7
+    assert ">20 s<" in svg
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+def test_cause_and_effects_are_drawn_with_where_they_lead() -> None:
+    svg = graph.draw(life())
+    assert "req-9f21c0" in svg
+    assert 'href="/messages/m3"' in svg
+    assert "by billing" in svg
+    assert "redriven as" in svg
+    assert 'href="/messages/m2"' in svg
+    assert svg.count("<rect") == 4
+    copy = graph.draw(life("m2"))
+    assert "caused by" in copy
+    assert 'href="/messages/m1"' in copy
+
+
+def test_names_are_escaped_in_pictures() -> None:
+    message("m1", correlation_id='"><script>')
+    event("m1", "settled", 5, "<b>")
+    assert "<script>" not in graph.draw(life())
+    assert "<b>" not in lanes.draw(life())
+
+
+def test_a_subscription_that_has_not_begun_has_a_lane_that_says_so() -> None:
+    Subscription.objects.create(topic=Topic.objects.create(name=TOPIC), group="billing")
+    message("m1")
+    assert [(lane.name, lane.waits) for lane in lanes.lanes_of(life())] == [("billing", True)]
+    assert "not handled yet" in lanes.draw(life())
+
+
+def test_failures_of_another_cause_are_told_apart() -> None:
+    message("m1")
+    event("m1", "retried", 5, attempt=1, error="A", fingerprint="a")
+    event("m1", "retried", 6, attempt=2, error="B", fingerprint="b")
+    event("m1", "retried", 7, attempt=3, error="B", fingerprint="b")
+    event("m1", "settled", 8, attempt=4)
+    told = [moment.sentence for moment in services.timeline(ALL, "m1")]
+    assert told[1:] == [
+        "Attempt 1 failed in billing · A",
+        "Attempt 2 failed in billing · B",
+        "Attempt 3 failed in billing · same cause",
+        "Settled by billing · attempt 4",
+    ]
+
+
+def test_a_delayed_message_tells_when_it_was_accepted_and_whether_it_was_on_time() -> None:
+    message("m1", AT + 60_000, due_ms=AT + 59_900)
+    event("m1", "delayed", 0, "", due_ms=AT + 59_900)
+    told = services.timeline(ALL, "m1")
+    assert told[0].sentence.startswith("Accepted from reservations-api, due at ")
+    assert told[1].sentence == "Due, and published for reservations-api · on time"
+    assert told[1].offset(life().published_ms) == "+1 m"
+
+
+@pytest.mark.parametrize(
+    ("kind", "subscription", "words"),
+    [
+        ("deduplicated", "", "Published again with the same key: not stored"),
+        ("deduplicated", "billing", "Delivered again: handled before by billing · its handler was not run"),
+        ("expired", "billing", "Expired before it was handled by billing"),
+        ("released", "billing", "Handed back unhandled by billing"),
+        ("lease_lost", "billing", "The lease ran out in billing · another consumer has it now"),
+    ],
+)
+def test_every_kind_of_event_has_its_words(kind: str, subscription: str, words: str) -> None:
+    message("m1")
+    event("m1", kind, 5, subscription)
+    assert services.timeline(ALL, "m1")[1].sentence == words
+
+
+def test_a_message_the_ledger_has_forgotten_lives_on_in_its_dead_letter() -> None:
+    Topic.objects.create(name=TOPIC)
+    DeadLetter.objects.create(
+        topic=TOPIC, subscription="billing", message_id="old", source="/s", position="1-0",
+        body=b'{"specversion":"1.0","id":"old","source":"/s","type":"t","data":{"room":1}}', cause="X", error="X",
+        fingerprint="f", attempts=1, first_failed_at=_at(0), died_at=_at(5),
+    )  # fmt: skip
+    found = life("old")
+    assert found.entry is None
+    assert found.payload is not None
+    assert found.payload.value == {"room": 1}
+    assert found.type == "t"
+
+
+def test_an_unknown_message_and_one_out_of_scope_are_both_not_there() -> None:
+    message("m1")
+    Topic.objects.create(name=TOPIC)
+    for actor, message_id in ((ALL, "nope"), (person("admin", "stay.*"), "m1")):
+        with pytest.raises(NotThere):
+            services.life(actor, message_id)

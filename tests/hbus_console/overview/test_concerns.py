@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+from django.db import transaction
+from pytest_django import Settings
+
+from hbus_console.access.permissions import Actor
+from hbus_console.alerts.models import Alert
+from hbus_console.audit.services import record
+from hbus_console.cluster.nodes import Node
+from hbus_console.cluster.probes import StoreState
+from hbus_console.evidence.models import Notice
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.overview.concerns import concerns
+from hbus_console.traffic.flow import LagNow
+from hbus_console.ui.concern import Concern
+from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+WELL = StoreState("127.0.0.1:6379", server="Valkey", version="9.1", policy="noeviction", durable=True)
+
+
+def node(role: str, *, silent: bool = False, **detail: object) -> Node:
+    return Node(f"h:{role}:0", role, "0", "h", 1, 0, 0, silent, detail)
+
+
+ALL = [node("web"), node("consumer"), node("keeper")]
+
+
+def found(
+    actor: Actor, *, store: StoreState = WELL, nodes: list[Node] | None = None, lag: list[LagNow] | None = None
+) -> list[Concern]:
+    return concerns(actor, time.time_ns() // 1_000_000, store, ALL if nodes is None else nodes, lag or [])
+
+
+def texts(actor: Actor, **given: object) -> list[str]:
+    return [concern.text for concern in found(actor, **given)]  # type: ignore[arg-type]
+
+
+def test_nothing_waits_when_all_is_well(admin_actor: Actor) -> None:
+    topic("booking.created")
+    assert found(admin_actor) == []
+
+
+def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor) -> None:
+    subscription(topic("booking.changed"), "partner-sync", team="Distribution")
+    dead_letters(1, "stay.completed", "loyalty", "e19d07")
+    dead_letters(37, "booking.changed")
+    first, second = found(admin_actor)
+    assert first.text == "37 dead letters on booking.changed, one cause"
+    assert first.note.startswith("UnknownRoomCode: DBL-SEA · partner-sync · since ")
+    assert first.note.endswith("Distribution")
+    assert first.link == "Review 37"
+    assert "?open=7c1f9a" in first.href
+    assert second.text == "A dead letter on stay.completed"
+
+
+def test_further_causes_are_one_line_not_silently_left_out(admin_actor: Actor) -> None:
+    for number in range(6):
+        dead_letters(1, "booking.changed", fingerprint=f"f{number}")
+    assert texts(admin_actor)[-1] == "Dead letters of further causes"
+    assert len(found(admin_actor)) == 5
+
+
+def test_a_subscription_at_its_limit_of_dead_letters_calls_for_somebody(admin_actor: Actor, settings: Settings) -> None:
+    dead_letters(3, "booking.changed")
+    dead_letters(2, "stay.completed", "loyalty", "e19d07")
+    settings.DEAD_LETTER_LIMIT = 3
+    first = found(admin_actor)[0]
+    assert (first.tone, first.link) == ("bad", "Review 3")
+    assert first.text == "partner-sync on booking.changed has reached its limit of dead letters"
+    assert first.note.startswith("3 wait, the limit is 3 · none is removed")
+    assert first.href == "/dead-letters/?topic=booking.changed&subscription=partner-sync"
+    for limit in (4, 0):
+        settings.DEAD_LETTER_LIMIT = limit
+        assert not any("limit" in text for text in texts(admin_actor))
+
+
+def test_parked_keys_call_for_a_decision(admin_actor: Actor, viewer_actor: Actor) -> None:
+    subscription(topic("stay.completed"), "loyalty")
+    now = time.time_ns() // 1_000_000
+    lag = [LagNow("stay.completed", "loyalty", now, 0, 0, 0, now, parked=4)]
+    (concern,) = found(admin_actor, lag=lag)
+    assert (concern.tone, concern.text) == ("warn", "loyalty on stay.completed has parked keys")
+    assert (concern.note, concern.href) == (
+        "4 messages wait with them",
+        "/subscriptions/stay.completed/loyalty/order/",
+    )
+    assert found(viewer_actor, lag=lag) == []
+
+
+def test_an_alert_about_the_limit_is_said_once(admin_actor: Actor, settings: Settings) -> None:
+    dead_letters(4, "booking.changed")
+    settings.DEAD_LETTER_LIMIT = 4
+
+    def lines(value: float) -> list[str]:
+        now = time.time_ns() // 1_000_000
+        alert = Alert(
+            pk=1, rule_name="Limit", kind="dead_letter_limit", severity="critical", topic="booking.changed",
+            subscription="partner-sync", state="firing", threshold=80, value=value, fired_ms=now,
+        )  # fmt: skip
+        found = concerns(admin_actor, now, WELL, ALL, [], alerts=[alert])
+        return [concern.text for concern in found if "imit" in concern.text]
+
+    assert lines(100) == ["partner-sync on booking.changed has reached its limit of dead letters"]
+    settings.DEAD_LETTER_LIMIT = 5
+    assert lines(80) == ["Limit: partner-sync on booking.changed"]
+
+
+def test_an_ownerless_topic_asks_for_an_owner(admin_actor: Actor) -> None:
+    topic("reminder.due", team=None)
+    (concern,) = found(admin_actor)
+    assert (concern.text, concern.link, concern.tone) == ("reminder.due has no owner", "Name an owner", "bad")
+
+
+def test_an_ownerless_subscription_asks_for_an_owner_and_many_are_not_a_wall(admin_actor: Actor) -> None:
+    about = topic("booking.created")
+    subscription(about, "billing", team=None)
+    (concern,) = found(admin_actor)
+    assert (concern.text, concern.tone) == ("billing on booking.created has no owner", "warn")
+    assert concern.href == "/subscriptions/booking.created/billing/settings/"
+    for number in range(5):
+        subscription(about, f"reader-{number}", team=None)
+    assert [it.text for it in found(admin_actor)][-1] == "Further subscriptions have no owner"
+    assert len(found(admin_actor)) == 5
+
+
+def test_what_the_bus_refused_of_the_outbox_asks_for_somebody(admin_actor: Actor, viewer_actor: Actor) -> None:
+    for number in range(3):
+        OutboxMessage.objects.create(
+            topic="payment.taken",
+            message_id=f"m-{number}",
+            body=b"{}",
+            refused_at=datetime.now(UTC) if number else None,
+            last_error="Topic 'payment.taken' has no owner.",
+        )
+    (concern,) = found(admin_actor)
+    assert concern.text == "The bus refused 2 messages of the outbox for payment.taken"
+    assert concern.note.startswith("Topic 'payment.taken' has no owner. · since ")
+    assert concern.tone == "bad"
+    assert found(viewer_actor) == []
+
+
+def test_a_paused_subscription_says_who_and_why(admin_actor: Actor) -> None:
+    subscription(topic("rate.published"), "partner-sync", paused=True, pause_reason="maintenance")
+    assert found(admin_actor)[0].note == "“maintenance”"
+    with transaction.atomic():
+        record(admin_actor, "subscription.pause", "subscription", "rate.published/partner-sync", reason="maintenance")
+    (concern,) = found(admin_actor)
+    assert concern.text == "partner-sync on rate.published is paused"
+    assert concern.note.startswith("by root at ")
+    assert concern.note.endswith(": “maintenance”")
+
+
+def test_a_subscription_that_falls_behind_is_named_unless_it_is_paused(admin_actor: Actor) -> None:
+    subscription(topic("rate.published"), "loyalty")
+    now = time.time_ns() // 1_000_000
+    late = LagNow("rate.published", "loyalty", now, 12, 0, 0, now - 400_000)
+    assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published falls behind"]
+    fresh = LagNow("rate.published", "loyalty", now, 12, 0, 0, now - 1_000)
+    assert texts(admin_actor, lag=[fresh]) == []
+    from hbus_console.subscriptions.models import Subscription
+
+    Subscription.objects.update(paused=True)
+    assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published is paused"]
+
+
+def test_roles_that_died_or_fell_silent_and_failing_duties(admin_actor: Actor) -> None:
+    failing = node("keeper", duties=[{"name": "collector", "state": "running", "last_error": "Timeout: store"}])
+    assert texts(admin_actor, nodes=[node("consumer", silent=True), failing]) == [
+        "No consumer is alive",
+        "The duty collector fails",
+    ]
+    assert texts(admin_actor, nodes=[node("consumer", silent=True), node("consumer"), node("keeper")]) == [
+        "A consumer has fallen silent"
+    ]
+
+
+def test_a_store_in_trouble_comes_first_and_roles_are_not_guessed(admin_actor: Actor) -> None:
+    topic("reminder.due", team=None)
+    away = StoreState("127.0.0.1:6379", error="Connection refused")
+    assert texts(admin_actor, store=away, nodes=[]) == [
+        "The store does not answer: Connection refused",
+        "reminder.due has no owner",
+    ]
+
+
+def test_notices_of_the_engine_are_told_in_words_and_added_up(admin_actor: Actor) -> None:
+    now = time.time_ns() // 1_000_000
+    Notice.objects.create(kind="facts_dropped", at_ms=now - 2_000, count=1_000)
+    Notice.objects.create(kind="facts_dropped", at_ms=now - 1_000, count=204)
+    Notice.objects.create(kind="group_lost", at_ms=now - 900, topic="booking.created", subscription="availability")
+    Notice.objects.create(kind="trimmed", at_ms=now - 900, topic="booking.created", count=5)
+    Notice.objects.create(kind="retention_held", at_ms=now - 86_400_000, topic="booking.created")
+    assert texts(admin_actor) == [
+        "1,204 facts of evidence were dropped",
+        "availability on booking.created had lost its place in the store",
+    ]
+
+
+def test_a_flood_of_notices_is_counted_whole_and_hides_none(admin_actor: Actor) -> None:
+    now = time.time_ns() // 1_000_000
+    Notice.objects.bulk_create(Notice(kind="facts_dropped", at_ms=now - 5_000, count=2) for _ in range(600))
+    Notice.objects.create(kind="group_lost", at_ms=now - 900, topic="booking.created", subscription="availability")
+    assert texts(admin_actor) == [
+        "1,200 facts of evidence were dropped",
+        "availability on booking.created had lost its place in the store",
+    ]
+
+
+def test_what_lies_outside_ones_scopes_is_nobodys_business(viewer_actor: Actor) -> None:
+    topic("stay.completed", team=None)
+    subscription(topic("rate.published"), "partner-sync", paused=True)
+    dead_letters(3, "stay.completed")
+    Notice.objects.create(
+        kind="group_lost", at_ms=time.time_ns() // 1_000_000, topic="stay.completed", subscription="x"
+    )
+    assert found(viewer_actor) == []
+
+
+def test_a_broken_audit_chain_is_said_to_who_may_read_the_log(
+    admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hbus_console.audit.state import ChainState, Verified
+    from hbus_console.overview import concerns as attention
+
+    broken = ChainState(5, None, Verified(holds=False, seq=3, hash="", at_ms=1))
+    monkeypatch.setattr(attention, "chain_state", lambda: broken)
+    assert texts(admin_actor) == ["The audit log has been tampered with"]
+    assert texts(viewer_actor) == []
+
+
+def test_every_step_leads_somewhere(admin_actor: Actor) -> None:
+    topic("reminder.due", team=None)
+    subscription(topic("rate.published"), "partner-sync", paused=True)
+    dead_letters(1, "booking.changed")
+    assert all(concern.href.startswith("/") and concern.link for concern in found(admin_actor, nodes=[]))
+    assert json.dumps([concern.text for concern in found(admin_actor)])

@@ -1,0 +1,231 @@
+"""The stream: one poller, a share for everybody, and an end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from django.test import AsyncClient, Client
+
+from engine.core.clock import ManualClock
+from hbus_console.accounts.models import Grant, User
+from hbus_console.overview import live
+from hbus_console.overview.live import Hub, TooManyStreams, event
+from hbus_console.overview.views.live import _still
+from hbus_console.traffic.flow import FlowNow, LagNow, Rates
+from hbus_console.traffic.standing import Standing
+
+NOW = 1_795_183_331_204
+EVERYTHING = ("*",)
+
+
+async def yes() -> bool:
+    return True
+
+
+def stand(published: float = 0.0) -> Standing:
+    rates = Rates(published=published, settled=9.96, handler_us=5_720)
+    lag = {("booking.changed", "billing"): LagNow("booking.changed", "billing", NOW - 1000, 200, 3, 1, NOW - 1_400)}
+    return Standing(FlowNow(rates, {"booking.changed": rates}, {}), lag, {"booking.changed": 37})
+
+
+class Look:
+    """Counts how often it is asked, and for whom."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, now_ms: int, scopes: tuple[str, ...]) -> Standing:
+        self.asked.append(scopes)
+        return stand(len(self.asked))
+
+
+async def first_event(stream: AsyncIterator[str]) -> str:
+    async for text in stream:
+        if "event:" in text:
+            return text
+    raise AssertionError("the stream ended without an event")
+
+
+def test_an_event_carries_what_the_server_would_have_rendered() -> None:
+    texts = event(stand(1284.4), NOW)["texts"]
+    assert texts == {
+        "published": "1,284",
+        "settled": "10",
+        "unsettled": "204",
+        "unsettled/note": "oldest 1.4 s",
+        "dead": "37",
+        "dead/note": "all on booking.changed",
+        "alerts": "0",
+        "handling": "5.72",
+        "handling/unit": "ms",
+        "topic/booking.changed/rate": "1,284",
+        "topic/booking.changed/unsettled": "204",
+        "topic/booking.changed/dead": "37",
+        "subscription/booking.changed/billing/rate": "0",
+        "subscription/booking.changed/billing/unsettled": "204",
+        "subscription/booking.changed/billing/unsettled/note": "200 waiting, 3 in flight, 1 retrying",
+    }
+
+
+def test_old_evidence_is_called_old() -> None:
+    assert event(stand(), NOW)["stale"] == ""
+    assert "no keeper is sampling" in str(event(stand(), NOW + live.STALE_MS)["stale"])
+
+
+def test_many_streams_of_one_sight_share_one_look() -> None:
+    async def run() -> None:
+        look = Look()
+        hub = Hub(look, poll_s=60)
+        streams = [hub.stream(EVERYTHING, "", yes) for _ in range(50)]
+        texts = await asyncio.gather(*(first_event(stream) for stream in streams))
+        assert len(set(texts)) == 1
+        assert look.asked == [EVERYTHING]
+        for stream in streams:
+            await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_each_sight_gets_its_own_figures_from_the_same_poller() -> None:
+    async def run() -> None:
+        look = Look()
+        hub = Hub(look, poll_s=0.01)
+        mine, yours = hub.stream(("booking.*",), "", yes), hub.stream(("stay.*",), "", yes)
+        one, other = await asyncio.gather(first_event(mine), first_event(yours))
+        assert one.split("data: ")[1] != other.split("data: ")[1]
+        assert set(look.asked) == {("booking.*",), ("stay.*",)}
+        await mine.aclose()  # type: ignore[attr-defined]
+        await yours.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_a_reconnect_is_not_told_again_what_it_has_seen() -> None:
+    async def run() -> None:
+        hub = Hub(Look(), poll_s=60)
+        stream = hub.stream(EVERYTHING, "", yes)
+        text = await first_event(stream)
+        seen = text.split("id: ")[1].split("\n")[0]
+        again = hub.stream(EVERYTHING, seen, yes)
+        assert await anext(again) == "retry: 3000\n\n"
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(first_event(again), 0.05)
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_polling_stops_when_nobody_listens() -> None:
+    async def run() -> None:
+        look = Look()
+        hub = Hub(look, poll_s=0.01)
+        stream = hub.stream(EVERYTHING, "", yes)
+        await first_event(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+        assert hub._task is not None
+        await asyncio.wait_for(hub._task, 5)
+        asked = len(look.asked)
+        assert asked >= 1
+        # And begins again with the next listener.
+        more = hub.stream(EVERYTHING, str(hub._tick.number), yes)
+        await first_event(more)
+        assert len(look.asked) > asked
+        await more.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_a_stream_ends_after_its_life_so_that_rights_are_looked_up_again() -> None:
+    async def run() -> None:
+        clock = ManualClock(NOW)
+        hub = Hub(Look(), clock, poll_s=0.01)
+        texts = []
+        async for text in hub.stream(EVERYTHING, "", yes):
+            texts.append(text)
+            clock.advance(10)
+        assert texts.count(": still here\n\n") >= 10
+        assert clock.monotonic() >= live.LIFE_S
+
+    asyncio.run(run())
+
+
+def test_a_stream_ends_when_its_owner_may_no_longer_see_it() -> None:
+    async def no() -> bool:
+        return False
+
+    async def run() -> None:
+        clock = ManualClock(NOW)
+        hub = Hub(Look(), clock, poll_s=0.01)
+        count = 0
+        async for _ in hub.stream(EVERYTHING, "", no):
+            count += 1
+            clock.advance(live.COMMENT_S)
+        assert count == 1
+
+    asyncio.run(run())
+
+
+def test_one_person_holds_only_so_many_streams() -> None:
+    hub = Hub(Look())
+    for _ in range(live.MOST_STREAMS):
+        hub.admit(7)
+    with pytest.raises(TooManyStreams):
+        hub.admit(7)
+    hub.admit(8)
+    hub.leave(7)
+    hub.admit(7)
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_rights_and_session_are_asked_again(viewer: User, browse: Callable[[User], Client]) -> None:
+    session = browse(viewer).session
+    key = session.session_key
+    assert _still(key, session, viewer.pk, ("booking.*",))
+    Grant.objects.filter(user=viewer).update(scope="stay.*")
+    assert not _still(key, session, viewer.pk, ("booking.*",))
+    Grant.objects.filter(user=viewer).update(scope="booking.*")
+    session.delete()
+    assert not _still(key, session, viewer.pk, ("booking.*",))
+
+
+@pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+def test_the_view_streams_events_to_the_signed_in(viewer: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Look()
+
+    async def run() -> None:
+        feed = Hub(look, poll_s=0.01)
+        monkeypatch.setattr("hbus_console.overview.views.live.hub", lambda: feed)
+        client = AsyncClient()
+        assert (await client.get("/live/")).status_code == 401
+        await client.aforce_login(viewer)
+        response = await client.get("/live/")
+        assert response["Content-Type"].startswith("text/event-stream")
+        assert response["Cache-Control"] == "no-store"
+        chunks = response.streaming_content
+        text = ""
+        while "event: standing" not in text:
+            text += (await anext(chunks)).decode()
+        assert json.loads(text.split("data: ")[1])["texts"]["dead"] == "37"
+        assert look.asked[0] == ("booking.*",)
+        await chunks.aclose()
+
+    asyncio.run(run())
+
+
+@pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+def test_beyond_the_cap_the_view_says_when_to_come_back(viewer: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        feed = Hub(Look())
+        monkeypatch.setattr("hbus_console.overview.views.live.hub", lambda: feed)
+        for _ in range(live.MOST_STREAMS):
+            feed.admit(viewer.pk)
+        client = AsyncClient()
+        await client.aforce_login(viewer)
+        response = await client.get("/live/")
+        assert response.status_code == 429
+        assert int(response["Retry-After"]) > 0
+
+    asyncio.run(run())

@@ -1,0 +1,146 @@
+"""Publishing over HTTP, on the real store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hbus_console import wiring
+from hbus_console.access.permissions import SYSTEM, Role
+from hbus_console.schemas import services as schemas
+from hbus_console.topics import services as topics
+from tests.hbus_console.api.conftest import TOPIC, Caller
+
+PATH = f"topics/{TOPIC}/messages"
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+
+
+def stored() -> list[dict[str, Any]]:
+    return [json.loads(entry.body) for entry in wiring.admin().browse(TOPIC).entries]
+
+
+def test_a_message_is_stored_and_its_receipt_says_where(program: Callable[..., Caller]) -> None:
+    answer = program()("post", PATH, {"data": {"rate": 1.5}, "type": "booking.created", "key": "booking/1"})
+    assert answer.status_code == 201, answer.content
+    receipt = answer.json()
+    (message,) = stored()
+    assert (message["id"], message["data"], message["partitionkey"]) == (receipt["id"], {"rate": 1.5}, "booking/1")
+    assert receipt["status"] == "stored"
+    assert receipt["position"]
+
+
+def test_a_cloudevent_keeps_its_identity_and_is_stored_once(program: Callable[..., Caller]) -> None:
+    call = program()
+    event = {"specversion": "1.0", "id": "e1", "source": "/pms", "type": "t", "tenant": "x", "data": 1}
+    first = call("post", PATH, event, content_type="application/cloudevents+json")
+    again = call("post", PATH, event, content_type="application/cloudevents+json")
+    assert (first.status_code, again.status_code) == (201, 200), (first.content, again.content)
+    assert again.json()["status"] == "duplicate"
+    (message,) = stored()
+    assert (message["id"], message["source"], message["tenant"]) == ("e1", "/pms", "x")
+
+
+def test_bytes_travel_as_base64(program: Callable[..., Caller]) -> None:
+    answer = program()("post", PATH, {"data_base64": "/wA=", "content_type": "image/png"})
+    assert answer.status_code == 201, answer.content
+    (message,) = stored()
+    assert (message["data_base64"], message["datacontenttype"]) == ("/wA=", "image/png")
+
+
+def test_a_delayed_message_is_accepted_and_not_in_the_topic_yet(program: Callable[..., Caller]) -> None:
+    answer = program()("post", PATH, {"data": 1, "delay_s": 3600})
+    assert answer.status_code == 202, answer.content
+    assert answer.json()["due"]
+    assert stored() == []
+    assert wiring.delays().count() == 1
+
+
+def test_the_correlation_of_the_request_travels_with_the_message(program: Callable[..., Caller]) -> None:
+    answer = program()("post", PATH, {"data": 1}, **{"X-Correlation-ID": "order-77"})
+    assert answer.headers["X-Correlation-ID"] == "order-77"
+    assert stored()[0]["correlationid"] == "order-77"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        (b"{not json", 422, ""),
+        ({"data": 1, "headers": {"tenant": 7}}, 422, "headers.tenant"),
+        ({"data": 1, "headers": {"Not-Allowed": "x"}}, 422, "headers.Not-Allowed"),
+        ({"data": 1, "delay_s": 731 * 86_400}, 422, "delay_s"),
+        ({"data": 1, "delay_s": 5, "due": "2027-01-01T00:00:00Z"}, 422, "due"),
+        ({"data": "x" * 1_100_000}, 422, "payload"),
+        ({}, 422, "data"),
+    ],
+)
+def test_bad_input_is_refused_whole_and_leaves_nothing(
+    program: Callable[..., Caller], body: Any, status: int, field: str
+) -> None:
+    answer = program()("post", PATH, body)
+    problem = answer.json()
+    assert (answer.status_code, problem.get("field", "")) == (status, field), problem
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert problem["remedy"]
+    assert stored() == []
+    assert wiring.delays().count() == 0
+
+
+def test_an_unknown_topic_is_not_found(program: Callable[..., Caller]) -> None:
+    answer = program()("post", "topics/no.such/messages", {"data": 1})
+    assert (answer.status_code, answer.json()["field"]) == (404, "topic")
+
+
+def test_an_ownerless_topic_refuses(program: Callable[..., Caller]) -> None:
+    call = program()
+    topics.change_topic(SYSTEM, TOPIC, {"owner": ""}, "team dissolved")
+    answer = call("post", PATH, {"data": 1})
+    assert answer.status_code == 422
+    assert "owner" in answer.json()["detail"]
+    assert stored() == []
+
+
+def test_what_breaks_the_schema_names_the_payloads_field(program: Callable[..., Caller]) -> None:
+    call = program()
+    schemas.add_schema(SYSTEM, TOPIC, {"type": "object", "properties": {"nights": {"type": "integer"}}})
+    answer = call("post", PATH, {"data": {"nights": "two"}})
+    assert answer.status_code == 422
+    assert "nights" in answer.json()["field"]
+    assert stored() == []
+
+
+def test_a_repeated_message_key_with_another_body_is_a_conflict(program: Callable[..., Caller]) -> None:
+    call = program()
+    assert call("post", PATH, {"data": 1, "idempotency_key": "k1"}).status_code == 201
+    assert call("post", PATH, {"data": 1, "idempotency_key": "k1"}).json()["status"] == "duplicate"
+    answer = call("post", PATH, {"data": 2, "idempotency_key": "k1"})
+    assert (answer.status_code, answer.json()["field"]) == (409, "idempotency_key")
+    assert len(stored()) == 1
+
+
+def test_a_batch_answers_per_message(program: Callable[..., Caller]) -> None:
+    messages = [{"data": 1}, {"data": 2, "nope": 1}, {"data": 3, "headers": {"X": "y"}}, {"data": 4, "delay_s": 60}]
+    answer = program()("post", f"{PATH}/batch", {"messages": messages})
+    assert answer.status_code == 200, answer.content
+    body = answer.json()
+    assert [row["status"] for row in body["results"]] == ["stored", "refused", "refused", "delayed"]
+    assert body["counts"] == {"stored": 1, "refused": 2, "delayed": 1}
+    assert body["results"][1]["problem"]["field"] == "nope"
+    assert body["results"][2]["problem"]["remedy"]
+    assert [message["data"] for message in stored()] == [1]
+
+
+@pytest.mark.parametrize(("role", "scope"), [(Role.VIEWER, "*"), (Role.OPERATOR, "stay.*")])
+def test_who_may_not_publish_there_is_refused(program: Callable[..., Caller], role: Role, scope: str) -> None:
+    answer = program(role, scope)("post", PATH, {"data": 1})
+    assert answer.status_code == 403
+    assert answer.json()["remedy"]
+    assert stored() == []
+
+
+def test_a_request_larger_than_the_limit_is_told_so(program: Callable[..., Caller], settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    answer = program()("post", PATH, {"data": "x" * 2000}, **{"Idempotency-Key": "k"})
+    assert answer.status_code == 413, answer.content

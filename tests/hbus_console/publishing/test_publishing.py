@@ -1,0 +1,201 @@
+"""Publishing on behalf of an actor, and by hand from the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engine.bus.errors import OwnerlessTopic, PublishFailed, PublishRefused
+from engine.bus.message import decode
+from engine.bus.options import PublishOptions
+from engine.bus.receipts import Receipt, ReceiptStatus
+from engine.bus.transport import Outcome, Priority, Status
+from hbus_console import wiring
+from hbus_console.access.permissions import SYSTEM, Forbidden, Role
+from hbus_console.audit.models import AuditEntry
+from hbus_console.publishing import services as publishing
+from hbus_console.schemas import services as schemas
+from hbus_console.topics import services as topics
+from hbus_console.topics.models import Topic
+from tests.hbus_console.topics.conftest import OPERATOR, VIEWER
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
+
+SCHEMA = {"type": "object", "required": ["guest"], "properties": {"guest": {"type": "object", "required": ["name"]}}}
+
+
+def stored(topic: str) -> list[Any]:
+    return [decode(entry.body) for entry in wiring.admin().browse(topic).entries]
+
+
+def test_publishing_takes_an_operator(topic: Topic) -> None:
+    with pytest.raises(Forbidden):
+        publishing.publish(VIEWER, topic.name, {})
+    assert publishing.publish(OPERATOR, topic.name, {}).position
+
+
+def test_an_act_by_hand_is_audited_with_the_id_and_without_the_payload(topic: Topic) -> None:
+    receipt = publishing.publish_by_hand(OPERATOR, topic.name, {"guest": "Maria Silva"}, PublishOptions(key="b/1"))
+    entry = AuditEntry.objects.get(action="message.publish")
+    assert (entry.target, entry.topic, entry.after["key"]) == (receipt.message_id, topic.name, "b/1")
+    assert "Maria" not in json.dumps(entry.after)
+
+
+def test_a_refused_publish_leaves_nothing(topic: Topic, told: Callable[[], list[str]]) -> None:
+    topics.change_topic(SYSTEM, topic.name, {"owner": ""}, "dissolved")
+    with pytest.raises(OwnerlessTopic):
+        publishing.publish_by_hand(OPERATOR, topic.name, {})
+    assert told() == ["topic.change"]
+    assert stored(topic.name) == []
+
+
+def test_what_the_store_then_refuses_is_told_too(
+    topic: Topic, told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = wiring.transport()
+    monkeypatch.setattr(
+        transport,
+        "publish",
+        lambda topic, batch: [Outcome(Status.FAILED, one.message_id, error="full") for one in batch],
+    )
+    with pytest.raises(PublishFailed):
+        publishing.publish_by_hand(OPERATOR, topic.name, {})
+    assert told() == ["message.publish", "message.publish.failed"]
+
+
+def test_checking_publishes_nothing_and_leaves_no_trace(topic: Topic, told: Callable[[], list[str]]) -> None:
+    assert publishing.check(OPERATOR, topic.name, {"a": 1}).type == topic.name
+    assert stored(topic.name) == []
+    assert told() == []
+
+
+def test_a_topic_without_priorities_refuses_one(topic: Topic) -> None:
+    topics.change_topic(SYSTEM, topic.name, {"priorities": False})
+    with pytest.raises(PublishRefused) as refused:
+        publishing.publish(OPERATOR, topic.name, {}, PublishOptions(priority=Priority.HIGH))
+    assert refused.value.field == "priority"
+    assert publishing.publish(OPERATOR, topic.name, {}).position
+
+
+# --- the page
+
+
+@pytest.fixture
+def post(signed_in: Callable[..., Client], topic: Topic) -> Callable[..., Any]:
+    schemas.add_schema(SYSTEM, topic.name, SCHEMA)
+    client = signed_in(Role.OPERATOR)
+
+    def send(act: str = "publish", **form: str) -> Any:
+        values = {"topic": topic.name, "payload": '{"guest": {"name": "A"}}', "priority": "normal", **form}
+        return client.post(reverse("publishing:publish"), {**values, "act": act})
+
+    return send
+
+
+def test_the_page_publishes_with_all_options(post: Callable[..., Any], topic: Topic) -> None:
+    answer = post(
+        key="b/1", type="made.up", headers="tenant: lisbon\n", ttl_s="60", priority="high", idempotency_key="k"
+    )
+    assert answer.status_code == 302
+    (message,) = stored(topic.name)
+    assert (message.partitionkey, message.type, message.extensions, message.hbuspriority) == (
+        "b/1",
+        "made.up",
+        {"tenant": "lisbon"},
+        "high",
+    )
+    assert message.expirytime
+    assert AuditEntry.objects.get(action="message.publish").target == message.id
+    assert message.correlationid == AuditEntry.objects.get(action="message.publish").correlation_id
+
+
+def test_a_delayed_one_is_told_with_its_time(post: Callable[..., Any], topic: Topic, signed_in: Any) -> None:
+    answer = post(delay_s="3600")
+    assert answer.status_code == 302
+    assert stored(topic.name) == []
+
+
+def test_a_transport_without_places_is_told_without_one(
+    post: Callable[..., Any], topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = Receipt("01A", topic.name, "", ReceiptStatus.STORED)
+    monkeypatch.setattr(publishing, "publish_by_hand", lambda *_: receipt)
+    answer = post()
+    page = answer.client.get(answer.headers["Location"]).content.decode()
+    assert f"is stored in {topic.name}." in page
+
+
+def test_checking_on_the_page_shows_the_envelope(post: Callable[..., Any], topic: Topic) -> None:
+    body = post("check").content.decode()
+    assert "It would be accepted" in body
+    assert "urn:hbus:schema:booking.created:1" in body
+    assert stored(topic.name) == []
+
+
+def test_a_broken_schema_leads_to_the_schema_and_not_to_a_urn(post: Callable[..., Any], topic: Topic) -> None:
+    body = post(payload='{"guest": 7}').content.decode()
+    assert "See version 1 of its schema." in body
+    assert '<a href="/topics/booking.created/schema/?version=1">' in body
+    assert "urn:hbus:schema" not in body
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "said"),
+    [
+        ({"payload": '{"guest":'}, "payload", "line 1"),
+        ({"payload": "NaN"}, "payload", "no JSON"),
+        ({"payload": '{"guest": {}}'}, "payload", "guest.name is required"),
+        ({"headers": "tenant lisbon"}, "headers", "no header"),
+        ({"headers": "Tenant: lisbon"}, "headers", "not allowed"),
+        ({"headers": "a: 1\na: 2"}, "headers", "of its own"),
+        ({"delay_s": "soon"}, "delay_s", "no number"),
+        ({"delay_s": "-1"}, "delay_s", "negative"),
+        ({"due": "2090-01-01T00:00"}, "due", "days ahead"),
+        ({"due": "tomorrow"}, "due", "no moment"),
+        ({"delay_s": "5", "due": "2026-11-22T00:00"}, "due", "Both"),
+        ({"ttl_s": "0"}, "ttl_s", "not more than 0"),
+        ({"priority": "urgent"}, "priority", "no priority"),
+        ({"key": "x" * 201}, "key", "longer"),
+    ],
+)
+def test_a_bad_field_is_told_at_the_field_and_nothing_is_published(  # noqa: PLR0917
+    form: dict[str, str], field: str, said: str, post: Callable[..., Any], topic: Topic, told: Callable[[], list[str]]
+) -> None:
+    before = told()
+    answer = post(**form)
+    assert answer.status_code == 422
+    assert said in answer.context["errors"][field]
+    assert said in answer.content.decode().replace("&#x27;", "'")
+    assert stored(topic.name) == []
+    assert told() == before
+
+
+def test_the_same_key_again_is_no_second_message(post: Callable[..., Any], topic: Topic) -> None:
+    post(idempotency_key="k")
+    post(idempotency_key="k")
+    assert len(stored(topic.name)) == 1
+    conflict = post(idempotency_key="k", payload='{"guest": {"name": "B"}}')
+    assert conflict.status_code == 422
+    assert "used before" in conflict.context["errors"]["idempotency_key"]
+
+
+def test_a_sample_of_the_schema_begins_the_form(signed_in: Callable[..., Client], topic: Topic) -> None:
+    schemas.add_schema(SYSTEM, topic.name, SCHEMA)
+    answer = signed_in(Role.OPERATOR).get(reverse("publishing:publish"), {"topic": topic.name})
+    assert json.loads(answer.context["values"]["payload"]) == {"guest": {}}
+
+
+def test_a_topic_outside_the_scope_can_neither_be_chosen_nor_published_to(
+    signed_in: Callable[..., Client], topic: Topic
+) -> None:
+    client = signed_in(Role.OPERATOR, "stay.*")
+    page = client.get(reverse("publishing:publish"), {"topic": topic.name})
+    assert "There is no topic booking.created that you may publish to" in page.content.decode()
+    refused = client.post(reverse("publishing:publish"), {"topic": topic.name, "payload": "{}", "act": "publish"})
+    assert refused.status_code == 403
+    assert stored(topic.name) == []

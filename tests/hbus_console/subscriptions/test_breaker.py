@@ -1,0 +1,142 @@
+"""The breaker of a subscription: who sees how it stands, and who may open and close it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engine.bus.breaker_board import Pauses
+from engine.bus.handlers import clear, subscription
+from engine.bus.policy import BreakerPolicy
+from engine.core.errors import BadInput
+from engine.core.facts import MemoryFacts
+from hbus_console import wiring
+from hbus_console.access.permissions import Forbidden, Role
+from hbus_console.audit.models import AuditEntry
+from hbus_console.cluster.nodes import Node
+from hbus_console.consumers.policies import policy_of
+from hbus_console.overview.concerns import concerns
+from hbus_console.subscriptions import services, subscription_page
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics.models import Topic
+from tests.hbus_console.overview.test_concerns import WELL
+from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
+
+ONE = ("booking.created", "billing")
+PAGE = ("subscriptions:detail", *ONE)
+
+
+@pytest.fixture
+def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
+    kept = MemoryFacts()
+    monkeypatch.setattr(wiring, "facts", lambda: kept)
+    return kept
+
+
+@pytest.fixture(autouse=True)
+def billing(topic: Topic, committed: Callable[..., None]) -> None:
+    committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
+    Subscription.objects.update(handler_name="hotel.handlers:bill")
+
+
+def page_of(client: Client) -> str:
+    return client.get(reverse(PAGE[0], args=PAGE[1:])).content.decode()
+
+
+def test_an_outage_is_told_on_page_list_and_overview(signed_in: Callable[..., Client]) -> None:
+    client = signed_in()
+    assert "Deliveries flow." in page_of(client)
+    wiring.breakers().trip(*ONE, "node-1", "ConnectionError: the payment service is away", Pauses(60_000, 60_000))
+    page = page_of(client)
+    assert "ConnectionError: the payment service is away" in page
+    assert "one message is tried at" in page
+    assert "breaker open" in client.get(reverse("subscriptions:list")).content.decode()
+    texts = [concern.text for concern in concerns(OPERATOR, 1_790_000_000_000, WELL, [], [])]
+    assert "The breaker of billing on booking.created is open" in texts
+
+
+def test_a_person_opens_and_closes_it_with_a_trace(facts: MemoryFacts) -> None:
+    opened = services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for silence")
+    assert (opened.state, opened.forced) == ("open", True)
+    assert "the provider asked for silence" in opened.why
+    # Again: nothing to do, no second trace.
+    services.set_breaker(OPERATOR, *ONE, "open", "again")
+    closed = services.set_breaker(OPERATOR, *ONE, "close", "they are back")
+    assert closed.state == services.breaker(VIEWER, *ONE).state == "closed"
+    services.set_breaker(OPERATOR, *ONE, "close", "again")
+    acts = AuditEntry.objects.filter(action__startswith="subscription.breaker").order_by("seq")
+    assert [(entry.action, entry.reason) for entry in acts] == [
+        ("subscription.breaker_open", "the provider asked for silence"),
+        ("subscription.breaker_close", "they are back"),
+    ]
+    assert facts.kinds() == ["breaker_opened", "breaker_closed"]
+
+
+def test_who_may_not_and_what_cannot_be_leave_it_as_it_is(facts: MemoryFacts) -> None:
+    with pytest.raises(Forbidden):
+        services.set_breaker(VIEWER, *ONE, "open", "why")
+    for act, reason, field in (("ajar", "why", "act"), ("open", " ", "reason")):
+        with pytest.raises(BadInput) as refused:
+            services.set_breaker(OPERATOR, *ONE, act, reason)
+        assert refused.value.field == field
+    assert services.breaker(VIEWER, *ONE).state == "closed"
+    assert facts.seen == []
+
+
+def test_the_page_opens_and_the_api_closes_it(
+    signed_in: Callable[..., Client], calling: Callable[..., Any], facts: MemoryFacts
+) -> None:
+    client = signed_in(Role.OPERATOR)
+    client.post(reverse("subscriptions:breaker", args=ONE), {"act": "open", "reason": "silence"})
+    assert "a person opened it, and only a person closes it" in page_of(client)
+    path = f"topics/{ONE[0]}/subscriptions/{ONE[1]}/breaker"
+    call = calling(Role.OPERATOR)
+    assert call("GET", path).json()["forced"] is True
+    assert call("POST", path, {"act": "close", "reason": "over"}).json()["state"] == "closed"
+
+
+def test_a_declaration_sets_the_breaker_and_a_person_may_change_it(committed: Callable[..., None]) -> None:
+    def handler(event: dict[str, Any]) -> None:
+        pass
+
+    try:
+        subscription(topic=ONE[0], group="mails", breaker=BreakerPolicy(7, 0.5, 60, 5, 50), max_handler_s=90)(handler)
+        committed(services.sync_registrations)
+    finally:
+        clear()
+    row = services.subscription(ONE[0], "mails")
+    assert policy_of(row).breaker == BreakerPolicy(7, 0.5, 60, 5, 50)
+    assert policy_of(row).max_handler_s == 90
+    changed = services.change_subscription(EDITOR, ONE[0], "mails", {"breaker_failures": 0})
+    assert changed.held_fields == ["breaker_failures"]
+    for field, value in (("breaker_share", 9), ("breaker_longest_open_s", 4), ("max_handler_s", -1)):
+        with pytest.raises(BadInput) as refused:
+            services.change_subscription(EDITOR, ONE[0], "mails", {field: value})
+        assert refused.value.field == field
+
+
+def test_a_hung_handler_is_told_with_the_place_where_it_hangs(
+    signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = {"message_id": "01J", "attempt": 2, "running_s": 312.0, "stack": ["sock.py:10 recv"], "given_up": False}
+    status = {"topic": ONE[0], "group": ONE[1], "state": "hung", "hung": [hung], "rate": 0.0, "in_flight": 1,
+              "handled": 0, "failed": 0, "loop_age_s": 0.1, "last_error": "store away",
+              "last_error_ms": 1_790_000_000_000, "recovered_ms": 1_790_000_001_000}  # fmt: skip
+    node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, False, {"consumers": [json.loads(json.dumps(status))]})
+    monkeypatch.setattr(subscription_page, "nodes", lambda: [node])
+    page = page_of(signed_in())
+    assert "A handler does not return." in page
+    assert "5 m 12 s" in page
+    assert "sock.py:10 recv" in page
+    # A trouble that is over is not told as if it went on.
+    assert "last error, over since" in page
+    (concern,) = [one for one in concerns(VIEWER, 0, WELL, [node], []) if "does not return" in one.text]
+    assert concern.note == "hung for 5 m 12 s on h:consumer:0"

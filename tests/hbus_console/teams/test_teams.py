@@ -1,0 +1,79 @@
+"""Teams through their services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import Forbidden, Role
+from hbus_console.audit.models import AuditEntry
+from hbus_console.errors import Conflict, NotThere
+from hbus_console.teams import services
+from hbus_console.teams.models import Team
+from hbus_console.teams.services import TeamDraft
+from hbus_console.topics.models import Topic
+from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, actor
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
+
+
+def test_a_team_has_a_name_and_a_contact(told: Callable[[], list[str]]) -> None:
+    services.create_team(GOVERNOR, TeamDraft(" Front desk ", "#front-desk"))
+    assert Team.objects.get().name == "Front desk"
+    assert told() == ["team.create"]
+
+
+@pytest.mark.parametrize(
+    ("draft", "field"),
+    [
+        (TeamDraft("", "#x"), "name"),
+        (TeamDraft("x" * 81, "#x"), "name"),
+        (TeamDraft("a/b", "#x"), "name"),
+        (TeamDraft("a\nb", "#x"), "name"),
+        (TeamDraft("A", " "), "contact"),
+    ],
+)
+def test_a_bad_team_is_refused_at_its_field(draft: TeamDraft, field: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        services.create_team(GOVERNOR, draft)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("who", [EDITOR, actor(Role.GOVERNOR, "booking.*")])
+def test_teams_are_the_whole_installations(who: object) -> None:
+    with pytest.raises(Forbidden):
+        services.create_team(who, TeamDraft("A", "#a"))  # type: ignore[arg-type]
+
+
+def test_a_name_is_taken_whatever_its_case(team: Team) -> None:
+    with pytest.raises(Conflict):
+        services.create_team(GOVERNOR, TeamDraft("reservations", "#x"))
+
+
+def test_a_renamed_team_keeps_its_topics_and_raises_their_revision(topic: Topic) -> None:
+    services.change_team(GOVERNOR, "Reservations", new_name="Bookings", contact="#bookings", reason="merged")
+    topic.refresh_from_db()
+    assert topic.team is not None
+    assert (topic.team.name, topic.team.contact, topic.revision) == ("Bookings", "#bookings", 2)
+    assert AuditEntry.objects.get(action="team.change").before == {"name": "Reservations", "contact": "#reservations"}
+
+
+def test_changing_nothing_leaves_no_trace(team: Team, told: Callable[[], list[str]]) -> None:
+    services.change_team(GOVERNOR, "Reservations", contact="#reservations")
+    assert told() == []
+
+
+def test_a_team_that_answers_for_something_cannot_go(topic: Topic) -> None:
+    with pytest.raises(Conflict, match="1 topics"):
+        services.delete_team(GOVERNOR, "Reservations", "gone")
+
+
+def test_a_free_team_goes_with_a_reason(team: Team) -> None:
+    with pytest.raises(BadInput):
+        services.delete_team(GOVERNOR, "Reservations", "")
+    services.delete_team(GOVERNOR, "Reservations", "gone")
+    assert not Team.objects.exists()
+    with pytest.raises(NotThere):
+        services.delete_team(GOVERNOR, "Reservations", "gone")

@@ -1,0 +1,101 @@
+"""Webhooks lead outside, at save and at every connection."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
+import pytest
+from pytest_django import Settings
+
+from engine.core.errors import BadInput
+from hbus_console import outgoing as webhooks
+
+PUBLIC = "93.184.216.34"
+
+
+def leads_to(*addresses: str) -> webhooks.Resolve:
+    return lambda host, port: list(addresses)
+
+
+def unknown(host: str, port: int) -> list[str]:
+    raise OSError("no such host")
+
+
+@pytest.mark.parametrize("url", ["https://partner.example/hooks?x=1", " http://partner.example:8080/ "])
+def test_a_public_address_is_taken(url: str) -> None:
+    assert webhooks.check_url(url, look_up=leads_to(PUBLIC)) == url.strip()
+
+
+def test_a_name_that_does_not_resolve_yet_is_taken() -> None:
+    assert webhooks.check_url("https://soon.example/", look_up=unknown)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "ftp://a.example/", "https:///x", "https://u:p@a.example/", "https://a.example/#x", "https://a b/",
+     "a.example", "https://a.example:99999/", "https://[::1", "https://a.example/" + "x" * 500, 7],
+)  # fmt: skip
+def test_a_malformed_address_is_refused_at_its_field(url: object) -> None:
+    with pytest.raises(BadInput) as refused:
+        webhooks.check_url(url, look_up=leads_to(PUBLIC))
+    assert refused.value.field == "webhook_url"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+     "::1", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::"],
+)  # fmt: skip
+def test_an_inner_address_is_refused_by_default(address: str, settings: Settings) -> None:
+    with pytest.raises(webhooks.ForbiddenTarget, match="not a public address"):
+        webhooks.check_url("https://partner.example/", look_up=leads_to(PUBLIC, address))
+    settings.HBUS_WEBHOOK_PRIVATE = True
+    assert webhooks.check_url("https://partner.example/", look_up=leads_to(address))
+
+
+@pytest.fixture
+def receiver() -> Iterator[HTTPServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(302 if self.path == "/away" else 204)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_name_that_has_moved_inside_is_stopped_at_the_connection(receiver: HTTPServer) -> None:
+    with (
+        webhooks.client(2, look_up=leads_to("127.0.0.1")) as client,
+        pytest.raises(webhooks.ForbiddenTarget),
+    ):
+        client.post(f"http://partner.example:{receiver.server_port}/")
+
+
+def test_the_checked_address_is_the_one_connected_to(receiver: HTTPServer, settings: Settings) -> None:
+    settings.HBUS_WEBHOOK_PRIVATE = True
+    with webhooks.client(2, look_up=leads_to("127.0.0.1")) as client:
+        assert client.post(f"http://partner.example:{receiver.server_port}/").status_code == 204
+
+
+def test_a_redirect_is_not_followed(receiver: HTTPServer, settings: Settings) -> None:
+    settings.HBUS_WEBHOOK_PRIVATE = True
+    with webhooks.client(2, look_up=leads_to("127.0.0.1")) as client:
+        assert client.post(f"http://partner.example:{receiver.server_port}/away").status_code == 302
+
+
+def test_a_name_without_address_is_a_connection_error() -> None:
+    with webhooks.client(2, look_up=unknown) as client, pytest.raises(httpx.ConnectError, match="does not resolve"):
+        client.post("http://partner.example/")

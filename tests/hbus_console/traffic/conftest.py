@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from tests.hbus_console.messages.conftest import book, installation, sign_in
+from tests.hbus_console.ui.conftest import admin, admin_actor, browse, make_user, now_ms, page, viewer, viewer_actor
+
+__all__ = [
+    "admin",
+    "admin_actor",
+    "book",
+    "browse",
+    "installation",
+    "make_user",
+    "now_ms",
+    "page",
+    "sign_in",
+    "viewer",
+    "viewer_actor",
+]

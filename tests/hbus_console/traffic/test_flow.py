@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import time
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+from django.apps import apps
+from django.db import connections
+from django.db.models import F
+
+from engine.core.facts import Fact
+from hbus_console.messages.models import FlowRollup, FlowSample, LagSample
+from hbus_console.messages.projection import Rows
+from hbus_console.topics.models import Topic
+from hbus_console.traffic import flow
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+NOW = 1_790_000_005_000
+BUCKET = flow.BUCKET_MS
+LAST = NOW - NOW % BUCKET - BUCKET
+
+
+def sample(topic: str, subscription: str = "", bucket_ms: int = LAST, **counts: int) -> None:
+    FlowSample.objects.create(topic=topic, subscription=subscription, bucket_ms=bucket_ms, **counts)
+    long_ms = bucket_ms - bucket_ms % flow.ROLLUP_MS
+    FlowRollup.objects.get_or_create(topic=topic, subscription=subscription, bucket_ms=long_ms)
+    cell = FlowRollup.objects.filter(topic=topic, subscription=subscription, bucket_ms=long_ms)
+    cell.update(**{name: F(name) + count for name, count in counts.items()})
+
+
+def lag(topic: str, subscription: str, at_ms: int, waiting: int | None, oldest_ms: int | None = None) -> None:
+    LagSample.objects.create(
+        topic=topic,
+        subscription=subscription,
+        at_ms=at_ms,
+        waiting=waiting,
+        in_flight=1,
+        retrying=2,
+        oldest_ms=oldest_ms,
+    )
+
+
+def test_rates_are_the_mean_of_the_last_complete_buckets() -> None:
+    sample("booking.created", published=300)
+    sample("booking.created", "billing", settled=60, settled_first=57, retried=3, duration_us=120_000)
+    # The running bucket is incomplete and one from long ago is over: neither counts.
+    sample("booking.created", bucket_ms=LAST + BUCKET, published=9_999)
+    sample("booking.created", bucket_ms=LAST - 10 * BUCKET, published=9_999)
+
+    now = flow.rates(NOW, ["*"])
+
+    assert now.total.published == 10.0
+    assert now.topics["booking.created"].settled == 2.0
+    billing = now.subscriptions["booking.created", "billing"]
+    assert billing.retried == pytest.approx(0.1)
+    assert billing.first_attempt == pytest.approx(0.95)
+    assert billing.handler_us == 2_000
+
+
+def test_without_settlements_there_is_no_share_and_no_duration() -> None:
+    assert flow.rates(NOW, ["*"]).total.first_attempt is None
+    assert flow.rates(NOW, ["*"]).total.handler_us is None
+
+
+def test_scopes_hide_other_topics() -> None:
+    for topic in ("booking", "booking.created", "bookings.other", "stay.completed"):
+        Topic.objects.create(name=topic)
+        sample(topic, published=30)
+        lag(topic, "g", NOW, 1)
+
+    assert set(flow.rates(NOW, ["booking.*"]).topics) == {"booking", "booking.created"}
+    assert set(flow.rates(NOW, ["stay.completed"]).topics) == {"stay.completed"}
+    assert flow.rates(NOW, []).topics == {}
+    assert set(flow.latest_lag(["booking.*"])) == {("booking", "g"), ("booking.created", "g")}
+    assert sum(flow.series(NOW - 60_000, NOW, ["stay.*"]).published) == 3.0
+    assert flow.latest_lag(["booking.deleted"]) == {}
+
+
+def test_a_series_fills_quiet_slots_and_names_its_peak() -> None:
+    sample("a", published=100, bucket_ms=LAST)
+    sample("a", published=50, bucket_ms=LAST - 3 * BUCKET)
+    sample("a", "g", settled=20, settled_first=10, duration_us=60_000, bucket_ms=LAST)
+
+    found = flow.series(LAST - 5 * BUCKET, LAST + BUCKET, ["*"])
+
+    assert found.step_s == 10
+    assert found.published == [0, 0, 5.0, 0, 0, 10.0]
+    assert found.settled[-1] == 2.0
+    assert found.handler_ms == [None] * 5 + [3.0]
+    assert found.t[-1] == LAST // 1000
+    assert found.peak("published") == (10.0, LAST)
+    assert found.first_attempt == 0.5
+
+
+def test_a_series_of_a_subscription_keeps_the_topics_publish_rate() -> None:
+    sample("a", published=100)
+    sample("a", "mine", settled=20)
+    sample("a", "other", settled=70)
+    sample("b", published=900)
+
+    found = flow.series(LAST, LAST + BUCKET, ["*"], topic="a", subscription="mine")
+
+    assert found.published == [10.0]
+    assert found.settled == [2.0]
+
+
+def test_a_long_span_is_folded_into_few_points() -> None:
+    day = 24 * 3_600_000
+    sample("a", published=100)
+    found = flow.series(NOW - 14 * day, NOW, ["*"])
+    assert len(found.t) <= flow.POINTS + 1
+    assert sum(found.published) * found.step_s == pytest.approx(100)
+
+
+def test_a_long_span_reads_the_roll_up_alone() -> None:
+    sample("a", published=300)
+    sample("a", "g", settled=60, settled_first=60, duration_us=600_000)
+    sample("a", published=300, bucket_ms=LAST - 8 * 3_600_000)
+    FlowSample.objects.all().delete()
+
+    found = flow.series(NOW - 12 * 3_600_000, NOW, ["*"], topic="a")
+
+    assert found.step_s % 300 == 0
+    assert sum(found.published) * found.step_s == pytest.approx(600)
+    assert found.first_attempt == 1.0
+    assert sum(flow.topic_sparks(NOW - 12 * 3_600_000, NOW, ["*"])["a"]) > 0
+    assert sum(flow.series(NOW - 3_600_000, NOW, ["*"]).published) == 0, "a short one reads the samples"
+
+
+def test_the_lag_over_a_long_span_is_one_reading_a_slot() -> None:
+    slot = (NOW - 3_600_000) // flow.ROLLUP_MS * flow.ROLLUP_MS
+    for tick in range(10):
+        lag("a", "g", slot + 1_000 + tick * 5_000, 10 + tick)
+        lag("b", "h", slot + 1_000 + tick * 5_000, 100)
+
+    found = flow.lag_series(NOW - 12 * 3_600_000, NOW, ["*"])
+
+    assert [value for value in found.unsettled if value is not None] == [10 + 100 + 2 * 3]
+    of_one = flow.lag_series(NOW - 12 * 3_600_000, NOW, ["*"], "a", "g")
+    assert [value for value in of_one.unsettled if value is not None] == [19 + 3]
+
+
+def test_sparks_come_by_topic_and_by_subscription() -> None:
+    sample("a", published=100)
+    sample("a", "g", settled=50)
+    sample("b", published=10, bucket_ms=LAST - BUCKET)
+
+    topics = flow.topic_sparks(LAST - BUCKET, LAST + BUCKET, ["*"], points=2)
+
+    assert topics == {"a": [0.0, 10.0], "b": [1.0, 0.0]}
+    assert flow.subscription_sparks(LAST - BUCKET, LAST + BUCKET, ["*"], points=2) == {("a", "g"): [0.0, 5.0]}
+
+
+def test_of_what_could_not_be_read_in_the_last_tick_the_reading_before_counts() -> None:
+    Topic.objects.create(name="b")
+    lag("a", "g", NOW, 4)
+    lag("a", "away", NOW - 10_000, 8)
+    lag("a", "away", NOW - 5_000, 7)
+    lag("b", "away", NOW - 10_000, 6)
+
+    found = flow.latest_lag(["*"])
+
+    assert {key: line.waiting for key, line in found.items()} == {("a", "g"): 4, ("a", "away"): 7, ("b", "away"): 6}
+    assert set(flow.latest_lag(["b"])) == {("b", "away")}
+
+
+def test_the_latest_lag_is_the_newest_reading_of_each_and_forgets_what_is_gone() -> None:
+    lag("a", "g", NOW - 5_000, 9)
+    lag("a", "g", NOW, 4, oldest_ms=NOW - 700)
+    lag("a", "blind", NOW, None)
+    lag("a", "deleted", NOW - flow.LAG_MEMORY_MS - 1, 4)
+
+    found = flow.latest_lag(["*"])
+
+    assert set(found) == {("a", "g"), ("a", "blind")}
+    assert found["a", "g"].unsettled == 7
+    assert found["a", "g"].oldest_ms == NOW - 700
+    assert found["a", "blind"].unsettled is None
+
+
+def test_unsettled_over_time_adds_up_subscriptions_and_keeps_the_worst_of_a_slot() -> None:
+    lag("a", "g", LAST, 10)
+    lag("a", "h", LAST, 10)
+    lag("a", "g", LAST + 5_000, 1)
+    found = flow.lag_series(LAST - BUCKET, LAST + BUCKET, ["*"])
+    assert found.unsettled == [None, 26]
+
+
+def test_a_day_of_twenty_subscriptions_is_charted_fast() -> None:
+    buckets = 8_640
+    FlowSample.objects.bulk_create(
+        [
+            FlowSample(topic=f"t{n % 5}", subscription=f"g{n}" if n else "", bucket_ms=LAST - b * BUCKET, settled=1)
+            for b in range(buckets)
+            for n in range(10)
+        ],
+        batch_size=2_000,
+    )
+    started = time.perf_counter()
+    flow.rates(NOW, ["*"])
+    now_s = time.perf_counter() - started
+    started = time.perf_counter()
+    flow.series(NOW - 3 * 3_600_000, NOW, ["*"])
+    chart_s = time.perf_counter() - started
+    # Generous for a shared machine; a scan of the whole table would take longer than both.
+    assert now_s < 0.1
+    assert chart_s < 0.2
+
+
+def test_what_is_booked_stands_in_the_samples_and_in_the_roll_up_alike() -> None:
+    begin = NOW // flow.ROLLUP_MS * flow.ROLLUP_MS
+    for batch in (range(20), range(20, 40)):
+        rows = Rows()
+        for number in batch:
+            rows.add(
+                [
+                    Fact("published", begin + number * 10_000, "a"),
+                    Fact("settled", begin + number * 10_000, "a", "g", attempt=1, duration_us=5),
+                ],
+                per_message=False,
+            )
+        rows.write()
+    assert FlowSample.objects.filter(subscription="").count() == 40
+    found = FlowRollup.objects.order_by("subscription", "bucket_ms")
+    assert [(it.subscription, it.bucket_ms - begin, it.published, it.settled, it.duration_us) for it in found] == [
+        ("", 0, 30, 0, 0),
+        ("", 300_000, 10, 0, 0),
+        ("g", 0, 0, 30, 150),
+        ("g", 300_000, 0, 10, 50),
+    ]
+
+
+def test_the_migration_rolls_up_what_was_booked_before() -> None:
+    migration = import_module("hbus_console.messages.migrations.0006_flow_rollup")
+    sample("a", published=5)
+    sample("a", published=7, bucket_ms=LAST - BUCKET)
+    FlowRollup.objects.all().delete()
+    with connections["ledger"].cursor() as cursor:
+        migration.roll_up(apps, SimpleNamespace(connection=connections["ledger"], execute=cursor.execute))
+    assert sum(FlowRollup.objects.values_list("published", flat=True)) == 12

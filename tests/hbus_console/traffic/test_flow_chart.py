@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.db import transaction
+from django.test import Client
+
+from hbus_console.access.permissions import Actor
+from hbus_console.accounts.models import User
+from hbus_console.audit.services import record
+from hbus_console.messages.models import FlowSample
+from hbus_console.traffic import flow
+from hbus_console.traffic.history import complete_slots
+from tests.hbus_console.accounts.conftest import MakeUser
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+def paused(actor: Actor, name: str) -> None:
+    with transaction.atomic():
+        record(actor, "subscription.pause", "subscription", f"{name}/billing", topic=name, reason="why not")
+
+
+def chart(client: Client, query: str = "") -> dict[str, object]:
+    response = client.get(f"/charts/flow/{query}")
+    assert response.status_code == 200
+    return dict(json.loads(response.content))
+
+
+def test_marks_say_what_was_done_and_by_whom(page: Client, admin_actor: Actor) -> None:
+    paused(admin_actor, "booking.created")
+    marks = chart(page)["marks"]
+    assert [mark["label"] for mark in marks] == ["billing paused by root"]  # type: ignore[attr-defined]
+
+
+def test_acts_of_one_moment_are_one_mark(page: Client, admin_actor: Actor) -> None:
+    for _ in range(3):
+        paused(admin_actor, "booking.created")
+    marks = chart(page, "?range=7d")["marks"]
+    assert [mark["label"] for mark in marks] == ["billing paused by root, and 2 more"]  # type: ignore[attr-defined]
+
+
+def test_marks_of_other_namespaces_and_other_topics_are_left_out(
+    page: Client, admin_actor: Actor, make_user: MakeUser, browse: Callable[[User], Client]
+) -> None:
+    paused(admin_actor, "stay.completed")
+    assert chart(browse(make_user("otto", "operator", "booking.*")))["marks"] == []
+    assert chart(page, "?topic=booking.created")["marks"] == []
+    assert len(chart(page, "?topic=stay.completed")["marks"]) == 1  # type: ignore[arg-type]
+
+
+def test_who_may_not_read_the_audit_log_gets_no_marks(
+    admin_actor: Actor, viewer: User, browse: Callable[[User], Client]
+) -> None:
+    paused(admin_actor, "booking.created")
+    assert chart(browse(viewer))["marks"] == []
+
+
+def test_a_topic_outside_ones_scopes_is_refused(viewer: User, browse: Callable[[User], Client]) -> None:
+    assert browse(viewer).get("/charts/flow/?topic=stay.completed").status_code == 403
+
+
+@pytest.mark.parametrize("query", ["?range=2h", "?subscription=billing"])
+def test_a_malformed_question_is_refused(page: Client, query: str) -> None:
+    assert page.get(f"/charts/flow/{query}").status_code == 400
+
+
+def test_figures_are_of_the_chosen_time(page: Client, now_ms: int) -> None:
+    old = now_ms - now_ms % 10_000 - 2 * 3_600_000
+    FlowSample.objects.create(bucket_ms=old, topic="a", published=50)
+    assert not any(chart(page)["series"][0]["values"])  # type: ignore[index]
+    assert max(chart(page, "?range=3h")["series"][0]["values"]) > 0  # type: ignore[index]
+
+
+def test_a_slot_that_still_fills_is_left_out() -> None:
+    series = flow.Series(step_s=10, t=[100, 110, 120], published=[], settled=[])
+    assert complete_slots(series, 130_000 + 3_000) == 3
+    assert complete_slots(series, 130_000 + 2_999) == 2
+    assert complete_slots(series, 121_000) == 1

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.bus.errors import GroupLost
+from engine.bus.transport import Lag
+from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
+from engine.core.facts import MemoryFacts
+from hbus_console.messages.models import LagSample
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
+from hbus_console.traffic.sampler import LagSampler
+from tests.hbus_console.messages.fakes import ScriptedAdmin
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+LAG = Lag(waiting=4, in_flight=2, retrying=1, dead=0, oldest_ms=5)
+
+
+class World:
+    def __init__(self) -> None:
+        self.admin = ScriptedAdmin()
+        self.facts = MemoryFacts()
+        self.clock = ManualClock()
+        self.sampler = LagSampler(lambda _: self.admin, self.facts, clock=self.clock)  # type: ignore[arg-type,return-value]
+
+    def tick(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.sampler.tick()
+            self.clock.advance(5)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for name in ("a", "b"):
+        Subscription.objects.create(topic=Topic.objects.create(name=name), group="g")
+        world.admin.lags[name] = LAG
+    return world
+
+
+def test_every_subscription_is_sampled_with_one_instant(world: World) -> None:
+    world.tick()
+    rows = list(LagSample.objects.values_list("topic", "waiting", "in_flight", "retrying", "oldest_ms", "at_ms"))
+    assert rows == [("a", 4, 2, 1, 5, 1_790_000_000_000), ("b", 4, 2, 1, 5, 1_790_000_000_000)]
+
+
+def test_the_checkpoint_is_kept_for_healing(world: World) -> None:
+    world.admin.checkpoints["a"] = "17-0"
+    world.tick()
+    kept = Subscription.objects.get(topic__name="a")
+    assert kept.checkpoint == "17-0"
+    assert kept.checkpoint_at is not None
+    assert kept.revision == 1
+
+
+def test_a_lost_group_keeps_its_last_checkpoint_and_is_told_once(world: World) -> None:
+    world.admin.checkpoints["a"] = "17-0"
+    world.tick()
+    world.admin.lags["a"] = GroupLost("There is no group g on a.")
+    world.admin.checkpoints["a"] = "0-0"
+    world.tick(4)
+
+    assert Subscription.objects.get(topic__name="a").checkpoint == "17-0"
+    assert world.facts.kinds() == ["group_lost"]
+    assert "17-0" in world.facts.seen[0].detail
+    assert LagSample.objects.filter(topic="b").count() == 5
+
+
+def test_a_group_missing_for_one_reading_is_no_news(world: World) -> None:
+    world.admin.lags["a"] = GroupLost("gone")
+    world.tick()
+    world.admin.lags["a"] = LAG
+    world.tick()
+    world.admin.lags["a"] = GroupLost("gone")
+    world.tick()
+    assert world.facts.seen == []
+
+
+def test_a_lost_store_is_told_once_and_so_is_its_return(world: World) -> None:
+    world.admin.lags["a"] = world.admin.lags["b"] = Unavailable("Connection refused.")
+    world.tick(3)
+    assert world.facts.kinds() == ["store_lost"]
+    assert LagSample.objects.count() == 0
+    world.admin.lags["a"] = world.admin.lags["b"] = LAG
+    world.tick(2)
+    assert world.facts.kinds() == ["store_lost", "store_back"]
