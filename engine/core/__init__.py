@@ -1,1 +1,1 @@
-"""The words every engine shares: clock, ids, leases, facts, configuration and errors."""
+"""The words every engine shares: clock, ids, leases, subjects, facts, configuration and errors."""

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.bus.subjects import subscription_subject, topic_subject
+from engine.core.errors import BadInput
+
+
+def test_a_topic_is_the_entry_of_its_namespace() -> None:
+    assert str(topic_subject("booking.created")) == "topic:booking.created"
+
+
+def test_a_subscription_lies_in_the_namespace_of_its_topic() -> None:
+    subject = subscription_subject("booking.created", "billing")
+    assert str(subject) == "subscription:booking.created/billing"
+    assert subject.namespace == "booking.created"
+
+
+def test_a_name_that_would_be_read_as_two_is_refused() -> None:
+    with pytest.raises(BadInput, match="no namespace"):
+        topic_subject("booking/created")
