@@ -32,7 +32,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from engine.core.facts import Fact, FactSink
-from hbus_console.access.permissions import GLOBAL, Action, visible_scopes
+from hbus_console.access.permissions import GLOBAL, visible_scopes
+from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.messages.models import LagSample
 
 #: More (topic, subscription) pairs than this are counted together as ``other``: a scrape must stay small.
@@ -194,7 +195,7 @@ def _sees_everything(request: HttpRequest) -> bool:
 
     scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
     token = services.authenticate_token(raw.strip()) if scheme.lower() == "bearer" else None
-    return token is not None and GLOBAL in visible_scopes(actor_of_token(token), Action.CLUSTER_VIEW)
+    return token is not None and GLOBAL in visible_scopes(actor_of_token(token), CLUSTER_VIEW)
 
 
 def _bounded(topic: str, subscription: str) -> tuple[str, str]:

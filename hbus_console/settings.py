@@ -9,6 +9,7 @@ import dj_database_url
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
+from hbus_console import installed
 from hbus_console.state import ROOT, secret, state_dir
 from hbus_console.supervisor import nsqd
 from hbus_console.supervisor.store import remembered_url
@@ -41,31 +42,8 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_prometheus",
-    "hbus_console.accounts",
-    "hbus_console.audit",
-    "hbus_console.teams",
-    "hbus_console.evidence",
-    "hbus_console.outbox",
-    "hbus_console.operations",
-    "hbus_console.alerts",
-    "hbus_console.cluster",
-    "hbus_console.keeper",
-    "hbus_console.supervisor",
-    "hbus_console.api",
-    "hbus_console.ui",
-    "hbus_console.topics",
-    "hbus_console.schemas",
-    "hbus_console.subscriptions",
-    "hbus_console.consumers",
-    "hbus_console.publishing",
-    "hbus_console.messages",
-    "hbus_console.traffic",
-    "hbus_console.deadletters",
-    "hbus_console.replays",
-    "hbus_console.imports",
-    "hbus_console.overview",
+    *installed.apps(),
     "hbus_console.bench",
-    *env.words("HBUS_APPS", "examples.hotel"),
 ]
 
 MIDDLEWARE = [

@@ -14,10 +14,12 @@ from examples.hotel.lifecycle import event_count
 from examples.hotel.models import Load
 from examples.hotel.seed import seed
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.imports.publishing import SteadyPublisher
+from hbus_console.teams.feature import TEAM_EDIT
+from hbus_console.topics.feature import TOPIC_EDIT
 
 #: The real bookings of three and a half years pass in about four minutes, the simulated ones in two.
 SPEED_DAYS = 2.0
@@ -28,8 +30,8 @@ def start(actor: Actor, file: str = "", limit: int | None = None, *, clock: Cloc
 
     Raises ``Forbidden`` unless ``actor`` may make teams and topics, and ``BadInput`` for an unreadable file.
     """
-    require(actor, Action.TEAM_EDIT)
-    require(actor, Action.TOPIC_EDIT, "booking.created")
+    require(actor, TEAM_EDIT)
+    require(actor, TOPIC_EDIT, "booking.created")
     feed = feeds.open_feed(file, limit)
     seed(actor)
     with transaction.atomic():

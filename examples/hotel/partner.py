@@ -14,8 +14,9 @@ from django.db import transaction
 from engine.core.errors import BadInput
 from examples.hotel.events import Stay
 from examples.hotel.models import PartnerRoom
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
+from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 
 #: What the partner's catalogue holds from the start. The real bookings know one category more.
 FIRST_ROOMS = ("A", "B", "C", "D", "E", "F", "G", "H", "P")
@@ -47,7 +48,7 @@ def give_back(booking_id: str, released: Stay, attempt: int) -> None:
 
 def add_room(actor: Actor, code: str) -> bool:
     """Add a category to the partner's catalogue: what mends the poison message. ``False`` when it was there."""
-    require(actor, Action.SUBSCRIPTION_OPERATE, "booking.cancelled")
+    require(actor, SUBSCRIPTION_OPERATE, "booking.cancelled")
     code = code.strip().upper()
     if not (code.isalnum() and code.isascii() and len(code) <= 8):
         raise BadInput(f"{code!r} is no room code.", remedy="Use 1 to 8 letters and digits.", field="code")

@@ -9,7 +9,8 @@ from django.db.models import CharField, Lookup, Q
 from django.db.models.sql.compiler import SQLCompiler
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import GLOBAL, Action, Actor, Role, visible_scopes
+from hbus_console.access.acts import VIEW, Act, Role
+from hbus_console.access.permissions import GLOBAL, Actor, visible_scopes
 
 Sql = tuple[str, tuple[str | int, ...]]
 _SCOPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?")
@@ -36,7 +37,7 @@ def valid_role(text: str, *, field: str = "role") -> Role:
         raise BadInput(f"{text!r} is not a role.", remedy=f"Choose one of {names}.", field=field) from None
 
 
-def topics_q(actor: Actor, field: str = "topic", action: Action = Action.VIEW) -> Q:
+def topics_q(actor: Actor, field: str = "topic", action: Act = VIEW) -> Q:
     """The filter that leaves, in the column ``field``, the topics on which ``actor`` may do ``action``."""
     return scopes_q(visible_scopes(actor, action), field)
 

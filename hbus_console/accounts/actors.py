@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-from hbus_console.access.permissions import ANONYMOUS, Actor, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import ANONYMOUS, Actor, ScopedRole
 from hbus_console.accounts.models import ApiToken, User
 
 

@@ -13,9 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, allows, require
+from hbus_console.access.permissions import allows, require
 from hbus_console.accounts import api_shapes as shapes
 from hbus_console.accounts import services
+from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.api.answers import PAGES, REFUSED, page_of, read
 from hbus_console.api.bodies import ReasonBody
@@ -60,7 +61,7 @@ class Users(ShownOnce):
         responses={(200, "application/json"): page_of(shapes.USER), **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.ACCESS_MANAGE)
+        require(self.actor, ACCESS_MANAGE)
         return self.page(User.objects.prefetch_related("grants"), shapes.user, ordering="username")
 
     @extend_schema(
@@ -72,7 +73,7 @@ class Users(ShownOnce):
         responses={(201, "application/json"): shapes.USER_MADE, **REFUSED},
     )
     def post(self, request: Request) -> Response:
-        require(self.actor, Action.ACCESS_MANAGE)
+        require(self.actor, ACCESS_MANAGE)
         body = read(request, shapes.UserBody)
         made = services.create_user(self.actor, body.username, shapes.grants_of(body.grants), email=body.email)
         return Response({**shapes.user(made.user), "password": made.password}, status=status.HTTP_201_CREATED)
@@ -86,7 +87,7 @@ class OneUser(ApiView):
         responses={(200, "application/json"): shapes.USER, **REFUSED},
     )
     def get(self, request: Request, username: str) -> Response:
-        require(self.actor, Action.ACCESS_MANAGE)
+        require(self.actor, ACCESS_MANAGE)
         return Response(shapes.user(_user(username)))
 
     @extend_schema(
@@ -97,7 +98,7 @@ class OneUser(ApiView):
         responses={(200, "application/json"): shapes.USER, **REFUSED},
     )
     def patch(self, request: Request, username: str) -> Response:
-        require(self.actor, Action.ACCESS_MANAGE)
+        require(self.actor, ACCESS_MANAGE)
         body, person = read(request, shapes.UserChange), _user(username)
         grants = None if body.grants is None else shapes.grants_of(body.grants)
         services.change_user(self.actor, person, grants=grants, active=body.active, reason=body.reason)
@@ -114,7 +115,7 @@ class Password(ShownOnce):
         responses={(200, "application/json"): shapes.PASSWORD, **REFUSED},
     )
     def post(self, request: Request, username: str) -> Response:
-        require(self.actor, Action.ACCESS_MANAGE)
+        require(self.actor, ACCESS_MANAGE)
         body = read(request, ReasonBody)
         return Response({"password": services.reset_password(self.actor, _user(username), body.reason)})
 
@@ -128,10 +129,10 @@ class Tokens(ShownOnce):
         responses={(200, "application/json"): page_of(shapes.TOKEN), **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.TOKEN_OWN)
+        require(self.actor, TOKEN_OWN)
         whose = Q(user_id=self.actor.user_id)
         if request.GET.get("all") in {"1", "true"}:
-            require(self.actor, Action.ACCESS_MANAGE)
+            require(self.actor, ACCESS_MANAGE)
             whose = Q()
         return self.page(ApiToken.objects.filter(whose).select_related("user"), shapes.token)
 
@@ -144,7 +145,7 @@ class Tokens(ShownOnce):
         responses={(201, "application/json"): shapes.TOKEN_MADE, **REFUSED},
     )
     def post(self, request: Request) -> Response:
-        require(self.actor, Action.TOKEN_OWN)
+        require(self.actor, TOKEN_OWN)
         body = read(request, shapes.TokenBody)
         made = services.create_token(self.actor, body.name, body.role, body.scope, body.expires_at)
         return Response({**shapes.token(made.token), "token": made.raw}, status=status.HTTP_201_CREATED)
@@ -160,9 +161,9 @@ class OneToken(ApiView):
         responses={204: None, **REFUSED},
     )
     def delete(self, request: Request, prefix: str) -> Response:
-        require(self.actor, Action.TOKEN_OWN)
+        require(self.actor, TOKEN_OWN)
         # Somebody else's token looks like none, so that prefixes cannot be tried out.
-        mine = Q() if allows(self.actor, Action.ACCESS_MANAGE) else Q(user_id=self.actor.user_id)
+        mine = Q() if allows(self.actor, ACCESS_MANAGE) else Q(user_id=self.actor.user_id)
         token = ApiToken.objects.filter(mine, prefix=prefix).select_related("user").first()
         if token is None:
             raise NotThere(f"There is no token {prefix} of yours.", field="prefix")

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
-from hbus_console.access.permissions import Action, Actor, Role, ScopedRole, visible_scopes
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, ScopedRole, visible_scopes
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
+from hbus_console.registry.loading import acts
 
 
 class GrantBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,7 +54,7 @@ def grants_of(bodies: Iterable[GrantBody]) -> list[ScopedRole]:
 
 def me(actor: Actor) -> dict[str, Any]:
     """Who acts, and where they may do what."""
-    allowed = {action.value: list(visible_scopes(actor, action)) for action in Action}
+    allowed = {act.name: list(visible_scopes(actor, act)) for act in acts().values()}
     return {
         "name": actor.name,
         "kind": actor.kind,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 
-from hbus_console.access.permissions import GLOBAL, Actor, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import GLOBAL, Actor, ScopedRole
 
 
 def command_line_actor() -> Actor:

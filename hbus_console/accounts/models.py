@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils.crypto import salted_hmac
 
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 
 
 class User(AbstractUser):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hbus_console.access.permissions import NEEDS, Action, Forbidden, Role, allows
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Forbidden, allows
 from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.accounts.models import User
 
 #: How many names a page lists.
@@ -29,6 +31,6 @@ def who_can_help(error: Forbidden) -> Help:
         actor = actor_of(person)
         if error.action is not None and allows(actor, error.action, error.resource):
             may_do.append(person.username)
-        if allows(actor, Action.ACCESS_MANAGE):
+        if allows(actor, ACCESS_MANAGE):
             may_grant.append(person.username)
-    return Help(NEEDS[error.action] if error.action else None, may_do[:SHOWN], may_grant[:SHOWN])
+    return Help(error.action.needs if error.action else None, may_do[:SHOWN], may_grant[:SHOWN])

@@ -14,8 +14,10 @@ from django.db import IntegrityError, transaction
 
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import GLOBAL, SYSTEM, Action, Actor, Role, ScopedRole, require
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, ScopedRole, require
 from hbus_console.access.scopes import valid_scope
+from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.accounts.models import ApiToken, Grant, User
 from hbus_console.accounts.sessions import change_own_password, check_password, sign_in, sign_out
 from hbus_console.accounts.tokens import NewToken, authenticate_token, create_token, revoke_token
@@ -62,7 +64,7 @@ def create_user(
 
     Without ``password`` one is generated. Either way it must be changed at the first login, since two people know it.
     """
-    require(actor, Action.ACCESS_MANAGE)
+    require(actor, ACCESS_MANAGE)
     if not _USERNAME.fullmatch(username) or username in _RESERVED or username.endswith(_AT_SHELL):
         raise BadInput(
             f"{username!r} cannot be a user's name.",
@@ -94,7 +96,7 @@ def create_user(
 
 def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason: str = "") -> None:
     """Give ``user`` exactly these roles, with effect on their next request. Raises ``BadInput`` or ``Forbidden``."""
-    require(actor, Action.ACCESS_MANAGE)
+    require(actor, ACCESS_MANAGE)
     wanted = _checked(grants)
     with transaction.atomic():
         fresh = _locked(user)
@@ -110,7 +112,7 @@ def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason
 
 def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
     """Shut an account: its sessions end with their next request and its tokens are revoked for good."""
-    require(actor, Action.ACCESS_MANAGE)
+    require(actor, ACCESS_MANAGE)
     with transaction.atomic():
         fresh = _locked(user)
         _keep_an_admin(actor, fresh, "deactivate")
@@ -129,7 +131,7 @@ def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
 
 def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
     """Open an account again with its roles as they were; its old sessions and tokens stay dead."""
-    require(actor, Action.ACCESS_MANAGE)
+    require(actor, ACCESS_MANAGE)
     with transaction.atomic():
         fresh = _locked(user)
         if fresh.is_active:
@@ -160,7 +162,7 @@ def change_user(
 
 def reset_password(actor: Actor, user: User, reason: str = "") -> str:
     """A new generated password, returned this once; every session of the user ends and they must change it."""
-    require(actor, Action.ACCESS_MANAGE)
+    require(actor, ACCESS_MANAGE)
     with transaction.atomic():
         fresh = _locked(user)
         password = _generated_password()

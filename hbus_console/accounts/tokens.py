@@ -14,8 +14,10 @@ from django.db.models import Q
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, Forbidden, Role, allows, contains, require
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, Forbidden, allows, contains, require
 from hbus_console.access.scopes import valid_scope
+from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken
 from hbus_console.audit.services import record
 
@@ -44,9 +46,9 @@ def create_token(
 
     A token cannot make tokens: one that leaked would live on in its children.
     """
-    require(actor, Action.TOKEN_OWN)
+    require(actor, TOKEN_OWN)
     if actor.kind != "user" or actor.user_id is None:
-        raise Forbidden("Only a person can make a token.", remedy="Sign in to the console.", action=Action.TOKEN_OWN)
+        raise Forbidden("Only a person can make a token.", remedy="Sign in to the console.", action=TOKEN_OWN)
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} is not a name for a token.",
@@ -91,9 +93,9 @@ def create_token(
 
 def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Clock = _clock) -> None:
     """End a token at once: one's own (also by itself), or anybody's for an admin. Revoking twice does nothing."""
-    own = actor.user_id == token.user_id and allows(actor, Action.TOKEN_OWN)
+    own = actor.user_id == token.user_id and allows(actor, TOKEN_OWN)
     if not own:
-        require(actor, Action.ACCESS_MANAGE)
+        require(actor, ACCESS_MANAGE)
     with transaction.atomic():
         fresh = ApiToken.objects.select_for_update().select_related("user").get(pk=token.pk)
         if fresh.revoked_at is not None:

@@ -19,7 +19,8 @@ from django.shortcuts import render, resolve_url
 
 from engine.bus.errors import GroupLost
 from engine.core.errors import BadInput, HbusError, Unavailable
-from hbus_console.access.permissions import GLOBAL, Action, Forbidden, require
+from hbus_console.access.acts import Act
+from hbus_console.access.permissions import GLOBAL, Forbidden, require
 from hbus_console.accounts import people
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
@@ -33,7 +34,7 @@ Resource = str
 
 
 def console_view(
-    action: Action, *, post: Action | None = None, resource: Resource = GLOBAL, stream: bool = False
+    action: Act, *, post: Act | None = None, resource: Resource = GLOBAL, stream: bool = False
 ) -> Callable[[V], V]:
     """Decorate a page, sync or async: who may call it, and what a person sees who may not.
 

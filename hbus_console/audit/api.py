@@ -13,11 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import to_rfc3339
-from hbus_console.access.permissions import Action, require
+from hbus_console.access.permissions import require
 from hbus_console.api.problems import CONTENT_TYPE, PROBLEM
 from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
 from hbus_console.audit import trail
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.state import ChainState, chain_state, verify_now
 from hbus_console.errors import NotThere
 from hbus_console.ui.timerange import read_range
@@ -140,7 +141,7 @@ class Chain(ApiView):
         responses={(200, "application/json"): _CHAIN, **_REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.AUDIT_READ)
+        require(self.actor, AUDIT_READ)
         return Response(_chain(chain_state()))
 
 
@@ -154,7 +155,7 @@ class Verify(ApiView):
         responses={(200, "application/json"): _VERDICT, **_REFUSED},
     )
     def post(self, request: Request) -> Response:
-        require(self.actor, Action.AUDIT_READ)
+        require(self.actor, AUDIT_READ)
         return Response(verify_now().as_dict())
 
 

@@ -17,7 +17,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.feature import AUDIT_EXPORT
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content, record
 from hbus_console.audit.trail import Filter, narrowed
@@ -85,7 +86,7 @@ def export(
     reason: str = "",
 ) -> Export:
     """Begin an export of the entries that exist now and match. Raises ``Forbidden`` or ``BadInput`` (as, from)."""
-    require(actor, Action.AUDIT_EXPORT)
+    require(actor, AUDIT_EXPORT)
     if form not in FORMATS:
         raise BadInput(f"There is no export as {form!r}.", remedy="Use csv or jsonl.", field="as")
     wanted = wanted or Filter()

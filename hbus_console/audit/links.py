@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from django.urls import NoReverseMatch, reverse
 
-from hbus_console.access.permissions import Action, Actor, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, allows
 from hbus_console.access.scopes import topics_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import visible
@@ -78,7 +79,7 @@ def related(actor: Actor, entry: AuditEntry) -> Related:
     others = visible(actor).filter(correlation_id=entry.correlation_id).exclude(seq=entry.seq)
     entries = list(others.order_by("-seq")[: SHOWN + 1])
     messages: list[LedgerMessage] = []
-    if allows(actor, Action.VIEW):
+    if allows(actor, VIEW):
         seen = LedgerMessage.objects.filter(topics_q(actor), correlation_id=entry.correlation_id)
         messages = list(seen.order_by("published_ms")[: SHOWN + 1])
     search = _reverse("messages:search")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from hbus_console.access.permissions import GLOBAL, GOVERNED, SOMEWHERE, Actor, Forbidden
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 
@@ -14,13 +14,13 @@ def record_refusal(actor: Actor, error: Forbidden) -> AuditEntry | None:
 
     Returns ``None`` when there is nothing to book: reading is not governed, and nobody is known to have asked.
     """
-    if error.action not in GOVERNED or not actor.is_authenticated:
+    if error.action is None or not error.action.governed or not actor.is_authenticated:
         return None
     topic = "" if error.resource in (GLOBAL, SOMEWHERE) else error.resource
     with transaction.atomic():
         return record(
             actor,
-            f"{error.action.value}.refused",
+            f"{error.action.name}.refused",
             "topic" if topic else "installation",
             topic or "hbus",
             topic=topic,

@@ -13,8 +13,9 @@ from django.db.models.functions import Cast
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import GLOBAL, Action, Actor, require, visible_scopes
+from hbus_console.access.permissions import GLOBAL, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.words import PERSONS
 
@@ -70,8 +71,8 @@ def visible(actor: Actor) -> QuerySet[AuditEntry]:
     With a role on ``*`` that is all; with a scope, what was done to topics in it, and what the person (and their
     tokens) did anywhere. A token sees its own acts only, not its maker's.
     """
-    require(actor, Action.AUDIT_READ)
-    scopes = visible_scopes(actor, Action.AUDIT_READ)
+    require(actor, AUDIT_READ)
+    scopes = visible_scopes(actor, AUDIT_READ)
     if GLOBAL in scopes:
         return AuditEntry.objects.all()
     own = Q(actor=actor.name, actor_kind=actor.kind)

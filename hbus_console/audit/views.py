@@ -10,12 +10,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from hbus_console.access.permissions import GLOBAL, Action, allows, visible_scopes
+from hbus_console.access.permissions import GLOBAL, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.audit import export as exports
 from hbus_console.audit import links, trail, words
 from hbus_console.audit.diff import diff
+from hbus_console.audit.feature import AUDIT_EXPORT, AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state, verify_now
 from hbus_console.ui.timerange import TimeRange, time_range
@@ -55,7 +56,7 @@ def asked_range(request: HttpRequest) -> TimeRange | None:
 
 
 @require_GET
-@console_view(Action.AUDIT_READ)
+@console_view(AUDIT_READ)
 def listing(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     wanted = trail.read_filter(request.GET.dict())
@@ -66,7 +67,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     scan = 0 if span else trail.scan_for(wanted)
     found = trail.page(trail.narrowed(seen, wanted, start, end), request.GET.get("cursor", ""), scan=scan)
     actors, actions = trail.suggestions(seen)
-    scopes = visible_scopes(who, Action.AUDIT_READ)
+    scopes = visible_scopes(who, AUDIT_READ)
     return render(
         request,
         "audit/list.html",
@@ -88,7 +89,7 @@ def listing(request: HttpRequest) -> HttpResponse:
             "scan": trail.SCAN,
             # The bar's range is not part of this form; a search must not lose it.
             "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
-            "may_export": allows(who, Action.AUDIT_EXPORT),
+            "may_export": allows(who, AUDIT_EXPORT),
         },
     )
 
@@ -100,7 +101,7 @@ def _shown(found: trail.Page) -> str:
 
 
 @require_GET
-@console_view(Action.AUDIT_READ)
+@console_view(AUDIT_READ)
 def entry(request: HttpRequest, seq: int) -> HttpResponse:
     who = actor(request)
     seen = trail.visible(who)
@@ -130,7 +131,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.AUDIT_READ)
+@console_view(AUDIT_READ)
 def verify(request: HttpRequest) -> HttpResponse:
     verdict = verify_now(full=True if request.POST.get("full") else None)
     say = messages.success if verdict.holds else messages.error
@@ -139,7 +140,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.AUDIT_READ, post=Action.AUDIT_EXPORT)
+@console_view(AUDIT_READ, post=AUDIT_EXPORT)
 def export(request: HttpRequest) -> HttpResponseBase:
     wanted = trail.read_filter(request.POST.dict())
     span = asked_range(request)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hbus_console.access.permissions import WORDS
 from hbus_console.audit.models import AuditEntry
+from hbus_console.registry.loading import acts
 
 #: Kinds of actors that are a person: signed in to the console, or at a shell of the machine.
 PERSONS = ("user", "shell")
@@ -102,8 +102,8 @@ def tone(entry: AuditEntry) -> str:
 
 
 def _wanted(action: str) -> str:
-    known = next((words for known, words in WORDS.items() if known.value == action), "")
-    return known or _spaced(action)
+    known = acts().get(action)
+    return known.words if known else _spaced(action)
 
 
 def _spaced(words: str) -> str:

@@ -11,9 +11,10 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.views import ApiView
 from hbus_console.cluster import services
+from hbus_console.cluster.feature import CLUSTER_VIEW
 
 
 class ClusterView(ApiView):
@@ -28,7 +29,7 @@ class ClusterView(ApiView):
         responses={200: OpenApiTypes.OBJECT},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.CLUSTER_VIEW, SOMEWHERE)
+        require(self.actor, CLUSTER_VIEW, SOMEWHERE)
         found = services.cluster(self.actor)
         answer: dict[str, Any] = msgspec.to_builtins(found) | {"worst": found.worst}
         answer["store"]["troubles"] = found.store.troubles

@@ -7,15 +7,16 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from hbus_console.access.permissions import SOMEWHERE, Action
+from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.cluster import services
+from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.ui.curl import CurlRequest
 
 
 @require_GET
-@console_view(Action.CLUSTER_VIEW, resource=SOMEWHERE)
+@console_view(CLUSTER_VIEW, resource=SOMEWHERE)
 def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "cluster",

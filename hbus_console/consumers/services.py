@@ -11,10 +11,12 @@ from kombu.exceptions import OperationalError as KombuUnreachable
 from redis.exceptions import RedisError
 
 from engine.core.errors import BadInput, Unavailable
-from hbus_console.access.permissions import GLOBAL, Action, Actor, require
+from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.celery import app
+from hbus_console.cluster.feature import CLUSTER_OPERATE, CLUSTER_VIEW
 from hbus_console.consumers.control import chooser
+from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 
 #: Seconds to wait for the answers of all workers.
 ANSWER_S = 1.5
@@ -24,7 +26,7 @@ _UNREACHABLE = (CeleryUnreachable, KombuUnreachable, RedisError, OSError)
 
 def worker_status(actor: Actor, worker: str = "") -> dict[str, dict[str, Any]]:
     """Worker → its report (see ``HostedRole.report``). Raises ``Unavailable`` when the broker cannot be asked."""
-    require(actor, Action.CLUSTER_VIEW)
+    require(actor, CLUSTER_VIEW)
     return _ask("hbus_status", {}, worker)
 
 
@@ -36,7 +38,7 @@ def steer(
     This empties or holds a *worker*; to hold a subscription everywhere and lastingly, pause the subscription. Raises
     ``Forbidden``, ``BadInput`` or ``Unavailable``.
     """
-    require(actor, Action.SUBSCRIPTION_OPERATE if topic else Action.CLUSTER_OPERATE, topic or GLOBAL)
+    require(actor, SUBSCRIPTION_OPERATE if topic else CLUSTER_OPERATE, topic or GLOBAL)
     if act not in ACTS:
         raise BadInput(f"Workers cannot {act}.", remedy=f"Choose one of {', '.join(ACTS)}.", field="act")
     if act != "resume" and not reason.strip():

@@ -12,7 +12,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.accounts.api_shapes import REASON
 from hbus_console.api.answers import REFUSED, read
 from hbus_console.api.bodies import ReasonBody
@@ -100,7 +101,7 @@ class Letters(ApiView):
         responses={(200, "application/json"): _PAGE, **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         rows = groups.Filters.read(request.GET.dict()).letters(self.actor)
         found = reading.page(rows, request.GET.get("cursor", ""), page_size(request, 50, 500))
         topics = {topic.name: topic for topic in Topic.objects.filter(name__in={row.topic for row in found.letters})}
@@ -127,7 +128,7 @@ class Groups(ApiView):
         responses={(200, "application/json"): _GROUPS, **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         span = read_range(request._request)
         found = groups.listing(self.actor, groups.Filters.read(request.GET.dict()), span.start_ms, span.end_ms)
         return Response(

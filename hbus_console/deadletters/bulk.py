@@ -12,8 +12,10 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, allows, visible_scopes
+from hbus_console.access.acts import Act
+from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.deadletters import services
+from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
@@ -33,7 +35,7 @@ class Bulk:
 
     name: str
     verb: str
-    action: Action
+    action: Act
     decide: Callable[..., bool]
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class Bulk:
         return wanted.letters(actor).filter(allowed, pk__lte=spec["upto"])
 
     def _warnings(self, pairs: Sequence[tuple[str, str, int]]) -> list[str]:
-        if self.action is not Action.DEAD_LETTER_REDRIVE:
+        if self.action is not DEAD_LETTER_REDRIVE:
             return []
         said = []
         for topic, group, count in pairs:
@@ -154,5 +156,5 @@ def _text(spec: Mapping[str, Any], name: str) -> str:
     return value
 
 
-REDRIVE = Bulk("redrive", "Redrive", Action.DEAD_LETTER_REDRIVE, services.redrive_now)
-DISCARD = Bulk("discard", "Discard", Action.DEAD_LETTER_DISCARD, services.discard_now)
+REDRIVE = Bulk("redrive", "Redrive", DEAD_LETTER_REDRIVE, services.redrive_now)
+DISCARD = Bulk("discard", "Discard", DEAD_LETTER_DISCARD, services.discard_now)

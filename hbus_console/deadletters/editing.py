@@ -11,8 +11,9 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.payloads import Rules, shown
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
@@ -68,7 +69,7 @@ def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) ->
         for field in rules.masked_fields:
             payload = _restore(payload, stored, field.replace("[]", "").split("."), masked(rules.classification))
     except _Changed:
-        require(actor, Action.PAYLOAD_REVEAL, letter.topic)
+        require(actor, PAYLOAD_REVEAL, letter.topic)
     return payload
 
 

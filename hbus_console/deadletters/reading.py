@@ -13,9 +13,10 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, allows, require
+from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.payloads import Rules, shown
 from hbus_console.topics.models import Topic
 
@@ -44,7 +45,7 @@ def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> Page:
 
 def exported(actor: Actor, filters: Filters) -> Iterator[dict[str, Any]]:
     """Every letter that fits, in full; raises ``Forbidden`` for who may not read payloads anywhere."""
-    require(actor, Action.PAYLOAD_READ)
+    require(actor, PAYLOAD_READ)
     topics = {topic.name: topic for topic in Topic.objects.all()}
     rows = filters.letters(actor).order_by("-died_at", "-pk")
     return (as_json(actor, letter, topics.get(letter.topic)) for letter in rows.iterator(chunk_size=500))
@@ -75,7 +76,7 @@ def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, 
         return answer | {"envelope": None, "payload": None, "masked": ["*"]}
     attributes = {name: getattr(message, name) for name in _ATTRIBUTES if getattr(message, name)}
     payload = shown(message, Rules.of(topic))
-    readable = allows(actor, Action.PAYLOAD_READ, letter.topic)
+    readable = allows(actor, PAYLOAD_READ, letter.topic)
     return answer | {
         "envelope": attributes | message.extensions,
         "payload": payload.value if readable else None,

@@ -18,10 +18,12 @@ from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from engine.core.ids import new_id
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require, visible_scopes
+from hbus_console.access.acts import VIEW, Act
+from hbus_console.access.permissions import Actor, require, visible_scopes
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
+from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.outbox.services import send_on_commit
@@ -65,7 +67,7 @@ class Effect:
     obstacle: str
 
 
-def letter_for(actor: Actor, letter_id: int, action: Action = Action.VIEW) -> DeadLetter:
+def letter_for(actor: Actor, letter_id: int, action: Act = VIEW) -> DeadLetter:
     """The letter; raises ``NotThere`` also when it lies in a topic that ``actor`` may not see, else ``Forbidden``."""
     letter = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)), pk=letter_id).first()
     if letter is None:
@@ -96,7 +98,7 @@ def redrive(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock)
     letter, audit entry and message agree. A letter decided before is left alone: see :attr:`Decision.done`. Raises
     ``BadInput`` without a reason, or when the subscription, a legible envelope or the topic's owner is missing.
     """
-    letter = letter_for(actor, letter_id, Action.DEAD_LETTER_REDRIVE)
+    letter = letter_for(actor, letter_id, DEAD_LETTER_REDRIVE)
     why = checked_reason(reason)
     if letter.state != DeadLetter.State.DEAD:
         return Decision(letter, done=False)
@@ -141,7 +143,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
     ``BadInput`` at ``payload`` when it breaks the topic's schema; ``Forbidden`` for a masked value that was changed by
     somebody who may not reveal it.
     """
-    letter = letter_for(actor, letter_id, Action.DEAD_LETTER_EDIT)
+    letter = letter_for(actor, letter_id, DEAD_LETTER_EDIT)
     why = checked_reason(reason)
     if letter.state != DeadLetter.State.DEAD:
         return Decision(letter, done=False)
@@ -182,7 +184,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
 
 def discard(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock) -> Decision:
     """Decide that the letter shall not be handled. Its row stays, with who, when and why. Raises as :func:`redrive`."""
-    letter = letter_for(actor, letter_id, Action.DEAD_LETTER_DISCARD)
+    letter = letter_for(actor, letter_id, DEAD_LETTER_DISCARD)
     why = checked_reason(reason)
     with transaction.atomic():
         if not discard_now(actor, letter, why, clock=clock):

@@ -15,13 +15,16 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.deadletters import editing, reading, services
+from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import Filters, listing
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
@@ -33,33 +36,33 @@ _FIRST, _PAGE = 10, 50
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def letters(request: HttpRequest) -> HttpResponse:
     chosen = request.GET.get("letter", "")
     return _list(request, int(chosen) if chosen.isascii() and chosen.isdigit() else None)
 
 
 @require_GET
-@console_view(Action.PAYLOAD_READ, resource=SOMEWHERE)
+@console_view(PAYLOAD_READ, resource=SOMEWHERE)
 def export(request: HttpRequest) -> HttpResponseBase:
     filters = Filters.read(request.GET.dict())
     return json_lines(request, reading.exported(actor(request), filters), f"dead-letters-{filters.state}.jsonl")
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.DEAD_LETTER_REDRIVE, resource=SOMEWHERE)
+@console_view(VIEW, post=DEAD_LETTER_REDRIVE, resource=SOMEWHERE)
 def redrive(request: HttpRequest, letter_id: int) -> HttpResponse:
     return _decide(request, letter_id, services.redrive, "redrive")
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.DEAD_LETTER_DISCARD, resource=SOMEWHERE)
+@console_view(VIEW, post=DEAD_LETTER_DISCARD, resource=SOMEWHERE)
 def discard(request: HttpRequest, letter_id: int) -> HttpResponse:
     return _decide(request, letter_id, services.discard, "discard")
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, post=Action.DEAD_LETTER_EDIT, resource=SOMEWHERE)
+@console_view(VIEW, post=DEAD_LETTER_EDIT, resource=SOMEWHERE)
 def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
     """Redrive one letter with another payload."""
     who = actor(request)
@@ -85,8 +88,8 @@ def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
         "errors": errors,
         "payload_errors": [said for field, said in errors.items() if field != "reason"],
         "effect": services.effect(letter),
-        "may_edit": allows(who, Action.DEAD_LETTER_EDIT, letter.topic),
-        "may_reveal": allows(who, Action.PAYLOAD_REVEAL, letter.topic),
+        "may_edit": allows(who, DEAD_LETTER_EDIT, letter.topic),
+        "may_reveal": allows(who, PAYLOAD_REVEAL, letter.topic),
         "curl_spec": CurlRequest(
             "POST", f"/api/v1/dead-letters/{letter.pk}/edit", {"payload": {}, "reason": "why"}, idempotent=True
         ),
@@ -135,8 +138,8 @@ def _list(
         "subscriptions": _names(who, found, "subscription"),
         "owners": _owners(who),
         "export_query": urlencode({name: value for name, value in vars(filters).items() if value}),
-        "may_export": allows(who, Action.PAYLOAD_READ, SOMEWHERE),
-        "may_decide": allows(who, Action.DEAD_LETTER_REDRIVE, SOMEWHERE),
+        "may_export": allows(who, PAYLOAD_READ, SOMEWHERE),
+        "may_decide": allows(who, DEAD_LETTER_REDRIVE, SOMEWHERE),
         "reason": reason,
         "errors": errors or {},
         **panel,
@@ -156,9 +159,9 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
         "letter": letter,
         "effect": services.effect(letter),
         "act": verb,
-        "may_redrive": allows(who, Action.DEAD_LETTER_REDRIVE, letter.topic),
-        "may_discard": allows(who, Action.DEAD_LETTER_DISCARD, letter.topic),
-        "may_edit": allows(who, Action.DEAD_LETTER_EDIT, letter.topic),
+        "may_redrive": allows(who, DEAD_LETTER_REDRIVE, letter.topic),
+        "may_discard": allows(who, DEAD_LETTER_DISCARD, letter.topic),
+        "may_edit": allows(who, DEAD_LETTER_EDIT, letter.topic),
         "curl_spec": CurlRequest(
             "POST", f"/api/v1/dead-letters/{letter.pk}/{verb}", {"reason": "why"}, idempotent=True
         ),

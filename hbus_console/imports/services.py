@@ -15,7 +15,7 @@ from django.utils import timezone
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, HbusError
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.imports.mapping import Mapper, Mapping, RowRefused
@@ -23,6 +23,7 @@ from hbus_console.imports.models import ImportRun
 from hbus_console.imports.publishing import SteadyPublisher, Tally
 from hbus_console.imports.rejects import Rejects
 from hbus_console.imports.rows import Row, read_rows
+from hbus_console.publishing.feature import PUBLISH
 
 #: The most rows published, and accounted for, at once.
 BATCH_LIMIT = 5_000
@@ -83,7 +84,7 @@ def run_import(
     """
     check(request)
     topic = request.mapping.topic
-    require(actor, Action.PUBLISH, topic)
+    require(actor, PUBLISH, topic)
     run = _open_run(actor, request)
     report = ImportReport(topic, str(request.file), resumed_after=run.read)
     _copy_counts(run, report)
@@ -112,7 +113,7 @@ def try_import(
     ``published`` counts what would be published.
     """
     check(request)
-    require(actor, Action.PUBLISH, request.mapping.topic)
+    require(actor, PUBLISH, request.mapping.topic)
     report = ImportReport(request.mapping.topic, str(request.file), dry_run=True)
     mapper = Mapper(request.mapping)
     problems: list[str] = []

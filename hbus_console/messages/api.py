@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import REFUSED, read
 from hbus_console.api.views import ApiView
 from hbus_console.messages import browsing, search, services
@@ -151,7 +152,7 @@ class Messages(ApiView):
         responses={(200, "application/json"): _PAGE, **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         query = search.within(search.Query.read(request.GET.dict()), *_times(request))
         size = page_size(request, search.PAGE, search.MOST)
         found = search.search(self.actor, query, request.GET.get("cursor", ""), size)

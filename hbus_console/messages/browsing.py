@@ -14,7 +14,8 @@ from engine.bus.transport import Stored
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
+from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.payloads import Payload, Rules, may_search, shown
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
@@ -149,7 +150,7 @@ def scan(
 
 
 def _browsable(actor: Actor, name: str) -> Topic:
-    require(actor, Action.PAYLOAD_READ, name)
+    require(actor, PAYLOAD_READ, name)
     topic = topics.topic(name)
     if not wiring.transport(topic.transport).capabilities.browse:
         raise BadInput(

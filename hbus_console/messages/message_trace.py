@@ -15,11 +15,13 @@ from engine.core.clock import SystemClock
 from engine.core.errors import HbusError
 from engine.core.ids import instant_of
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, allows, visible_scopes
+from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.access.scopes import topics_q
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
+from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.payloads import Payload, Rules, shown
 from hbus_console.topics.models import Topic
@@ -186,7 +188,7 @@ def same_key(actor: Actor, topic: str, key: str) -> list[LedgerMessage]:
 
 def envelope_of(found: Life, actor: Actor, revealed: Sequence[str] = ()) -> Payload | None:
     """The payload with ``revealed`` fields in clear; the caller has asked and audited."""
-    if found.envelope is None or not allows(actor, Action.PAYLOAD_READ, found.topic_name):
+    if found.envelope is None or not allows(actor, PAYLOAD_READ, found.topic_name):
         return None
     return shown(found.envelope, Rules.of(found.topic), revealed)
 
@@ -197,7 +199,7 @@ def _neighbours(actor: Actor, **same: str) -> list[LedgerMessage]:
 
 
 def _acts(actor: Actor, message_id: str, topic: str) -> list[AuditEntry]:
-    if not allows(actor, Action.AUDIT_READ, topic):
+    if not allows(actor, AUDIT_READ, topic):
         return []
     entries = AuditEntry.objects.filter(topics_q(actor), target_type="message", target=message_id, action__in=_ACTS)
     return list(entries.order_by("seq")[:MOST_EVENTS])

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
+from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import Life, envelope_of, life
 from hbus_console.messages.payloads import Payload
 
@@ -31,7 +32,7 @@ def reveal(actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] =
     without a reason, when the payload is gone, when nothing is masked, or for a field that is not.
     """
     found = life(actor, message_id)
-    require(actor, Action.PAYLOAD_REVEAL, found.topic_name)
+    require(actor, PAYLOAD_REVEAL, found.topic_name)
     why = checked_reason(reason)
     if found.payload is None:
         raise BadInput("There is no payload to reveal.", remedy=found.gone, field="id")
@@ -50,7 +51,7 @@ def reveal(actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] =
     with transaction.atomic():
         entry = record(
             actor,
-            Action.PAYLOAD_REVEAL.value,
+            PAYLOAD_REVEAL.name,
             "message",
             message_id,
             topic=found.topic_name,

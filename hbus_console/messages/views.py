@@ -13,15 +13,18 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput, Unavailable
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import browsing, graph, search, services
 from hbus_console.messages import export as evidence
+from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, conversation, same_key
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.reveal import Revealed
@@ -48,7 +51,7 @@ class Row:
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def messages(request: HttpRequest) -> HttpResponse:
     who_asks = actor(request)
     field = request.GET.get("field", "").strip()
@@ -77,7 +80,7 @@ def messages(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def message(request: HttpRequest, message_id: str) -> HttpResponse:
     """While its evidence is on its way, a page that asks again by itself and then becomes the message's own."""
     asks_again = request.headers.get("HX-Request") == "true"
@@ -97,7 +100,7 @@ def message(request: HttpRequest, message_id: str) -> HttpResponse:
 
 @require_POST
 @never_cache
-@console_view(Action.VIEW, post=Action.PAYLOAD_REVEAL, resource=SOMEWHERE)
+@console_view(VIEW, post=PAYLOAD_REVEAL, resource=SOMEWHERE)
 def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
     """Answers with the page itself and not with a redirect: what is revealed must not survive a reload."""
     reason = request.POST.get("reason", "")
@@ -112,7 +115,7 @@ def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
 
 @require_GET
 @never_cache
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def export(request: HttpRequest, message_id: str) -> HttpResponse:
     """Everything known about one message as a file; masked as on the page."""
     found = services.life(actor(request), message_id)
@@ -198,8 +201,8 @@ def _message(
         "graph": graph.draw(found),
         "payload": revealed.payload if revealed else found.payload,
         "revealed": revealed,
-        "may_reveal": allows(who_asks, Action.PAYLOAD_REVEAL, found.topic_name),
-        "may_redrive": allows(who_asks, Action.DEAD_LETTER_REDRIVE, found.topic_name),
+        "may_reveal": allows(who_asks, PAYLOAD_REVEAL, found.topic_name),
+        "may_redrive": allows(who_asks, DEAD_LETTER_REDRIVE, found.topic_name),
         "badges": list(_badges(found)),
         "conversation": talk,
         "same_key": same,

@@ -12,7 +12,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, require, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require, visible_scopes
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.views import ApiView
@@ -129,7 +130,7 @@ class Operations(ApiView):
         responses={(200, "application/json"): page_of(described(OperationOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         rows = services.operations(self.actor)
         if state := request.GET.get("state"):
             rows = rows.filter(state=state)

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from django.http import QueryDict
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor
+from hbus_console.access.acts import Act
+from hbus_console.access.permissions import Actor
 from hbus_console.operations.models import OperationItem
 
 Result = OperationItem.Result
@@ -91,7 +92,7 @@ class Kind(Protocol):
         ...
 
     @property
-    def action(self) -> Action:
+    def action(self) -> Act:
         """What it takes, on every topic it touches."""
         ...
 

@@ -14,13 +14,13 @@ from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
     ANONYMOUS,
     GLOBAL,
     SOMEWHERE,
     SYSTEM,
     Actor,
-    Role,
     ScopedRole,
     allows,
     require,

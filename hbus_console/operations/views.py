@@ -13,9 +13,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
 from hbus_console.operations.kinds import kind_named
 from hbus_console.operations.models import Operation, OperationItem
@@ -33,7 +35,7 @@ RATES = (0, 1, 10, 50, 100, 500, 1_000)
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def operations(request: HttpRequest) -> HttpResponse:
     who, state = actor(request), request.GET.get("state", "")
     found = reading.page(services.operations(who), state, request.GET.get("cursor", ""))
@@ -49,7 +51,7 @@ def operations(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     who = actor(request)
     found = services.operation(who, operation_id)
@@ -65,7 +67,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "results": OperationItem.Result.values,
         "pace": reading.pace(found, services.now()),
         "may_steer": services.may_steer(who, found),
-        "may_audit": allows(who, Action.AUDIT_READ, found.topic or SOMEWHERE),
+        "may_audit": allows(who, AUDIT_READ, found.topic or SOMEWHERE),
         "steering": STEERING,
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
@@ -83,7 +85,7 @@ def _act_word(state: str) -> str:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def plan(request: HttpRequest, kind: str) -> HttpResponse:
     """The dry run; posting it starts the operation."""
     who, chosen = actor(request), kind_named(kind)
@@ -101,19 +103,19 @@ def plan(request: HttpRequest, kind: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def pause(request: HttpRequest, operation_id: int) -> HttpResponse:
     return _steer(request, operation_id, services.pause, "It is held; nothing more happens until somebody resumes it.")
 
 
 @require_POST
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def resume(request: HttpRequest, operation_id: int) -> HttpResponse:
     return _steer(request, operation_id, services.resume, "It goes on where it was held.")
 
 
 @require_POST
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def cancel(request: HttpRequest, operation_id: int) -> HttpResponse:
     return _steer(request, operation_id, services.cancel, "It is cancelled. What was done stays done.")
 

@@ -16,9 +16,10 @@ from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.models import OutboxMessage
+from hbus_console.publishing.feature import PUBLISH
 
 _log = structlog.get_logger(__name__)
 
@@ -69,7 +70,7 @@ def wake_relay() -> None:
 
 def retry_refused(actor: Actor, topic: str, reason: str) -> int:
     """Offer a topic's refused outbox messages to the bus again; returns how many there were."""
-    require(actor, Action.PUBLISH, topic)
+    require(actor, PUBLISH, topic)
     if not reason.strip():
         raise BadInput("A reason is required.", remedy="Say why they shall be published now.", field="reason")
     with transaction.atomic():

@@ -8,11 +8,13 @@ from urllib.parse import urlencode
 from django.db.models import Count, Max, Min, Q, Sum
 from django.urls import reverse
 
-from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts import standing as alert_standing
+from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state
 from hbus_console.cluster import services as cluster
@@ -92,7 +94,7 @@ def _installation(store: StoreState, nodes: Sequence[Node]) -> list[Concern]:
 
 
 def _audit(who: Actor) -> list[Concern]:
-    if not allows(who, Action.AUDIT_READ, SOMEWHERE):
+    if not allows(who, AUDIT_READ, SOMEWHERE):
         return []
     state = chain_state()
     if state.verified is None or state.verified.holds:
@@ -122,7 +124,7 @@ def _alerts(who: Actor, alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
     if len(found) > MOST_OF_A_KIND:
         more = Concern("warn", "Further alert rules fire", f"{num(len(found) - MOST_OF_A_KIND)} more", page, "See all")
         found = [*found[:MOST_OF_A_KIND], more]
-    if allows(who, Action.ALERT_CHANNEL):
+    if allows(who, ALERT_CHANNEL):
         found += [
             Concern(
                 "warn",

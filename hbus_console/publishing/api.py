@@ -18,12 +18,13 @@ from engine.bus.producer import BatchItem, Receipt
 from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, HbusError
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.api import problems
 from hbus_console.api.views import ApiView
 from hbus_console.audit import context
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
+from hbus_console.publishing.feature import PUBLISH
 
 
 class _Bytes(BaseParser):
@@ -47,7 +48,7 @@ class CloudEventBatchBytes(_Bytes):
 
 def publish(actor: Actor, topic: str, items: Sequence[Parsed | HbusError]) -> list[Receipt | HbusError]:
     """Publish what could be read, keep the place of what could not. Raises ``Forbidden``."""
-    require(actor, Action.PUBLISH, topic)
+    require(actor, PUBLISH, topic)
     readable = [item for item in items if isinstance(item, Parsed)]
     answers = iter(
         wiring.producer().publish_batch(

@@ -12,22 +12,23 @@ from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
 from engine.core.errors import HbusError
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit import context
 from hbus_console.audit.services import record
+from hbus_console.publishing.feature import PUBLISH
 
 _PLAIN = PublishOptions()
 
 
 def publish(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
     """Publish one JSON payload. Raises ``Forbidden`` and whatever :meth:`Producer.publish` raises."""
-    require(actor, Action.PUBLISH, topic)
+    require(actor, PUBLISH, topic)
     return wiring.producer().publish(topic, payload, options)
 
 
 def check(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Message:
     """Every check of a publish without publishing: the envelope that would be sent."""
-    require(actor, Action.PUBLISH, topic)
+    require(actor, PUBLISH, topic)
     return wiring.producer().prepare(topic, payload, _followed(options))
 
 

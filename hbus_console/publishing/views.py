@@ -18,12 +18,14 @@ from django.views.decorators.http import require_http_methods
 from engine.bus.message import encode
 from engine.bus.producer import Receipt, ReceiptStatus
 from engine.core.errors import BadInput, Unavailable
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.publishing import forms
 from hbus_console.publishing import services as publishing
+from hbus_console.publishing.feature import PUBLISH
 from hbus_console.schemas.sample import sample
 from hbus_console.topics.models import Topic
 from hbus_console.ui import formats
@@ -36,10 +38,10 @@ _OPTIONS = ("type", "key", "headers", "delay_s", "due", "priority", "ttl_s", "id
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.PUBLISH, resource=SOMEWHERE)
+@console_view(PUBLISH, resource=SOMEWHERE)
 def publish(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    topics = Topic.objects.filter(topics_q(who, "name", Action.PUBLISH)).select_related("team")
+    topics = Topic.objects.filter(topics_q(who, "name", PUBLISH)).select_related("team")
     asked = (request.POST if request.method == "POST" else request.GET).get("topic", "").strip()
     topic = topics.filter(name=asked).first() if asked else None
     page: dict[str, Any] = {"nav": "messages", "topics": topics.order_by("name"), "topic": topic, "asked": asked}
@@ -114,7 +116,7 @@ def _broken_schema(topic: str, refused: BadInput) -> dict[str, Any]:
 
 
 def _told(who: Actor, receipt: Receipt) -> SafeString:
-    link = _link(receipt.message_id) if allows(who, Action.VIEW, receipt.topic) else receipt.message_id
+    link = _link(receipt.message_id) if allows(who, VIEW, receipt.topic) else receipt.message_id
     if receipt.status is ReceiptStatus.DUPLICATE:
         return format_html("That key was used before: {} is the message it stands for. Nothing was stored again.", link)
     if receipt.status is ReceiptStatus.DELAYED:

@@ -9,6 +9,6 @@ class ReplaysConfig(AppConfig):
 
     def ready(self) -> None:
         from hbus_console.operations.kinds import register
-        from hbus_console.replays.kind import REPLAY
+        from hbus_console.replays.kind import KIND
 
-        register(REPLAY)
+        register(KIND)

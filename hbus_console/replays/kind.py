@@ -23,11 +23,13 @@ from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from engine.core.ids import new_id
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, Forbidden, require
+from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.messages.payloads import Rules, shown
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
+from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
+from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -57,7 +59,7 @@ class Replay:
 
     name = "replay"
     verb = "Replay"
-    action = Action.REPLAY
+    action = REPLAY
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         given = {name: str(query.get(name, "")).strip() for name in specs.FIELDS}
@@ -194,9 +196,9 @@ def _expiry(message: Message) -> int | None:
 
 def _still_allowed(actor: Actor, wanted: Selection) -> None:
     try:
-        require(actor, Action.REPLAY, wanted.topic)
+        require(actor, REPLAY, wanted.topic)
         if wanted.into_topic:
-            require(actor, Action.PUBLISH, wanted.into_topic)
+            require(actor, PUBLISH, wanted.into_topic)
     except Forbidden as error:
         raise BadInput(f"It may not go on: {error.what}") from error
 
@@ -248,4 +250,4 @@ def _fact(wanted: Selection, found: Found, copy: Message, now_ms: int, detail: s
     )
 
 
-REPLAY = Replay()
+KIND = Replay()

@@ -11,8 +11,11 @@ from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
+from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.messages.models import LedgerMessage
+from hbus_console.publishing.feature import PUBLISH
+from hbus_console.replays.feature import REPLAY
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.masking import is_masked
 from hbus_console.topics.models import Topic
@@ -71,7 +74,7 @@ def read(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
     """
     given = {name: _text(spec, name) for name in spec}
     topic = _topic(given.get("topic", ""), "topic")
-    require(actor, Action.REPLAY, topic.name)
+    require(actor, REPLAY, topic.name)
     _check_target(actor, topic, given)
     return _range(actor, topic, given, now_ms)
 
@@ -80,7 +83,7 @@ def read_range(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
     """Likewise without a target: to look only, for whoever may read payloads."""
     given = {name: _text(spec, name) for name in spec if not name.startswith("into_")}
     topic = _topic(given.get("topic", ""), "topic")
-    require(actor, Action.PAYLOAD_READ, topic.name)
+    require(actor, PAYLOAD_READ, topic.name)
     return _range(actor, topic, given, now_ms)
 
 
@@ -132,7 +135,7 @@ def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
             raise BadInput(
                 "A topic is not replayed into itself.", remedy="Name a subscription.", field="spec.into_topic"
             )
-        require(actor, Action.PUBLISH, into.name)
+        require(actor, PUBLISH, into.name)
 
 
 def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
@@ -144,7 +147,7 @@ def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
     except BadInput as error:
         raise BadInput(error.what, remedy=error.remedy, field="spec.filter") from error
     if any(not field or is_masked(field, topic.masked_fields) for field in fields) and topic.masked_fields:
-        require(actor, Action.PAYLOAD_REVEAL, topic.name)
+        require(actor, PAYLOAD_REVEAL, topic.name)
 
 
 def _topic(name: str, field: str) -> Topic:

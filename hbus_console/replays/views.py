@@ -9,11 +9,15 @@ from django.views.decorators.http import require_GET
 from engine.core.clock import SystemClock, to_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import allows
 from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
+from hbus_console.messages.feature import PAYLOAD_READ
+from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
+from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.kind import look
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -24,7 +28,7 @@ _clock = SystemClock()
 
 
 @require_GET
-@console_view(Action.VIEW, resource="{topic}")
+@console_view(VIEW, resource="{topic}")
 def form(request: HttpRequest, topic: str) -> HttpResponse:
     who, row = actor(request), found_topic(topic)
     span = time_range(request)
@@ -36,16 +40,16 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
         "topic": row,
         "given": given,
         "groups": Subscription.objects.filter(topic=row).order_by("group").values_list("group", flat=True),
-        "others": Topic.objects.filter(topics_q(who, "name", Action.PUBLISH)).exclude(pk=row.pk).order_by("name"),
+        "others": Topic.objects.filter(topics_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name"),
         "readable": wiring.transport(row.transport).capabilities.browse,
-        "may_replay": allows(who, Action.REPLAY, row.name),
-        "may_read": allows(who, Action.PAYLOAD_READ, row.name),
+        "may_replay": allows(who, REPLAY, row.name),
+        "may_read": allows(who, PAYLOAD_READ, row.name),
     }
     return render(request, "replays/form.html", context)
 
 
 @require_GET
-@console_view(Action.PAYLOAD_READ, resource="{topic}")
+@console_view(PAYLOAD_READ, resource="{topic}")
 def test(request: HttpRequest, topic: str) -> HttpResponse:
     """Tries the filter on the chosen range: how much was looked at, how much matches, and why it stopped."""
     given = {name: request.GET[name] for name in specs.FIELDS if request.GET.get(name)}

@@ -8,7 +8,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import require
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.views import ApiView
 from hbus_console.schemas import services, shapes
@@ -25,7 +26,7 @@ class Schemas(ApiView):
         responses={(200, "application/json"): page_of(described(shapes.SchemaOut)), **REFUSED},
     )
     def get(self, request: Request, topic: str) -> Response:
-        require(self.actor, Action.VIEW, topic)
+        require(self.actor, VIEW, topic)
         rows = SchemaVersion.objects.filter(topic=topics.topic(topic)).select_related("topic")
         return self.page(rows, shapes.schema, ordering="-version")
 
@@ -51,7 +52,7 @@ class OneSchema(ApiView):
         responses=answers(shapes.SchemaOut),
     )
     def get(self, request: Request, topic: str, version: int) -> Response:
-        require(self.actor, Action.VIEW, topic)
+        require(self.actor, VIEW, topic)
         return Response(shapes.schema(services.schema(topic, version)))
 
 

@@ -11,9 +11,11 @@ from django.db.models import F
 
 from engine.core.errors import BadInput
 from hbus_console import checks
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import NotThere
+from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.schemas.json_schema import Incompatibility, check_schema, compatibility
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics import catalog
@@ -52,7 +54,7 @@ def parse(text: str) -> Any:
 
 def would_accept(actor: Actor, topic: str, body: Any) -> SchemaVerdict:
     """Whether ``body`` could be the next version, without changing anything. Needs to see the topic, no more."""
-    require(actor, Action.VIEW, topic)
+    require(actor, VIEW, topic)
     check_schema(body)
     return _verdict(lookup.topic(topic), body)
 
@@ -63,7 +65,7 @@ def add_schema(actor: Actor, topic: str, body: Any, note: str = "") -> SchemaVer
 
     Raises :class:`BadInput` (field ``body``) listing what would break under the topic's compatibility mode.
     """
-    require(actor, Action.SCHEMA_EDIT, topic)
+    require(actor, SCHEMA_EDIT, topic)
     check_schema(body)
     note = checks.text(note, "note", most=300)
     row = lookup.topic(topic, lock=True)

@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action
+from hbus_console.access.acts import VIEW
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.errors import NotThere
@@ -31,7 +31,7 @@ CONTEXT = 4
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, resource="{name}")
+@console_view(VIEW, resource="{name}")
 def schema(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     versions = list(topic.schemas.select_related("topic").order_by("-version"))

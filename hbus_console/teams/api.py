@@ -9,7 +9,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
@@ -27,7 +28,7 @@ class Teams(ApiView):
         responses={(200, "application/json"): page_of(described(shapes.TeamOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         rows = Team.objects.annotate(
             owned_topics=Count("topics", distinct=True), owned_subscriptions=Count("subscriptions", distinct=True)
         )
@@ -49,7 +50,7 @@ class Teams(ApiView):
 class OneTeam(ApiView):
     @extend_schema(operation_id="teams_read", summary="One team", tags=["teams"], responses=answers(shapes.TeamOut))
     def get(self, request: Request, team: str) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         return Response(shapes.team(services.team(team)))
 
     @extend_schema(

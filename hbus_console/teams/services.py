@@ -9,9 +9,10 @@ from django.db.models import F
 
 from engine.core.errors import BadInput
 from hbus_console import checks
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict, NotThere
+from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 
@@ -27,7 +28,7 @@ class TeamDraft:
 @transaction.atomic
 def create_team(actor: Actor, draft: TeamDraft, reason: str = "") -> Team:
     """Make a team. Raises ``Forbidden`` and :class:`BadInput`."""
-    require(actor, Action.TEAM_EDIT)
+    require(actor, TEAM_EDIT)
     made = Team(name=_name(draft.name), contact=_contact(draft.contact))
     _refuse_taken(made)
     made.save()
@@ -41,7 +42,7 @@ def change_team(
     actor: Actor, name: str, *, new_name: str | None = None, contact: str | None = None, reason: str = ""
 ) -> Team:
     """Rename a team or change its contact; what is left out stays. Changing nothing leaves no trace."""
-    require(actor, Action.TEAM_EDIT)
+    require(actor, TEAM_EDIT)
     changed = team(name)
     before = _snapshot(changed)
     if new_name is not None:
@@ -62,7 +63,7 @@ def change_team(
 @transaction.atomic
 def delete_team(actor: Actor, name: str, reason: str) -> None:
     """Delete a team that answers for nothing any more."""
-    require(actor, Action.TEAM_EDIT)
+    require(actor, TEAM_EDIT)
     gone = team(name)
     reason = checks.reason(reason)
     topics, subscriptions = gone.topics.count(), gone.subscriptions.count()

@@ -11,12 +11,14 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Action, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows
 from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams import services
+from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft
 from hbus_console.topics.models import Topic
@@ -26,7 +28,7 @@ from hbus_console.ui.pages import form_page
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def teams(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     owned = (
@@ -36,7 +38,7 @@ def teams(request: HttpRequest) -> HttpResponse:
     page: dict[str, Any] = {
         "nav": "topics",
         "teams": Team.objects.prefetch_related(*owned).order_by("name"),
-        "may_edit": allows(who, Action.TEAM_EDIT, GLOBAL),
+        "may_edit": allows(who, TEAM_EDIT, GLOBAL),
         "ownerless": Topic.objects.filter(topics_q(who, "name"), team=None).count(),
         "sent": request.POST.dict() if request.method == "POST" else {},
         "create_curl": CurlRequest("POST", "/api/v1/teams", {"name": "Front desk", "contact": "#front-desk"}),

@@ -12,8 +12,9 @@ from engine.bus.registry import known_transports
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console import wiring
-from hbus_console.access.permissions import Action, Actor
+from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
+from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
 from hbus_console.topics.services.topic_rules import carrier_of
@@ -29,7 +30,7 @@ class Move:
 
     name = "move"
     verb = "Move"
-    action = Action.TOPIC_GOVERN
+    action = TOPIC_GOVERN
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         # In an address ``to`` is the end of the pages' time range.

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.clock import to_datetime
-from hbus_console.access.permissions import Action, Actor, require, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.traffic import flow, history
 from hbus_console.traffic.history import complete_slots
@@ -42,7 +44,7 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
     Raises ``Forbidden`` for a topic outside the actor's scopes.
     """
     if topic:
-        require(who, Action.VIEW, topic)
+        require(who, VIEW, topic)
     scopes = visible_scopes(who)
     if topic:
         series = flow.series(chosen.start_ms, chosen.end_ms, scopes, topic, subscription)
@@ -76,7 +78,7 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
 
 def marks(who: Actor, chosen: TimeRange, topic: str = "", step_s: int = 1) -> list[dict[str, Any]]:
     """Acts within ``chosen`` from the audit log, those of one slot together; none for who may not read it."""
-    scopes = visible_scopes(who, Action.AUDIT_READ)
+    scopes = visible_scopes(who, AUDIT_READ)
     if not scopes:
         return []
     entries = AuditEntry.objects.filter(

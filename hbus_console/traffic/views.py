@@ -7,7 +7,8 @@ from django.views.decorators.http import require_GET
 
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.traffic import flow_chart
@@ -17,7 +18,7 @@ _clock = SystemClock()
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def flow(request: HttpRequest) -> JsonResponse:
     """The flow chart's data: all, ``?topic=``, or ``?topic=…&subscription=…``; and the page's time range."""
     topic, subscription = request.GET.get("topic", ""), request.GET.get("subscription", "")

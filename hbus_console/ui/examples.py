@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, allows, require
+from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.audit.services import record
+from hbus_console.cluster.feature import CLUSTER_OPERATE
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,12 @@ def register(example: Example) -> None:
 
 def offered(who: Actor) -> list[Example]:
     """What ``who`` may start."""
-    return list(_registered.values()) if allows(who, Action.CLUSTER_OPERATE) else []
+    return list(_registered.values()) if allows(who, CLUSTER_OPERATE) else []
 
 
 def start(who: Actor, name: str) -> Example:
     """Start an example on behalf of ``who``, audited. Raises ``Forbidden``, ``BadInput`` for an unknown name."""
-    require(who, Action.CLUSTER_OPERATE)
+    require(who, CLUSTER_OPERATE)
     example = _registered.get(name)
     if example is None:
         known = ", ".join(_registered) or "none is installed"

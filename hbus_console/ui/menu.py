@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 from django.urls import reverse
 
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows
+from hbus_console.access.acts import VIEW, Act
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
+from hbus_console.accounts.feature import TOKEN_OWN
 from hbus_console.accounts.middleware import actor
+from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.ui.timerange import time_range
 
 
@@ -20,7 +24,7 @@ class Entry:
     title: str
     icon: str
     url_name: str
-    action: Action
+    action: Act
     shortcut: str
     app: str
 
@@ -29,16 +33,16 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Bus",
         (
-            Entry("overview", "Overview", "outline/home", "overview:overview", Action.VIEW, "o", "ui"),
-            Entry("topics", "Topics", "outline/align-justified", "topics:list", Action.VIEW, "t", "topics"),
-            Entry("subscriptions", "Subscriptions", "outline/git-fork", "subscriptions:list", Action.VIEW, "s", ""),
-            Entry("messages", "Messages", "outline/message", "messages:search", Action.VIEW, "m", "ledger"),
+            Entry("overview", "Overview", "outline/home", "overview:overview", VIEW, "o", "ui"),
+            Entry("topics", "Topics", "outline/align-justified", "topics:list", VIEW, "t", "topics"),
+            Entry("subscriptions", "Subscriptions", "outline/git-fork", "subscriptions:list", VIEW, "s", ""),
+            Entry("messages", "Messages", "outline/message", "messages:search", VIEW, "m", "ledger"),
             Entry(
                 "dead-letters",
                 "Dead letters",
                 "outline/alert-triangle",
                 "deadletters:list",
-                Action.VIEW,
+                VIEW,
                 "d",
                 "deadletters",
             ),
@@ -47,15 +51,15 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Governance",
         (
-            Entry("audit", "Audit log", "outline/file-text", "audit:list", Action.AUDIT_READ, "a", "audit"),
-            Entry("operations", "Operations", "outline/list-check", "operations:list", Action.VIEW, "p", "operations"),
-            Entry("alerts", "Alerts", "outline/bell", "alerts:list", Action.VIEW, "l", "alerts"),
-            Entry("access", "Access", "outline/lock", "accounts:access", Action.TOKEN_OWN, "u", "accounts"),
+            Entry("audit", "Audit log", "outline/file-text", "audit:list", AUDIT_READ, "a", "audit"),
+            Entry("operations", "Operations", "outline/list-check", "operations:list", VIEW, "p", "operations"),
+            Entry("alerts", "Alerts", "outline/bell", "alerts:list", VIEW, "l", "alerts"),
+            Entry("access", "Access", "outline/lock", "accounts:access", TOKEN_OWN, "u", "accounts"),
         ),
     ),
     (
         "System",
-        (Entry("cluster", "Cluster", "outline/layout-grid", "cluster:overview", Action.CLUSTER_VIEW, "c", "cluster"),),
+        (Entry("cluster", "Cluster", "outline/layout-grid", "cluster:overview", CLUSTER_VIEW, "c", "cluster"),),
     ),
 )
 

@@ -10,7 +10,8 @@ from django.db import transaction
 
 from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
-from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User

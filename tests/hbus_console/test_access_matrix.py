@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 from hbus_console.accounts.models import User
 from tests.hbus_console.access_table import ANYONE, SIGNED_IN, TABLE
 from tests.hbus_console.access_world import HIDDEN, SCOPE, World, inside, outside, person

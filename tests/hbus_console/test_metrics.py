@@ -15,7 +15,8 @@ from prometheus_client import REGISTRY, Histogram
 
 from engine.core.facts import Fact
 from hbus_console import metrics
-from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.messages.models import LagSample

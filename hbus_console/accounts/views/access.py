@@ -15,9 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import GLOBAL, Action, Actor, Role, allows
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import GLOBAL, Actor, allows
 from hbus_console.access.scopes import valid_role
 from hbus_console.accounts import services
+from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
@@ -38,10 +40,10 @@ ROLES = {
 
 
 @require_GET
-@console_view(Action.TOKEN_OWN)
+@console_view(TOKEN_OWN)
 def access(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    manages = allows(who, Action.ACCESS_MANAGE)
+    manages = allows(who, ACCESS_MANAGE)
     users, next_user = _users(request.GET.get("cursor", "")) if manages else ([], "")
     living = Q(revoked_at__isnull=True, expires_at__gt=datetime.now(UTC))
     return render(
@@ -63,7 +65,7 @@ def access(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@console_view(Action.TOKEN_OWN)
+@console_view(TOKEN_OWN)
 def new_token(request: HttpRequest) -> HttpResponse:
     """Make a token; the answer to the POST is the only page that ever shows it."""
     who = actor(request)
@@ -87,10 +89,10 @@ def new_token(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.TOKEN_OWN)
+@console_view(TOKEN_OWN)
 def revoke_token(request: HttpRequest, prefix: str) -> HttpResponse:
     who = actor(request)
-    mine = Q() if allows(who, Action.ACCESS_MANAGE) else Q(user_id=who.user_id)
+    mine = Q() if allows(who, ACCESS_MANAGE) else Q(user_id=who.user_id)
     token = ApiToken.objects.filter(mine, prefix=prefix).first()
     if token is None:
         raise Http404("There is no such token of yours.")

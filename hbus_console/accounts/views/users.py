@@ -13,9 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import ScopedRole
 from hbus_console.access.scopes import valid_role
 from hbus_console.accounts import services
+from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
 from hbus_console.accounts.web import console_view, field_errors
@@ -32,7 +34,7 @@ RECENT = 8
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@console_view(Action.ACCESS_MANAGE)
+@console_view(ACCESS_MANAGE)
 def new_user(request: HttpRequest) -> HttpResponse:
     """Add a user; the answer to the POST is the only page that shows their first password."""
     page: dict[str, Any] = {"nav": "access", "all_roles": list(Role)}
@@ -50,7 +52,7 @@ def new_user(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@console_view(Action.ACCESS_MANAGE)
+@console_view(ACCESS_MANAGE)
 def user(request: HttpRequest, username: str) -> HttpResponse:
     """One user. ``act`` of a POST: roles, reset, deactivate, reactivate; each with its reason."""
     person = User.objects.filter(username=username).first()

@@ -8,7 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import SystemClock
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services, standing
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.models import Alert
@@ -35,7 +36,7 @@ class Alerts(ApiView):
         responses={(200, "application/json"): page_of(described(shapes.AlertOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         rows = Filters.read(request.GET.dict()).rows(self.actor)
         now_ms = _clock.now_ms()
         return self.page(rows, lambda row: shapes.alert(standing.shown([row], now_ms)[0]))
@@ -49,7 +50,7 @@ class EvaluationState(ApiView):
         responses=answers(shapes.EvaluationOut),
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         return Response(shapes.evaluation(standing.health(_clock.now_ms())))
 
 
@@ -104,7 +105,7 @@ class Silences(ApiView):
         },
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         return Response([shapes.silence(row) for row in standing.silences(self.actor, _clock.now_ms())])
 
 

@@ -8,10 +8,12 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, allows, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, allows, require
 from hbus_console.accounts.api import ShownOnce
 from hbus_console.alerts import services
 from hbus_console.alerts.api import shapes
+from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import ChannelDraft
 from hbus_console.api.answers import REFUSED, answers, described, read, takes
@@ -27,8 +29,8 @@ class Channels(ShownOnce):
         responses={(200, "application/json"): {"type": "array", "items": described(shapes.ChannelOut)}, **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
-        whole = allows(self.actor, Action.ALERT_CHANNEL)
+        require(self.actor, VIEW, SOMEWHERE)
+        whole = allows(self.actor, ALERT_CHANNEL)
         return Response([shapes.channel(row, whole=whole) for row in Channel.objects.all()])
 
     @extend_schema(
@@ -51,7 +53,7 @@ class OneChannel(ApiView):
         operation_id="alert_channels_read", summary="One channel", tags=["alerts"], responses=answers(shapes.ChannelOut)
     )
     def get(self, request: Request, channel_id: int) -> Response:
-        whole = allows(self.actor, Action.ALERT_CHANNEL)
+        whole = allows(self.actor, ALERT_CHANNEL)
         return Response(shapes.channel(services.channel(self.actor, channel_id), whole=whole))
 
     @extend_schema(

@@ -8,7 +8,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.services import lookup
@@ -25,7 +26,7 @@ class Rules(ApiView):
         responses={(200, "application/json"): {"type": "array", "items": described(shapes.RuleOut)}, **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         return Response([shapes.rule(row) for row in lookup.rules(self.actor)])
 
     @extend_schema(

@@ -7,7 +7,8 @@ from django.db import transaction
 from engine.core.clock import Clock, SystemClock, to_rfc3339
 from engine.core.errors import BadInput
 from hbus_console import checks
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
+from hbus_console.alerts.feature import ALERT_OPERATE
 from hbus_console.alerts.models import Alert, Silence
 from hbus_console.alerts.services import lookup
 from hbus_console.audit.services import record
@@ -19,7 +20,7 @@ def acknowledge(actor: Actor, number: int, note: str = "", *, clock: Clock | Non
     """Say that somebody looks at it: it stays open, and waits for nobody any more. Twice leaves one trace."""
     with transaction.atomic():
         row = lookup.alert(actor, number)
-        require(actor, Action.ALERT_OPERATE, row.topic)
+        require(actor, ALERT_OPERATE, row.topic)
         note = checks.text(note, "note", most=300)
         if row.acknowledged_ms:
             return row
@@ -47,7 +48,7 @@ def silence(
     now_ms = (clock or SystemClock()).now_ms()
     with transaction.atomic():
         row = lookup.alert(actor, number)
-        require(actor, Action.ALERT_OPERATE, row.topic)
+        require(actor, ALERT_OPERATE, row.topic)
         reason = checks.reason(reason)
         if not now_ms < until_ms <= now_ms + LONGEST_MS:
             raise BadInput(
@@ -78,7 +79,7 @@ def end_silence(actor: Actor, number: int, reason: str = "", *, clock: Clock | N
     now_ms = (clock or SystemClock()).now_ms()
     with transaction.atomic():
         row = lookup.silence_of(actor, number)
-        require(actor, Action.ALERT_OPERATE, row.topic)
+        require(actor, ALERT_OPERATE, row.topic)
         reason = checks.reason(reason, required=False)
         if row.until_ms <= now_ms:
             return

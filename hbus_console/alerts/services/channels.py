@@ -15,7 +15,8 @@ from django.db import transaction
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console import checks
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
+from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
@@ -42,7 +43,7 @@ CHANGES = ("name", "url", "recipients", "enabled")
 
 def create_channel(actor: Actor, draft: ChannelDraft, reason: str = "") -> Channel:
     """Make a channel. A webhook's secret is in ``secret`` of the answer: show it now, never again."""
-    require(actor, Action.ALERT_CHANNEL)
+    require(actor, ALERT_CHANNEL)
     made = Channel(kind=checks.choice(draft.kind, "kind", Channel.Kind.values))
     reason = checks.reason(reason, required=False)
     # Names are looked up before the transaction, which would make every other writer wait.
@@ -60,7 +61,7 @@ def change_channel(
     actor: Actor, number: int, changes: Mapping[str, Any], reason: str = "", *, revision: int | None = None
 ) -> Channel:
     """Change some settings; what is left out stays. Changing nothing leaves no trace."""
-    require(actor, Action.ALERT_CHANNEL)
+    require(actor, ALERT_CHANNEL)
     for field in changes.keys() - set(CHANGES):
         raise BadInput(f"A channel has no setting {field!r} to change.", remedy="See the API.", field=field)
     reason = checks.reason(reason, required=False)
@@ -85,7 +86,7 @@ def change_channel(
 @transaction.atomic
 def delete_channel(actor: Actor, number: int, reason: str) -> None:
     """Delete a channel: nobody is told through it any more, and what was sent through it is forgotten."""
-    require(actor, Action.ALERT_CHANNEL)
+    require(actor, ALERT_CHANNEL)
     row = lookup.channel(actor, number, lock=True)
     reason = checks.reason(reason)
     before = {**snapshot(row), "rules": sorted(row.rules.values_list("name", flat=True))}
@@ -96,7 +97,7 @@ def delete_channel(actor: Actor, number: int, reason: str) -> None:
 @transaction.atomic
 def rotate_secret(actor: Actor, number: int, reason: str) -> str:
     """Give a webhook a new secret; calls are signed with it at once. The answer is the only time it is seen."""
-    require(actor, Action.ALERT_CHANNEL)
+    require(actor, ALERT_CHANNEL)
     row = lookup.channel(actor, number, lock=True)
     reason = checks.reason(reason)
     if row.kind != Channel.Kind.WEBHOOK:
@@ -110,7 +111,7 @@ def rotate_secret(actor: Actor, number: int, reason: str) -> str:
 
 def try_channel(actor: Actor, number: int, *, clock: Clock | None = None) -> Tried:
     """Send a message marked as a test through the channel, now, and tell what it answered."""
-    require(actor, Action.ALERT_CHANNEL)
+    require(actor, ALERT_CHANNEL)
     row = lookup.channel(actor, number)
     with transaction.atomic():
         record(actor, "alert_channel.test", "alert_channel", row.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, narrower, require, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, narrower, require, visible_scopes
 from hbus_console.access.scopes import topics_q
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.errors import NotThere
@@ -17,7 +18,7 @@ def alerts(actor: Actor) -> QuerySet[Alert]:
 
 def alert(actor: Actor, number: int) -> Alert:
     """Raises :class:`NotThere`."""
-    require(actor, Action.VIEW, SOMEWHERE)
+    require(actor, VIEW, SOMEWHERE)
     found = alerts(actor).select_related("rule").filter(pk=number).first()
     if found is None:
         raise NotThere(f"There is no alert {number}.", remedy="Look for it in the list of alerts.", field="alert")
@@ -37,7 +38,7 @@ def rules(actor: Actor) -> list[Rule]:
 
 def rule(actor: Actor, number: int, *, lock: bool = False) -> Rule:
     """Raises :class:`NotThere`."""
-    require(actor, Action.VIEW, SOMEWHERE)
+    require(actor, VIEW, SOMEWHERE)
     rows = Rule.objects.select_for_update(of=("self",)) if lock else Rule.objects.all()
     found = rows.select_related("team").filter(pk=number).first()
     if found is None or not sees(actor, found):
@@ -47,7 +48,7 @@ def rule(actor: Actor, number: int, *, lock: bool = False) -> Rule:
 
 def channel(actor: Actor, number: int, *, lock: bool = False) -> Channel:
     """Raises :class:`NotThere`."""
-    require(actor, Action.VIEW, SOMEWHERE)
+    require(actor, VIEW, SOMEWHERE)
     rows = Channel.objects.select_for_update() if lock else Channel.objects.all()
     found = rows.filter(pk=number).first()
     if found is None:

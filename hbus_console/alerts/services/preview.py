@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.access.permissions import Action, Actor, covers, require, visible_scopes
+from hbus_console.access.permissions import Actor, covers, require, visible_scopes
 from hbus_console.alerts import judge
+from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.measures import NOT_WHILE_PAUSED, Measures, Pulse
 from hbus_console.alerts.services.rules import RuleDraft, checked
@@ -48,7 +49,7 @@ class Preview:
 def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Preview:
     """Measure now what ``draft`` would watch, as far as ``actor`` may see it. Stores nothing."""
     rule, _ = checked(draft)
-    require(actor, Action.ALERT_EDIT, rule.topics)
+    require(actor, ALERT_EDIT, rule.topics)
     scopes = visible_scopes(actor)
     targets = [it for it in read_targets().of(rule) if any(covers(scope, it.topic) for scope in scopes)]
     kind = KINDS[rule.kind]

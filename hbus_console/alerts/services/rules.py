@@ -12,9 +12,10 @@ from django.db import transaction
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console import checks
-from hbus_console.access.permissions import GLOBAL, Action, Actor, require
+from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.access.scopes import valid_scope
 from hbus_console.alerts import judge
+from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import lookup, trying
@@ -56,7 +57,7 @@ CHANGES = tuple(name for name in RuleDraft.__dataclass_fields__ if name != "kind
 def create_rule(actor: Actor, draft: RuleDraft, reason: str = "") -> Rule:
     """Make a rule. Raises ``Forbidden`` and :class:`BadInput` naming the field."""
     made, channels = checked(draft)
-    require(actor, Action.ALERT_EDIT, made.topics)
+    require(actor, ALERT_EDIT, made.topics)
     reason = checks.reason(reason, required=False)
     with transaction.atomic():
         _refuse_taken(made)
@@ -76,14 +77,14 @@ def change_rule(
     ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
     row = lookup.rule(actor, number, lock=True)
-    require(actor, Action.ALERT_EDIT, row.topics)
+    require(actor, ALERT_EDIT, row.topics)
     for field in changes.keys() - set(CHANGES):
         raise BadInput(f"A rule has no setting {field!r} to change.", remedy="See the API.", field=field)
     reason = checks.reason(reason, required=False)
     before = snapshot(row)
     values = {**before, **changes, "channels": tuple(changes.get("channels", before["channels"]))}
     wanted, channels = checked(RuleDraft(**values))
-    require(actor, Action.ALERT_EDIT, wanted.topics)
+    require(actor, ALERT_EDIT, wanted.topics)
     after = {**asdict(RuleDraft(**values)), "channels": sorted(it.name for it in channels)}
     after |= {field: _value(wanted, field) for field in after if field not in ("channels", "owner")}
     if after == before:
@@ -103,7 +104,7 @@ def change_rule(
 def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None = None) -> None:
     """Delete a rule. Its open alerts are over; those that were stay as evidence."""
     row = lookup.rule(actor, number, lock=True)
-    require(actor, Action.ALERT_EDIT, row.topics)
+    require(actor, ALERT_EDIT, row.topics)
     reason = checks.reason(reason)
     now_ms = (clock or SystemClock()).now_ms()
     row.alerts.filter(state=Alert.State.PENDING).delete()
@@ -118,7 +119,7 @@ def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None =
 def try_rule(actor: Actor, number: int, *, clock: Clock | None = None) -> list[Tried]:
     """Send a message marked as a test to every channel of the rule, now, and tell what each answered."""
     row = lookup.rule(actor, number)
-    require(actor, Action.ALERT_EDIT, row.topics)
+    require(actor, ALERT_EDIT, row.topics)
     channels = list(row.channels.filter(enabled=True))
     if not channels:
         raise BadInput(

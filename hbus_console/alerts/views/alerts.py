@@ -9,10 +9,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.alerts import history, services, standing
+from hbus_console.alerts.feature import ALERT_CHANNEL, ALERT_EDIT, ALERT_OPERATE
 from hbus_console.alerts.kinds import URGENCY
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.standing import Filters
@@ -29,13 +31,13 @@ def frame(who: Actor, tab: str, now_ms: int) -> dict[str, Any]:
         "nav": "alerts",
         "tab": tab,
         "health": standing.health(now_ms),
-        "may_edit": allows(who, Action.ALERT_EDIT, SOMEWHERE),
-        "may_channel": allows(who, Action.ALERT_CHANNEL),
+        "may_edit": allows(who, ALERT_EDIT, SOMEWHERE),
+        "may_channel": allows(who, ALERT_CHANNEL),
     }
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def alerts(request: HttpRequest) -> HttpResponse:
     who, now_ms, filters = actor(request), clock.now_ms(), Filters.read(request.GET.dict())
     rows, next_cursor = standing.listed(who, filters, request.GET.get("cursor", ""), now_ms)
@@ -50,14 +52,14 @@ def alerts(request: HttpRequest) -> HttpResponse:
         "pending": Filters("pending").rows(who).count(),
         "needed": standing.count(visible_scopes(who), now_ms),
         "silences": standing.silences(who, now_ms),
-        "may_operate": allows(who, Action.ALERT_OPERATE, SOMEWHERE),
+        "may_operate": allows(who, ALERT_OPERATE, SOMEWHERE),
     }
     template = "alerts/_rows.html" if request.headers.get("HX-Request") == "true" else "alerts/list.html"
     return render(request, template, context)
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
     who, now_ms = actor(request), clock.now_ms()
     row = services.alert(who, alert_id)
@@ -67,7 +69,7 @@ def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
         "row": standing.shown([row], now_ms)[0],
         "alert": row,
         "moments": history.moments(row),
-        "may_operate": allows(who, Action.ALERT_OPERATE, row.topic),
+        "may_operate": allows(who, ALERT_OPERATE, row.topic),
         "open": row.state != Alert.State.RESOLVED,
         "spans": SPANS,
         "acknowledge_curl": CurlRequest("POST", f"{path}/acknowledge", {"note": "why"}, idempotent=True),
@@ -77,14 +79,14 @@ def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def chart(request: HttpRequest, alert_id: int) -> JsonResponse:
     """The measured value and the threshold, for charts.js."""
     return JsonResponse(history.chart(services.alert(actor(request), alert_id)))
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_OPERATE, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_OPERATE, resource=SOMEWHERE)
 def acknowledge(request: HttpRequest, alert_id: int) -> HttpResponse:
     who, note = actor(request), request.POST.get("note", "")
     services.alert(who, alert_id)
@@ -93,7 +95,7 @@ def acknowledge(request: HttpRequest, alert_id: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_OPERATE, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_OPERATE, resource=SOMEWHERE)
 def silence(request: HttpRequest, alert_id: int) -> HttpResponse:
     who = actor(request)
     services.alert(who, alert_id)
@@ -111,7 +113,7 @@ def silence(request: HttpRequest, alert_id: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_OPERATE, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_OPERATE, resource=SOMEWHERE)
 def end_silence(request: HttpRequest, silence_id: int) -> HttpResponse:
     who = actor(request)
     services.silence_of(who, silence_id)

@@ -14,10 +14,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Action, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.alerts import forms, services
+from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.alerts.services import ChannelDraft
 from hbus_console.alerts.services.channels import snapshot
@@ -38,7 +40,7 @@ def place(row: Channel) -> str:
 
 @never_cache
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, post=Action.ALERT_CHANNEL, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_CHANNEL, resource=SOMEWHERE)
 def channels(request: HttpRequest) -> HttpResponse:
     """The list; a POST adds one, and its answer is the only page that shows a webhook's secret."""
     who = actor(request)
@@ -73,7 +75,7 @@ def channels(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, post=Action.ALERT_CHANNEL, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_CHANNEL, resource=SOMEWHERE)
 def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     who = actor(request)
     row = services.channel(who, channel_id)
@@ -113,7 +115,7 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_CHANNEL)
+@console_view(VIEW, post=ALERT_CHANNEL)
 def test(request: HttpRequest, channel_id: int) -> HttpResponse:
     tried = services.try_channel(actor(request), channel_id)
     tell = messages.success if tried.taken else messages.error
@@ -123,7 +125,7 @@ def test(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 @never_cache
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_CHANNEL)
+@console_view(VIEW, post=ALERT_CHANNEL)
 def rotate_secret(request: HttpRequest, channel_id: int) -> HttpResponse:
     """The answer is the only page that shows the new secret."""
     who = actor(request)
@@ -139,7 +141,7 @@ def rotate_secret(request: HttpRequest, channel_id: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_CHANNEL)
+@console_view(VIEW, post=ALERT_CHANNEL)
 def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
     who = actor(request)
     row = services.channel(who, channel_id)

@@ -10,10 +10,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, allows, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.alerts import forms, services
+from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import KINDS, TONES, URGENCY
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft, lookup
@@ -25,7 +27,7 @@ from hbus_console.ui.pages import clock, form_page
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def rules(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     found = lookup.rules(who)
@@ -45,11 +47,11 @@ def rules(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.ALERT_EDIT, resource=SOMEWHERE)
+@console_view(ALERT_EDIT, resource=SOMEWHERE)
 def new(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     kind = KINDS.get(request.GET.get("kind", "") or request.POST.get("kind", ""), KINDS["oldest"])
-    scope = visible_scopes(who, Action.ALERT_EDIT)[0]
+    scope = visible_scopes(who, ALERT_EDIT)[0]
     fresh = RuleDraft(name="", kind=kind.name, threshold=kind.usual, topics=scope, for_s=60)
     page = _editor(who, None, kind.name, {**forms.shown_draft(fresh), "window_s": 300})
     if request.method == "GET":
@@ -65,7 +67,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, post=Action.ALERT_EDIT, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_EDIT, resource=SOMEWHERE)
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     who = actor(request)
     row = services.rule(who, rule_id)
@@ -93,7 +95,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.ALERT_EDIT, resource=SOMEWHERE)
+@console_view(ALERT_EDIT, resource=SOMEWHERE)
 def preview(request: HttpRequest) -> HttpResponse:
     """A fragment: for what the rule of the form would fire now."""
     kind = request.POST.get("kind", "")
@@ -109,7 +111,7 @@ def preview(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_EDIT, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_EDIT, resource=SOMEWHERE)
 def test(request: HttpRequest, rule_id: int) -> HttpResponse:
     who = actor(request)
     services.rule(who, rule_id)
@@ -123,7 +125,7 @@ def test(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.ALERT_EDIT, resource=SOMEWHERE)
+@console_view(VIEW, post=ALERT_EDIT, resource=SOMEWHERE)
 def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
     who = actor(request)
     row = services.rule(who, rule_id)
@@ -165,7 +167,7 @@ def _plainly(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _editor(who: Actor, row: Rule | None, kind: str, values: dict[str, Any]) -> dict[str, Any]:
-    may = allows(who, Action.ALERT_EDIT, row.topics if row else "?")
+    may = allows(who, ALERT_EDIT, row.topics if row else "?")
     number = row.pk if row else 0
     return {
         **frame(who, "rules", clock.now_ms()),

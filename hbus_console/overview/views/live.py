@@ -11,7 +11,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 
-from hbus_console.access.permissions import SOMEWHERE, Action, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, visible_scopes
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
@@ -22,7 +23,7 @@ _WAIT_S = 30
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE, stream=True)
+@console_view(VIEW, resource=SOMEWHERE, stream=True)
 async def live(request: HttpRequest) -> HttpResponseBase:
     """Server-sent events for the signed-in person. 429 beyond the streams one may hold."""
     who = actor(request)

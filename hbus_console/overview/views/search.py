@@ -6,7 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from hbus_console.access.permissions import SOMEWHERE, Action
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.overview.search import find
@@ -16,7 +17,7 @@ _LONGEST = 300
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:_LONGEST]
     context = {"search_text": text, "groups": find(actor(request), text)}

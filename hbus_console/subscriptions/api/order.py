@@ -10,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.errors import Unavailable
-from hbus_console.access.permissions import Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import require
 from hbus_console.api.answers import answers, read, takes
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import order_page, services
@@ -102,7 +103,7 @@ class Order(ApiView):
         responses=answers(OrderOut),
     )
     def get(self, request: Request, topic: str, group: str) -> Response:
-        require(self.actor, Action.VIEW, topic)
+        require(self.actor, VIEW, topic)
         row = services.subscription(topic, group)
         table, trouble = order_page.partitions(row)
         if trouble:

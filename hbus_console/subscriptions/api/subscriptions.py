@@ -11,7 +11,8 @@ from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import Unavailable
 from hbus_console import wiring
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.api import ShownOnce
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
@@ -35,7 +36,7 @@ class AllSubscriptions(ApiView):
         responses=_PAGE,
     )
     def get(self, request: Request) -> Response:
-        require(self.actor, Action.VIEW, SOMEWHERE)
+        require(self.actor, VIEW, SOMEWHERE)
         rows = _ROWS.filter(topics_q(self.actor, "topic__name"))
         if (owner := request.GET.get("owner")) is not None:
             rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
@@ -53,7 +54,7 @@ class Subscriptions(ApiView):
         responses=_PAGE,
     )
     def get(self, request: Request, topic: str) -> Response:
-        require(self.actor, Action.VIEW, topic)
+        require(self.actor, VIEW, topic)
         return self.page(_ROWS.filter(topic=topics.topic(topic)), shapes.subscription, ordering="group")
 
     @extend_schema(
@@ -79,7 +80,7 @@ class OneSubscription(ApiView):
         responses=answers(shapes.SubscriptionOut),
     )
     def get(self, request: Request, topic: str, group: str) -> Response:
-        require(self.actor, Action.VIEW, topic)
+        require(self.actor, VIEW, topic)
         row = subscriptions.subscription(topic, group)
         return Response(shapes.subscription(row, _lag(row)))
 

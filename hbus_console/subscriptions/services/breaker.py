@@ -11,8 +11,10 @@ from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.facts import Fact
 from hbus_console import checks, wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster import probes
+from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
 
@@ -21,7 +23,7 @@ ACTS = ("open", "close")
 
 def breaker(actor: Actor, topic: str, group: str) -> Standing:
     """How it stands now. Raises ``Forbidden`` and ``Unavailable``."""
-    require(actor, Action.VIEW, topic)
+    require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
     return wiring.breakers().look(row.topic.name, row.group)
 
@@ -41,7 +43,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
 
     Raises ``Forbidden``, :class:`BadInput` at the field, and ``Unavailable``; then nothing has changed.
     """
-    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    require(actor, SUBSCRIPTION_OPERATE, topic)
     act = checks.choice(act, "act", ACTS)
     reason = checks.reason(reason)
     row = lookup.subscription(topic, group)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from django.db import transaction
 
 from engine.bus.handlers import Registration, registrations
-from hbus_console.access.permissions import SYSTEM, Action, Actor, require
+from hbus_console.access.permissions import SYSTEM, Actor, require
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.subscriptions import record_act, save, snapshot
 from hbus_console.topics import services as topics
@@ -57,7 +58,7 @@ def _behind(row: Subscription, declared: Registration) -> bool:
 
 @transaction.atomic
 def _sync_one(actor: Actor, declared: Registration, report: SyncReport) -> None:
-    require(actor, Action.SUBSCRIPTION_EDIT, declared.topic)
+    require(actor, SUBSCRIPTION_EDIT, declared.topic)
     topic = topics.topic(declared.topic)
     row = topic.subscriptions.select_for_update().filter(group=declared.group).first()
     if row is None:

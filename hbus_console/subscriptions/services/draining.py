@@ -12,8 +12,10 @@ from engine.bus.errors import GroupLost
 from engine.bus.partitions import together
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import checks, wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster.nodes import nodes
+from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import hold
@@ -70,7 +72,7 @@ class DrainStatus:
 @transaction.atomic
 def drain(actor: Actor, topic: str, group: str, reason: str) -> Subscription:
     """Pause with the intent to stand still; :func:`drain_status` tells when that is so."""
-    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    require(actor, SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
     return row if row.paused else hold(actor, row, True, reason, "subscription.drain")
@@ -78,7 +80,7 @@ def drain(actor: Actor, topic: str, group: str, reason: str) -> Subscription:
 
 def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:
     """Where a drain stands, as the store and the nodes tell. Raises ``Unavailable`` and ``GroupLost``."""
-    require(actor, Action.VIEW, topic)
+    require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
     carriers = (row.topic.transport, row.topic.leaving) if row.topic.leaving else (row.topic.transport,)
     lags = [wiring.admin(carrier).lag(topic, group) for carrier in carriers]

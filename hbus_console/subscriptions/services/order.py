@@ -12,8 +12,9 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from hbus_console import checks, wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.errors import Conflict
+from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
@@ -45,7 +46,7 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
     Raises ``Forbidden``, :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more), and
     ``Unavailable``; then nothing has changed.
     """
-    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    require(actor, SUBSCRIPTION_OPERATE, topic)
     key = checks.text(key, "key", most=_LONGEST_KEY, required=True)
     head = checks.choice(head, "head", HEADS)
     reason = checks.reason(reason)

@@ -12,10 +12,11 @@ from django.db import transaction
 from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, MOST_BREAKER_FAILURES, RetryPolicy
 from engine.core.errors import BadInput
 from hbus_console import checks, wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.outgoing import check_url
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.teams import services as teams
@@ -82,7 +83,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
 
     Raises ``Forbidden``, :class:`BadInput` naming the field, :class:`Conflict` when the group exists.
     """
-    require(actor, Action.SUBSCRIPTION_EDIT, draft.topic)
+    require(actor, SUBSCRIPTION_EDIT, draft.topic)
     group = checks.name(draft.group, "group")
     handler = checks.choice(draft.handler, "handler", Subscription.Handler.values)
     reason = checks.reason(reason, required=False)
@@ -120,7 +121,7 @@ def change_subscription(
 
     ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
-    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    require(actor, SUBSCRIPTION_EDIT, topic)
     for field in changes.keys() - set(CHANGES):
         raise BadInput(f"A subscription has no setting {field!r} to change.", remedy="See the API.", field=field)
     reason = checks.reason(reason, required=False)
@@ -134,7 +135,7 @@ def change_subscription(
 @transaction.atomic
 def follow_code(actor: Actor, topic: str, group: str, reason: str = "") -> Subscription:
     """Let the declaration in code set all policies again, from its next start on."""
-    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    require(actor, SUBSCRIPTION_EDIT, topic)
     row = lookup.subscription(topic, group, lock=True)
     if row.handler != Subscription.Handler.CODE or not row.held_fields:
         return row
@@ -150,7 +151,7 @@ def follow_code(actor: Actor, topic: str, group: str, reason: str = "") -> Subsc
 @transaction.atomic
 def pause_subscription(actor: Actor, topic: str, group: str, reason: str) -> Subscription:
     """Hand out nothing more; what is in flight ends. Pausing twice leaves one trace."""
-    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    require(actor, SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
     return row if row.paused else hold(actor, row, True, reason, "subscription.pause")
@@ -159,7 +160,7 @@ def pause_subscription(actor: Actor, topic: str, group: str, reason: str) -> Sub
 @transaction.atomic
 def resume_subscription(actor: Actor, topic: str, group: str, reason: str = "") -> Subscription:
     """Hand out deliveries again, unless the topic itself is paused."""
-    require(actor, Action.SUBSCRIPTION_OPERATE, topic)
+    require(actor, SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason, required=False)
     return hold(actor, row, False, reason, "subscription.resume") if row.paused else row
@@ -168,7 +169,7 @@ def resume_subscription(actor: Actor, topic: str, group: str, reason: str = "") 
 @transaction.atomic
 def rotate_secret(actor: Actor, topic: str, group: str, reason: str) -> str:
     """Give a webhook a new secret; calls are signed with it at once. The answer is the only time it is seen."""
-    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    require(actor, SUBSCRIPTION_EDIT, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
     if row.handler != Subscription.Handler.WEBHOOK:
@@ -185,7 +186,7 @@ def delete_subscription(actor: Actor, topic: str, group: str, typed_name: str, r
 
     ``typed_name`` is the group's name as a person typed it to confirm.
     """
-    require(actor, Action.SUBSCRIPTION_EDIT, topic)
+    require(actor, SUBSCRIPTION_EDIT, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
     checks.typed(typed_name, group)

@@ -11,10 +11,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action
+from hbus_console.access.acts import VIEW
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.subscriptions import forms, services
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.subscriptions.services.subscriptions import POLICY, snapshot
@@ -35,7 +36,7 @@ def _shown(values: dict[str, Any]) -> dict[str, Any]:
 
 @never_cache
 @require_http_methods(["GET", "POST"])
-@console_view(Action.SUBSCRIPTION_EDIT, resource="{topic}")
+@console_view(SUBSCRIPTION_EDIT, resource="{topic}")
 def new(request: HttpRequest, topic: str) -> HttpResponse:
     row, who = found_topic(topic), actor(request)
     fresh = SubscriptionDraft(topic=topic, group="", owner=row.team.name if row.team else "", handler="webhook")
@@ -67,7 +68,7 @@ def new(request: HttpRequest, topic: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_EDIT, resource="{topic}")
 def settings(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     row = services.subscription(topic, group)
     webhook = row.handler == Subscription.Handler.WEBHOOK

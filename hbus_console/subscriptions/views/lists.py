@@ -6,7 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from hbus_console.access.permissions import SOMEWHERE, Action
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.subscriptions import standing
@@ -18,7 +19,7 @@ from hbus_console.ui.timerange import time_range
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def subscriptions(request: HttpRequest) -> HttpResponse:
     who, wanted = actor(request), read_filters(request.GET)
     rows = standing.subscription_rows(who, time_range(request), clock.now_ms(), wanted)

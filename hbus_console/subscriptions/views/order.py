@@ -6,10 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
-from hbus_console.access.permissions import Action
+from hbus_console.access.acts import VIEW
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.subscriptions import order_page, services
+from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services.order import HEADS
 from hbus_console.subscriptions.views.subscription import frame
 from hbus_console.ui.curl import CurlRequest
@@ -17,7 +18,7 @@ from hbus_console.ui.pages import act, clock
 
 
 @require_GET
-@console_view(Action.VIEW, resource="{topic}")
+@console_view(VIEW, resource="{topic}")
 def order(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     row = services.subscription(topic, group)
     key = request.GET.get("key", "").strip()
@@ -34,7 +35,7 @@ def order(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def unpark(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     key, head = request.POST.get("key", ""), request.POST.get("head", "")
     reason = request.POST.get("reason", "")

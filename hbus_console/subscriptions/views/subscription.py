@@ -11,12 +11,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import allows
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.trail import visible
 from hbus_console.audit.views import tell
 from hbus_console.subscriptions import services, subscription_page
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.views.common import FAILED_HEADS
 from hbus_console.ui.curl import CurlRequest
@@ -36,9 +39,9 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "subscription": row,
         "topic": row.topic,
         "failed_head": f"{row.on_failed_head}: {FAILED_HEADS[row.on_failed_head]}",
-        "may_operate": allows(who, Action.SUBSCRIPTION_OPERATE, name),
-        "may_edit": allows(who, Action.SUBSCRIPTION_EDIT, name),
-        "may_audit": allows(who, Action.AUDIT_READ, name),
+        "may_operate": allows(who, SUBSCRIPTION_OPERATE, name),
+        "may_edit": allows(who, SUBSCRIPTION_EDIT, name),
+        "may_audit": allows(who, AUDIT_READ, name),
         "pause_curl": CurlRequest("POST", f"{path}/pause", {"reason": "why"}, idempotent=True),
         "drain_curl": CurlRequest("POST", f"{path}/drain", {"reason": "why"}, idempotent=True),
         "resume_curl": CurlRequest("POST", f"{path}/resume", {"reason": "why"}, idempotent=True),
@@ -51,7 +54,7 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
 
 
 @require_GET
-@console_view(Action.VIEW, resource="{topic}")
+@console_view(VIEW, resource="{topic}")
 def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     who, row = actor(request), services.subscription(topic, group)
     context = frame(request, row)
@@ -65,7 +68,7 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def pause(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     said = f"{group} is paused. What is in flight ends."
     reason = request.POST.get("reason", "")
@@ -81,7 +84,7 @@ def pause(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 @never_cache
 @require_GET
-@console_view(Action.VIEW, resource="{topic}")
+@console_view(VIEW, resource="{topic}")
 def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     """The line of the page that tells how far a drain is; it asks for itself again until that is done."""
     found = services.drain_status_if_known(actor(request), topic, group)
@@ -94,7 +97,7 @@ def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def drain(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     said = f"{group} drains: nothing more is handed out, and this page says when it stands still."
     reason = request.POST.get("reason", "")
@@ -109,7 +112,7 @@ def drain(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def resume(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     said = f"{group} is handed messages again."
     reason = request.POST.get("reason", "")
@@ -124,7 +127,7 @@ def resume(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_OPERATE, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     wanted, reason = request.POST.get("act", ""), request.POST.get("reason", "")
     said = (
@@ -143,7 +146,7 @@ def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_EDIT, resource="{topic}")
 def follow_code(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     said = f"The code sets all policies of {group} again, from the consumers' next look on."
     reason = request.POST.get("reason", "")
@@ -159,7 +162,7 @@ def follow_code(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 @never_cache
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_EDIT, resource="{topic}")
 def rotate_secret(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     """The answer is the only page that shows the new secret."""
     row = services.subscription(topic, group)
@@ -172,7 +175,7 @@ def rotate_secret(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.SUBSCRIPTION_EDIT, resource="{topic}")
+@console_view(VIEW, post=SUBSCRIPTION_EDIT, resource="{topic}")
 def delete(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     try:
         services.delete_subscription(

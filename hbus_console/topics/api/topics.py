@@ -8,7 +8,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hbus_console.access.permissions import SOMEWHERE, Action, Actor, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.access.scopes import topics_q
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
@@ -27,7 +28,7 @@ _FILTERS = [
 
 def visible(actor: Actor, request: Request) -> QuerySet[Topic]:
     """The topics the actor may see, narrowed as the request's filters say."""
-    require(actor, Action.VIEW, SOMEWHERE)
+    require(actor, VIEW, SOMEWHERE)
     rows = Topic.objects.filter(topics_q(actor, "name")).select_related("team")
     if (owner := request.GET.get("owner")) is not None:
         rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
@@ -66,7 +67,7 @@ class Topics(ApiView):
 class OneTopic(ApiView):
     @extend_schema(operation_id="topics_read", summary="One topic", tags=["topics"], responses=answers(shapes.TopicOut))
     def get(self, request: Request, topic: str) -> Response:
-        require(self.actor, Action.VIEW, topic)
+        require(self.actor, VIEW, topic)
         return Response(shapes.topic(topics.topic(topic)))
 
     @extend_schema(

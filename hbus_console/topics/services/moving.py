@@ -11,10 +11,11 @@ from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import BadInput
 from hbus_console import checks, wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.topics import catalog
+from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import lookup
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, checked, fit_name
@@ -23,7 +24,7 @@ from hbus_console.topics.services.topics import snapshot
 
 def check_move(actor: Actor, name: str, to: str) -> Topic:
     """The topic, if it may move. Raises ``Forbidden``, or :class:`BadInput` naming what stands in the way."""
-    require(actor, Action.TOPIC_GOVERN, name)
+    require(actor, TOPIC_GOVERN, name)
     row = lookup.topic(name)
     if row.leaving and carrier_of(row.transport) == to:
         # An earlier move was cancelled on the way: it goes on.
@@ -76,7 +77,7 @@ def cut_over(actor: Actor, name: str, to: str, reason: str) -> Topic:
 @transaction.atomic
 def finish_move(actor: Actor, name: str, reason: str) -> Topic:
     """What the old transport held is settled: it is read no more, and removed."""
-    require(actor, Action.TOPIC_GOVERN, name)
+    require(actor, TOPIC_GOVERN, name)
     row = lookup.topic(name, lock=True)
     before = snapshot(row)
     StoreRemoval.objects.create(topic=name, transport=row.leaving)

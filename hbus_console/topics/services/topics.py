@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,32 +12,34 @@ from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
 from hbus_console import checks, wiring
-from hbus_console.access.permissions import Action, Actor, require
+from hbus_console.access.acts import Act
+from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
+from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import lookup, store
 from hbus_console.topics.services.topic_rules import TopicDraft, checked, fit_name
 
 #: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
-CHANGES: dict[str, Action] = {
-    "description": Action.TOPIC_EDIT,
-    "ordering": Action.TOPIC_EDIT,
-    "partitions": Action.TOPIC_EDIT,
-    "priorities": Action.TOPIC_EDIT,
-    "retention_hours": Action.TOPIC_EDIT,
-    "retention_messages": Action.TOPIC_EDIT,
-    "max_bytes": Action.TOPIC_EDIT,
-    "idempotency_window_s": Action.TOPIC_EDIT,
-    "ttl_s": Action.TOPIC_EDIT,
-    "owner": Action.TOPIC_GOVERN,
-    "classification": Action.TOPIC_GOVERN,
-    "masked_fields": Action.TOPIC_GOVERN,
-    "nothing_to_mask": Action.TOPIC_GOVERN,
-    "compatibility": Action.TOPIC_GOVERN,
-    "transport": Action.TOPIC_GOVERN,
+CHANGES: dict[str, Act] = {
+    "description": TOPIC_EDIT,
+    "ordering": TOPIC_EDIT,
+    "partitions": TOPIC_EDIT,
+    "priorities": TOPIC_EDIT,
+    "retention_hours": TOPIC_EDIT,
+    "retention_messages": TOPIC_EDIT,
+    "max_bytes": TOPIC_EDIT,
+    "idempotency_window_s": TOPIC_EDIT,
+    "ttl_s": TOPIC_EDIT,
+    "owner": TOPIC_GOVERN,
+    "classification": TOPIC_GOVERN,
+    "masked_fields": TOPIC_GOVERN,
+    "nothing_to_mask": TOPIC_GOVERN,
+    "compatibility": TOPIC_GOVERN,
+    "transport": TOPIC_GOVERN,
 }
 _STORED = tuple(field for field in CHANGES if field != "owner")
 
@@ -59,7 +61,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
     Raises ``Forbidden``, :class:`BadInput` naming the field, and :class:`Conflict` when the name is taken.
     """
     name = checks.name(draft.name, "name")
-    require(actor, Action.TOPIC_EDIT, name)
+    require(actor, TOPIC_EDIT, name)
     reason = checks.reason(reason, required=False)
     if Topic.objects.filter(name=name).exists():
         raise Conflict(f"There is already a topic {name}.", remedy="Choose another name.", field="name")
@@ -90,7 +92,7 @@ def change_topic(
     for field in changes.keys() - CHANGES.keys():
         raise BadInput(f"A topic has no setting {field!r} to change.", remedy="See the API's description.", field=field)
     row = lookup.topic(name)
-    for action in sorted({CHANGES[field] for field in _wanted(row, changes)} or {Action.TOPIC_EDIT}):
+    for action in _acts_of(_wanted(row, changes)) or [TOPIC_EDIT]:
         require(actor, action, name)
     if changes.get("transport", row.transport) != row.transport:
         # The store is asked before the transaction, which would make every other writer wait.
@@ -105,7 +107,7 @@ def change_topic(
 @transaction.atomic
 def pause_topic(actor: Actor, name: str, reason: str) -> Topic:
     """Hold the deliveries of all its subscriptions; publishing goes on. Pausing twice leaves one trace."""
-    require(actor, Action.TOPIC_PAUSE, name)
+    require(actor, TOPIC_PAUSE, name)
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason)
     return row if row.paused else _set_pause(actor, row, True, reason)
@@ -114,7 +116,7 @@ def pause_topic(actor: Actor, name: str, reason: str) -> Topic:
 @transaction.atomic
 def resume_topic(actor: Actor, name: str, reason: str = "") -> Topic:
     """Hand out deliveries again, except to subscriptions that are paused themselves."""
-    require(actor, Action.TOPIC_PAUSE, name)
+    require(actor, TOPIC_PAUSE, name)
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason, required=False)
     return _set_pause(actor, row, False, reason) if row.paused else row
@@ -126,7 +128,7 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
 
     ``typed_name`` is what a person typed to confirm.
     """
-    require(actor, Action.TOPIC_DELETE, name)
+    require(actor, TOPIC_DELETE, name)
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason)
     checks.typed(typed_name, name)
@@ -149,17 +151,21 @@ def _wanted(row: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in given.items() if value != before[field]}
 
 
+def _acts_of(fields: Iterable[str]) -> list[Act]:
+    return sorted({CHANGES[field] for field in fields}, key=lambda act: act.name)
+
+
 def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, revision: int | None) -> Topic:
     before, wanted = snapshot(row), _wanted(row, changes)
     if not wanted:
         return row
-    for action in sorted({CHANGES[field] for field in wanted}):
+    for action in _acts_of(wanted):
         require(actor, action, row.name)
     if revision is not None and revision != row.revision:
         raise Conflict(
             f"{row.name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
         )
-    reason = checks.reason(reason, required=any(CHANGES[field] is Action.TOPIC_GOVERN for field in wanted))
+    reason = checks.reason(reason, required=any(CHANGES[field] is TOPIC_GOVERN for field in wanted))
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
     for field in _STORED:
         setattr(row, field, clean[field])

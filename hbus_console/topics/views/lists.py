@@ -6,11 +6,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from hbus_console.access.permissions import SOMEWHERE, Action, allows, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.teams.services import team_names
 from hbus_console.topics import standing
+from hbus_console.topics.feature import TOPIC_EDIT
 from hbus_console.topics.models import Topic
 from hbus_console.ui.pages import clock
 from hbus_console.ui.rows import NOBODY, page_of, read_filters
@@ -18,7 +20,7 @@ from hbus_console.ui.timerange import time_range
 
 
 @require_GET
-@console_view(Action.VIEW, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def topics(request: HttpRequest) -> HttpResponse:
     who, wanted = actor(request), read_filters(request.GET)
     rows = standing.topic_rows(who, time_range(request), clock.now_ms(), wanted)
@@ -36,7 +38,7 @@ def topics(request: HttpRequest) -> HttpResponse:
         "dead": sum(1 for row in rows if row.dead),
         "ownerless": sum(1 for row in rows if row.topic.team_id is None),
         "held": sum(1 for row in rows if row.topic.paused),
-        "may_create": allows(who, Action.TOPIC_EDIT, SOMEWHERE),
+        "may_create": allows(who, TOPIC_EDIT, SOMEWHERE),
         "scopes": visible_scopes(who),
     }
     return render(request, "topics/list.html", context)

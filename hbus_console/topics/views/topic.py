@@ -12,13 +12,19 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import allows
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.trail import visible
 from hbus_console.audit.views import tell
+from hbus_console.publishing.feature import PUBLISH
+from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.schemas.sample import sample
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.topics import asyncapi, services, topic_page
+from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import carrier
 from hbus_console.topics.views.common import found_topic
@@ -39,14 +45,14 @@ def frame(request: HttpRequest, topic: Topic, tab: str) -> dict[str, Any]:
         "tab": tab,
         "carrier": carrier(topic),
         "versions": topic.schemas.count(),
-        "may_publish": allows(who, Action.PUBLISH, name) and topic.team_id is not None,
-        "may_pause": allows(who, Action.TOPIC_PAUSE, name),
-        "may_edit": allows(who, Action.TOPIC_EDIT, name),
-        "may_govern": allows(who, Action.TOPIC_GOVERN, name),
-        "may_delete": allows(who, Action.TOPIC_DELETE, name),
-        "may_schema": allows(who, Action.SCHEMA_EDIT, name),
-        "may_subscribe": allows(who, Action.SUBSCRIPTION_EDIT, name),
-        "may_audit": allows(who, Action.AUDIT_READ, name),
+        "may_publish": allows(who, PUBLISH, name) and topic.team_id is not None,
+        "may_pause": allows(who, TOPIC_PAUSE, name),
+        "may_edit": allows(who, TOPIC_EDIT, name),
+        "may_govern": allows(who, TOPIC_GOVERN, name),
+        "may_delete": allows(who, TOPIC_DELETE, name),
+        "may_schema": allows(who, SCHEMA_EDIT, name),
+        "may_subscribe": allows(who, SUBSCRIPTION_EDIT, name),
+        "may_audit": allows(who, AUDIT_READ, name),
         "pause_curl": CurlRequest(
             "POST",
             f"/api/v1/topics/{name}/{'resume' if topic.paused else 'pause'}",
@@ -57,7 +63,7 @@ def frame(request: HttpRequest, topic: Topic, tab: str) -> dict[str, Any]:
 
 
 @require_GET
-@console_view(Action.VIEW, resource="{name}")
+@console_view(VIEW, resource="{name}")
 def detail(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     page = topic_page.build(actor(request), topic, time_range(request), clock.now_ms())
@@ -65,7 +71,7 @@ def detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
-@console_view(Action.VIEW, resource="{name}")
+@console_view(VIEW, resource="{name}")
 def connect(request: HttpRequest, name: str) -> HttpResponse:
     """How a program publishes to it and reads it; its part of the AsyncAPI document."""
     topic = found_topic(name)
@@ -85,7 +91,7 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
-@console_view(Action.AUDIT_READ, resource="{name}")
+@console_view(AUDIT_READ, resource="{name}")
 def trail(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     entries = visible(actor(request)).filter(topic=name).order_by("-seq")[:ENTRIES]
@@ -95,7 +101,7 @@ def trail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.TOPIC_PAUSE, resource="{name}")
+@console_view(VIEW, post=TOPIC_PAUSE, resource="{name}")
 def pause(request: HttpRequest, name: str) -> HttpResponse:
     who, reason = actor(request), request.POST.get("reason", "")
     said = f"Deliveries of {name} are held. Publishing goes on."
@@ -103,7 +109,7 @@ def pause(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.TOPIC_PAUSE, resource="{name}")
+@console_view(VIEW, post=TOPIC_PAUSE, resource="{name}")
 def resume(request: HttpRequest, name: str) -> HttpResponse:
     who, reason = actor(request), request.POST.get("reason", "")
     said = f"{name} is handed out again."
@@ -111,7 +117,7 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@console_view(Action.VIEW, post=Action.TOPIC_DELETE, resource="{name}")
+@console_view(VIEW, post=TOPIC_DELETE, resource="{name}")
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     try:
         services.delete_topic(

@@ -11,12 +11,14 @@ from django.views.decorators.http import require_http_methods
 
 from engine.bus.registry import known_transports
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SOMEWHERE, Action, visible_scopes
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.schemas.services import parse
 from hbus_console.teams.services import team_names
 from hbus_console.topics import forms, services
+from hbus_console.topics.feature import TOPIC_EDIT
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services.topic_rules import carrier_of
@@ -58,7 +60,7 @@ def _shown(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.TOPIC_EDIT, resource=SOMEWHERE)
+@console_view(TOPIC_EDIT, resource=SOMEWHERE)
 def new(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     fresh = Topic(name=request.GET.get("name", ""), ordering=Topic.Ordering.NONE)
@@ -67,7 +69,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "nav": "topics",
         **_choices(),
         "values": _shown(fresh_values),
-        "scopes": visible_scopes(who, Action.TOPIC_EDIT),
+        "scopes": visible_scopes(who, TOPIC_EDIT),
         "schema_hint": '{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}',
     }
     if request.method == "GET":
@@ -88,7 +90,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@console_view(Action.VIEW, post=Action.TOPIC_EDIT, resource="{name}")
+@console_view(VIEW, post=TOPIC_EDIT, resource="{name}")
 def settings(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     page = {

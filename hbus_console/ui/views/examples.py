@@ -7,14 +7,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from hbus_console.access.permissions import Action
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
+from hbus_console.cluster.feature import CLUSTER_OPERATE
 from hbus_console.ui import examples
 
 
 @require_POST
-@console_view(Action.CLUSTER_OPERATE)
+@console_view(CLUSTER_OPERATE)
 def start(request: HttpRequest, name: str) -> HttpResponse:
     example = examples.start(actor(request), name)
     messages.success(request, f"{example.title} has been started. What it does appears here as it happens.")

@@ -11,7 +11,8 @@ from examples.hotel import loading
 from examples.hotel.loading import LoadDuty, start
 from examples.hotel.models import Load
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.topics.models import Topic
 from hbus_console.ui.examples import offered

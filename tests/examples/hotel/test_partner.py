@@ -9,7 +9,8 @@ from examples.hotel import partner
 from examples.hotel.events import Stay
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import PartnerTimeout, UnknownRoomCode, add_room, give_back, unknown_rooms
-from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 
 pytestmark = pytest.mark.django_db

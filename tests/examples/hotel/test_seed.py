@@ -9,7 +9,8 @@ from examples.hotel.models import PartnerRoom
 from examples.hotel.seed import TEAMS, seed, subscriptions
 from examples.hotel.simulator import simulate
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 
 from engine.core.clock import ManualClock
-from hbus_console.access.permissions import SYSTEM, Forbidden, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of, actor_of_token
 from hbus_console.accounts.models import User

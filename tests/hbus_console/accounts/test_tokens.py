@@ -8,11 +8,13 @@ import pytest
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SYSTEM, Action, Actor, Forbidden, Role, allows, visible_scopes
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, allows, visible_scopes
 from hbus_console.accounts import services, tokens
 from hbus_console.accounts.actors import actor_of, actor_of_token
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.topics.feature import TOPIC_EDIT
 
 MakeUser = Callable[..., User]
 
@@ -52,7 +54,7 @@ def test_a_token_acts_as_its_maker_under_its_ceiling(anna: User, clock: ManualCl
     actor = actor_of_token(token)
     assert (actor.name, actor.kind) == ("anna/ci", "token")
     assert visible_scopes(actor) == ("booking.created",)
-    assert not allows(actor, Action.TOPIC_EDIT, "booking.created")
+    assert not allows(actor, TOPIC_EDIT, "booking.created")
 
 
 def test_when_the_maker_loses_a_role_the_token_does_too(anna: User, clock: ManualClock) -> None:

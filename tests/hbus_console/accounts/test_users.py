@@ -5,11 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SYSTEM, Action, Actor, Forbidden, Role, ScopedRole, allows
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole, allows
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.publishing.feature import PUBLISH
 from tests.hbus_console.accounts.conftest import PASSWORD, later
 
 VIEWER = ScopedRole(Role.VIEWER, "*")
@@ -73,7 +75,7 @@ def test_a_weak_or_malformed_input_is_refused_with_its_field(admin_actor: Actor)
 def test_roles_change_at_once_and_leave_before_and_after(admin_actor: Actor, make_user: Callable[..., User]) -> None:
     anna = make_user("anna", "viewer")
     services.change_grants(admin_actor, anna, [ScopedRole(Role.OPERATOR, "booking.*"), VIEWER], "on call")
-    assert allows(actor_of(User.objects.get(pk=anna.pk)), Action.PUBLISH, "booking.created")
+    assert allows(actor_of(User.objects.get(pk=anna.pk)), PUBLISH, "booking.created")
     entry = last()
     assert entry.before["roles"] == {"*": "viewer"}
     assert entry.after["roles"] == {"*": "viewer", "booking.*": "operator"}

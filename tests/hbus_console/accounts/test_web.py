@@ -12,46 +12,49 @@ from django.test import Client, override_settings
 from django.urls import include, path
 
 from engine.core.errors import BadInput, ConfigurationError, Unavailable
-from hbus_console.access.permissions import SOMEWHERE, Action, require
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
 from hbus_console.accounts.web import console_view, field_errors, show_in_form
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere
+from hbus_console.publishing.feature import PUBLISH
+from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
 
 MakeUser = Callable[..., User]
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 
-@console_view(Action.VIEW, post=Action.TOPIC_PAUSE, resource="{name}")
+@console_view(VIEW, post=TOPIC_PAUSE, resource="{name}")
 def topic(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse(f"{request.method} {name}")
 
 
-@console_view(Action.PUBLISH, resource=SOMEWHERE)
+@console_view(PUBLISH, resource=SOMEWHERE)
 def form(request: HttpRequest) -> HttpResponse:
     return HttpResponse("form")
 
 
-@console_view(Action.VIEW)
+@console_view(VIEW)
 async def asynchronous(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"async {actor(request).name}")
 
 
-@console_view(Action.VIEW, stream=True)
+@console_view(VIEW, stream=True)
 async def stream(request: HttpRequest) -> HttpResponse:
     return HttpResponse("stream")
 
 
-@console_view(Action.VIEW)
+@console_view(VIEW)
 def late(request: HttpRequest) -> HttpResponse:
     """A service that refuses within the view."""
-    require(actor(request), Action.TOPIC_DELETE, "booking.created")
+    require(actor(request), TOPIC_DELETE, "booking.created")
     return HttpResponse("deleted")
 
 
 def _raising(error: Exception) -> Any:
-    @console_view(Action.VIEW)
+    @console_view(VIEW)
     def view(request: HttpRequest) -> HttpResponse:
         raise error
 

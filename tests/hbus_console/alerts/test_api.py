@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 from hbus_console.alerts.models import Alert, Rule
 from tests.hbus_console.alerts.conftest import Watch, rule
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 from hbus_console.alerts import services
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence

@@ -11,7 +11,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services as accounts
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.tokens import create_token

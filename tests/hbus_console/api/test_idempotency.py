@@ -75,7 +75,7 @@ def test_a_key_whose_first_request_died_can_be_used_after_a_while(program: Calla
 
 
 def test_a_key_that_the_caller_may_not_use_is_not_kept(program: Callable[..., Caller]) -> None:
-    from hbus_console.access.permissions import Role
+    from hbus_console.access.acts import Role
 
     call = program(Role.VIEWER)
     assert call("post", PATH, {"data": 1}, **KEY).status_code == 403

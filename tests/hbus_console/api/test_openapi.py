@@ -16,7 +16,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from hypothesis import HealthCheck, Phase, given, settings
 from pytest_django.live_server_helper import LiveServer
 
-from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services as accounts
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.tokens import create_token

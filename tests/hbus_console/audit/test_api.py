@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User

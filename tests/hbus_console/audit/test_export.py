@@ -11,7 +11,8 @@ import pytest
 from django.test import AsyncRequestFactory, RequestFactory
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit import chain
 from hbus_console.audit import export as exports
 from hbus_console.audit.export import COLUMNS, export, neutral, streamed

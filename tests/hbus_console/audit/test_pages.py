@@ -9,7 +9,8 @@ import pytest
 from django.test import Client
 
 from engine.core.ids import new_id
-from hbus_console.access.permissions import SYSTEM, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
 from hbus_console.audit import trail

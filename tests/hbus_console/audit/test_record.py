@@ -9,14 +9,18 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hbus_console.access.permissions import Action, Actor, Forbidden, Role, ScopedRole, require
+from hbus_console.access.acts import Act, Role
+from hbus_console.access.permissions import Actor, Forbidden, ScopedRole, require
+from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.audit.context import RequestContext, bound
+from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain
 from hbus_console.audit.redact import REDACTED, redact, redact_text
 from hbus_console.audit.refusals import record_refusal
 from hbus_console.audit.services import content, record
 from hbus_console.audit.verify import verify
+from hbus_console.topics.feature import TOPIC_DELETE
 
 ANNA = Actor(name="anna", grants=(ScopedRole(Role.VIEWER, "*"),))
 pytestmark = pytest.mark.django_db
@@ -134,14 +138,14 @@ def test_a_reason_with_a_credential_is_redacted() -> None:
     assert "abcdefghijkl" not in entry.reason
 
 
-def refusal(action: Action, resource: str = "*") -> Forbidden:
+def refusal(action: Act, resource: str = "*") -> Forbidden:
     with pytest.raises(Forbidden) as caught:
         require(ANNA, action, resource)
     return caught.value
 
 
 def test_a_refused_act_is_an_entry_of_its_own() -> None:
-    entry = record_refusal(ANNA, refusal(Action.TOPIC_DELETE, "a.b"))
+    entry = record_refusal(ANNA, refusal(TOPIC_DELETE, "a.b"))
     assert entry is not None
     assert (entry.action, entry.target_type, entry.target, entry.topic) == (
         "topic.delete.refused",
@@ -153,13 +157,13 @@ def test_a_refused_act_is_an_entry_of_its_own() -> None:
 
 
 def test_a_refused_act_on_the_installation_names_it() -> None:
-    entry = record_refusal(ANNA, refusal(Action.ACCESS_MANAGE))
+    entry = record_refusal(ANNA, refusal(ACCESS_MANAGE))
     assert entry is not None
     assert (entry.target_type, entry.target, entry.topic) == ("installation", "hbus", "")
 
 
 def test_nothing_is_booked_for_a_refused_look_or_for_nobody() -> None:
-    assert record_refusal(ANNA, refusal(Action.AUDIT_READ)) is None
-    assert record_refusal(Actor(name="anonymous", kind="anonymous"), refusal(Action.TOPIC_DELETE)) is None
+    assert record_refusal(ANNA, refusal(AUDIT_READ)) is None
+    assert record_refusal(Actor(name="anonymous", kind="anonymous"), refusal(TOPIC_DELETE)) is None
     assert record_refusal(ANNA, Forbidden("no")) is None
     assert not AuditEntry.objects.exists()

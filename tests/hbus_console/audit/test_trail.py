@@ -9,7 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import Filter, narrowed, page, read_filter, suggestions, visible
 

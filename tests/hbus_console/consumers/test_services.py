@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from engine.core.errors import BadInput, Unavailable
-from hbus_console.access.permissions import Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.celery import app
 from hbus_console.consumers import control, services

@@ -13,7 +13,8 @@ import pytest
 from engine.bus.message import Message, encode
 from engine.core.facts import MemoryFacts
 from hbus_console import wiring
-from hbus_console.access.permissions import Actor, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, ScopedRole
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team

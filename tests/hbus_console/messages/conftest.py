@@ -12,7 +12,8 @@ from pytest_django import Settings
 
 from engine.bus.options import PublishOptions
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Actor, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, ScopedRole
 from hbus_console.accounts import services as accounts
 from hbus_console.accounts.models import User
 from hbus_console.evidence.collector import FactCollector

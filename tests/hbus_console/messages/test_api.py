@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.tokens import create_token
 from hbus_console.api.models import IdempotencyRecord

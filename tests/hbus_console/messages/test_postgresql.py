@@ -21,7 +21,8 @@ import redis
 from django.conf import settings
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.facts import Fact
-from hbus_console.access.permissions import Actor, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, ScopedRole
 from hbus_console.deadletters import groups
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import search

@@ -9,9 +9,10 @@ import pytest
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Action, Actor, allows
+from hbus_console.access.permissions import Actor, allows
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
+from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.operations import kinds
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
 from hbus_console.operations.runner import OperationRunner
@@ -27,7 +28,7 @@ class Words:
 
     name = "words"
     verb = "Say"
-    action = Action.DEAD_LETTER_REDRIVE
+    action = DEAD_LETTER_REDRIVE
 
     def __init__(self) -> None:
         #: How many words there are to say; ``None``: as many as were given.

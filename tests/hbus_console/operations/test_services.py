@@ -4,7 +4,8 @@ import pytest
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
-from hbus_console.access.permissions import Actor, Forbidden, Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere

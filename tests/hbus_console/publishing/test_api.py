@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.schemas import services as schemas
 from hbus_console.topics import services as topics
 from tests.hbus_console.api.conftest import TOPIC, Caller

@@ -16,7 +16,8 @@ from engine.bus.options import PublishOptions
 from engine.bus.receipts import Receipt, ReceiptStatus
 from engine.bus.transport import Outcome, Priority, Status
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Forbidden, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.publishing import services as publishing
 from hbus_console.schemas import services as schemas

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hbus_console import wiring
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 

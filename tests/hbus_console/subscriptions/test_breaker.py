@@ -16,7 +16,8 @@ from engine.bus.policy import BreakerPolicy
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
 from hbus_console import wiring
-from hbus_console.access.permissions import Forbidden, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.cluster.nodes import Node
 from hbus_console.consumers.policies import policy_of

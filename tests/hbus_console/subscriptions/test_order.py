@@ -17,7 +17,8 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Forbidden, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere
 from hbus_console.messages.projection import Rows

@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from hbus_console.access.permissions import SYSTEM, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.models import AuditEntry
 from hbus_console.schemas import services as schemas
 from hbus_console.schemas.models import SchemaVersion

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hbus_console.access.permissions import Role
+from hbus_console.access.acts import Role
 from hbus_console.audit.models import AuditEntry
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic

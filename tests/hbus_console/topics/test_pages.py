@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.schemas import services as schemas
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription

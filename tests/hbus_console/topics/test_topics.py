@@ -13,7 +13,8 @@ from engine.bus.errors import OwnerlessTopic, UnknownTopic
 from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, Unavailable
 from hbus_console import wiring
-from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, Role
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict
 from hbus_console.subscriptions import services as subscriptions

@@ -8,7 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.errors import HbusError
-from hbus_console.access.permissions import Role, ScopedRole
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.accounts.models import User

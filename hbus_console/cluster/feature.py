@@ -1,0 +1,23 @@
+"""What runs, and on what it stands."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount
+
+CLUSTER_VIEW = Act("cluster.view", Role.VIEWER, "look at the cluster", reading=True)
+CLUSTER_OPERATE = Act("cluster.operate", Role.ADMIN, "operate the cluster")
+
+FEATURE = Feature(
+    name="cluster",
+    menu=(
+        MenuEntry("cluster", "Cluster", "outline/layout-grid", "cluster:overview", "c", "System", 10, act=CLUSTER_VIEW),
+    ),
+    pages=(Mount("cluster/", "hbus_console.cluster.urls"),),
+    api=("hbus_console.cluster.api",),
+    acts=(
+        CLUSTER_VIEW,
+        CLUSTER_OPERATE,
+    ),
+    concerns=("hbus_console.cluster.concerns:concerns",),
+)

@@ -1,0 +1,46 @@
+"""Messages that ran out of attempts."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+
+DEAD_LETTER_REDRIVE = Act("dead_letter.redrive", Role.OPERATOR, "redrive dead letters")
+DEAD_LETTER_DISCARD = Act("dead_letter.discard", Role.OPERATOR, "discard dead letters")
+DEAD_LETTER_EDIT = Act("dead_letter.edit", Role.EDITOR, "edit dead letters")
+
+FEATURE = Feature(
+    name="deadletters",
+    menu=(
+        MenuEntry(
+            "dead-letters",
+            "Dead letters",
+            "outline/alert-triangle",
+            "deadletters:list",
+            "d",
+            "Bus",
+            50,
+            badge="hbus_console.deadletters.counting:waiting",
+        ),
+    ),
+    pages=(Mount("dead-letters/", "hbus_console.deadletters.urls"),),
+    api=("hbus_console.deadletters.api",),
+    acts=(
+        DEAD_LETTER_REDRIVE,
+        DEAD_LETTER_DISCARD,
+        DEAD_LETTER_EDIT,
+    ),
+    subjects=(SubjectKind("dead-letter", "dead letter", address="hbus_console.deadletters.addresses:dead_letter"),),
+    audit_words={
+        "dead_letter.redrive": "redrove the dead letter",
+        "dead_letter.discard": "discarded the dead letter",
+        "dead_letter.edit": "edited and redrove the dead letter",
+    },
+    duties=("hbus_console.deadletters.duties:dead_letter_collector",),
+    alerts=("hbus_console.deadletters.alerts:KINDS",),
+    concerns=("hbus_console.deadletters.concerns:concerns",),
+    operations=(
+        "hbus_console.deadletters.bulk:REDRIVE",
+        "hbus_console.deadletters.bulk:DISCARD",
+    ),
+)

@@ -1,0 +1,12 @@
+"""What engines tell, booked."""
+
+from __future__ import annotations
+
+from hbus_console.registry.declaration import Feature
+
+FEATURE = Feature(
+    name="evidence",
+    facts=("engine.core.facts:FACTS",),
+    duties=("hbus_console.evidence.duties:fact_collector",),
+    concerns=("hbus_console.evidence.concerns:concerns",),
+)

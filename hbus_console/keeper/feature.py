@@ -1,0 +1,20 @@
+"""The background duties."""
+
+from __future__ import annotations
+
+from hbus_console.registry.declaration import Feature, ProcessRole
+
+FEATURE = Feature(
+    name="keeper",
+    roles=(
+        ProcessRole(
+            "keeper",
+            "background duties",
+            "hbus_console.supervisor.probes:node_beats",
+            33,
+            run="hbus_console.keeper.role:run",
+            many=True,
+            place=30,
+        ),
+    ),
+)

@@ -1,0 +1,29 @@
+"""What became of every message."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+
+PAYLOAD_READ = Act("payload.read", Role.VIEWER, "read payloads", reading=True)
+PAYLOAD_REVEAL = Act("payload.reveal", Role.GOVERNOR, "reveal masked fields")
+
+FEATURE = Feature(
+    name="messages",
+    menu=(MenuEntry("messages", "Messages", "outline/message", "messages:search", "m", "Bus", 40),),
+    pages=(Mount("messages/", "hbus_console.messages.urls"),),
+    api=("hbus_console.messages.api",),
+    acts=(
+        PAYLOAD_READ,
+        PAYLOAD_REVEAL,
+    ),
+    subjects=(SubjectKind("message", "message", address="hbus_console.messages.addresses:message"),),
+    audit_words={
+        "payload.reveal": "revealed masked fields of",
+        "payload.read": "read the payload of",
+    },
+    audit_related="hbus_console.messages.related:related",
+    projection="hbus_console.messages.projection:MessageProjection",
+    duties=("hbus_console.messages.duties:ledger_retention",),
+    search=("hbus_console.messages.finding:find",),
+)

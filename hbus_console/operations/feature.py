@@ -1,0 +1,15 @@
+"""Work on many things: planned, started, paced, told."""
+
+from __future__ import annotations
+
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+
+FEATURE = Feature(
+    name="operations",
+    menu=(MenuEntry("operations", "Operations", "outline/list-check", "operations:list", "p", "Governance", 20),),
+    pages=(Mount("operations/", "hbus_console.operations.urls"),),
+    api=("hbus_console.operations.api",),
+    subjects=(SubjectKind("operation", "operation", address="hbus_console.operations.addresses:operation"),),
+    audit_related="hbus_console.operations.related:related",
+    duties=("hbus_console.operations.runner:OperationRunner",),
+)

@@ -1,0 +1,17 @@
+"""What commits together with a change, and leaves for the bus afterwards."""
+
+from __future__ import annotations
+
+from hbus_console.registry.declaration import Feature
+
+FEATURE = Feature(
+    name="outbox",
+    audit_words={
+        "outbox.retry": "offered refused messages again to",
+    },
+    duties=(
+        "hbus_console.outbox.duties:relay",
+        "hbus_console.outbox.duties:inbox_retention",
+    ),
+    concerns=("hbus_console.outbox.concerns:concerns",),
+)

@@ -1,0 +1,20 @@
+"""Messages from programs and people."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, Mount
+
+PUBLISH = Act("publish", Role.OPERATOR, "publish messages")
+
+FEATURE = Feature(
+    name="publishing",
+    pages=(Mount("", "hbus_console.publishing.urls"),),
+    api=("hbus_console.publishing.api",),
+    acts=(PUBLISH,),
+    audit_words={
+        "message.publish": "published",
+        "message.publish.failed": "could not publish",
+    },
+    duties=("hbus_console.publishing.duties:delay_mover",),
+)

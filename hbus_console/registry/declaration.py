@@ -1,0 +1,130 @@
+"""What a feature brings to the console, declared in its ``feature.py`` and nowhere else.
+
+Code is named by dotted path (``package.module:attribute``) and resolved on first use (:func:`~.loading.resolve`), so
+that a process imports only what it runs: a supervisor that asks for the roles loads no page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hbus_console.access.acts import VIEW, Act
+
+#: ``package.module:attribute``.
+Dotted = str
+
+
+@dataclass(frozen=True)
+class MenuEntry:
+    """One line of the menu. ``key`` is what pages name as their ``nav``; ``shortcut`` follows the key g."""
+
+    key: str
+    title: str
+    #: An icon of the set, such as ``outline/home``.
+    icon: str
+    url_name: str
+    shortcut: str
+    #: ``Bus``, ``Governance``, ``System``: the sections stand in the order of :data:`SECTIONS`, others after them.
+    section: str
+    #: Its place in the section, the smallest on top.
+    place: int
+    act: Act = VIEW
+    #: A count beside it: ``count(actor) -> int``; nothing is drawn for 0.
+    badge: Dotted = ""
+    #: The tone of that count.
+    badge_tone: str = "bad"
+
+
+SECTIONS = ("Bus", "Governance", "System")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Pages: an ``urls`` module under a prefix."""
+
+    prefix: str
+    urls: str
+
+
+@dataclass(frozen=True)
+class SubjectKind:
+    """A kind of :class:`~engine.core.subject.Subject` that the feature answers for."""
+
+    name: str
+    #: As sentences say it: ``dead letter``.
+    words: str
+    #: ``address(subject) -> str``: the page of one, empty when it has none (any more).
+    address: Dotted = ""
+
+
+@dataclass(frozen=True)
+class ProcessRole:
+    """One kind of process."""
+
+    name: str
+    summary: str
+    #: ``probe(installation, slot, pid) -> str``: empty when the process is ready, else the reason.
+    probe: Dotted
+    #: ANSI colour of its name on the terminal.
+    tone: int
+    #: ``run(slot) -> None``: its work, in the foreground; empty for a program of others.
+    run: Dotted = ""
+    #: ``command(installation) -> list[str]``: what starts a program of others.
+    command: Dotted = ""
+    #: ``address(installation) -> str``: where it listens.
+    address: Dotted = ""
+    #: The roles it stands on; of these only what runs here is waited for.
+    needs: tuple[str, ...] = ("store", "nsqd")
+    #: What it gets between SIGTERM and SIGKILL under the supervisor, in seconds.
+    grace_s: float = 3.8
+    #: More than one may run on one machine.
+    many: bool = False
+    #: Starts unasked; one that does not starts where it is named or needed.
+    usual: bool = True
+    #: Stamps that its loop turns, so that its silence is seen.
+    stamps: bool = True
+    #: Its place in the starting order, the smallest first.
+    place: int = 50
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One concern of the console, declared whole."""
+
+    name: str
+    menu: tuple[MenuEntry, ...] = ()
+    pages: tuple[Mount, ...] = ()
+    #: Modules with ``urlpatterns`` under ``/api/v1/``.
+    api: tuple[str, ...] = ()
+    acts: tuple[Act, ...] = ()
+    subjects: tuple[SubjectKind, ...] = ()
+    #: An action of the audit log -> what was done, to stand between actor and target.
+    audit_words: Mapping[str, str] = field(default_factory=dict)
+    #: ``related(actor, entry) -> list[audit.links.Group]``: what of this feature belongs to an entry.
+    audit_related: Dotted = ""
+    #: Declarations of fact kinds: :class:`~engine.core.facts.FactKinds`.
+    facts: tuple[Dotted, ...] = ()
+    #: ``make() -> FactProjection``: books facts into tables of the feature.
+    projection: Dotted = ""
+    #: Modules that register metrics when imported; loaded by every process that shows or counts them.
+    metrics: tuple[str, ...] = ()
+    #: ``make() -> Duty``, one each; the keeper runs them.
+    duties: tuple[Dotted, ...] = ()
+    roles: tuple[ProcessRole, ...] = ()
+    #: Tuples of :class:`~hbus_console.alerts.kinds.AlertKind`.
+    alerts: tuple[Dotted, ...] = ()
+    #: ``concerns(look) -> list[Concern]``: what needs a person.
+    concerns: tuple[Dotted, ...] = ()
+    #: ``find(actor, text) -> list[Group]``: what the search box finds.
+    search: tuple[Dotted, ...] = ()
+    #: ``cells(now_ms, scopes) -> LiveCells``: texts that move on open pages.
+    live: tuple[Dotted, ...] = ()
+    #: Kinds of operations.
+    operations: tuple[Dotted, ...] = ()
+    #: ``probe() -> list[Health]``: what the feature stands on and how that is.
+    probes: tuple[Dotted, ...] = ()
+    #: ``needed() -> bool`` by role name: whether a role that is not usual must run here.
+    needs_role: Mapping[str, Dotted] = field(default_factory=dict)
+    #: ``prepare() -> None``: what a first start, or an upgrade, sets up once the tables are there.
+    prepare: tuple[Dotted, ...] = ()

@@ -1,0 +1,15 @@
+"""Messages that are published again on purpose."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, Mount
+
+REPLAY = Act("message.replay", Role.EDITOR, "replay messages")
+
+FEATURE = Feature(
+    name="replays",
+    pages=(Mount("replays/", "hbus_console.replays.urls"),),
+    acts=(REPLAY,),
+    operations=("hbus_console.replays.kind:KIND",),
+)

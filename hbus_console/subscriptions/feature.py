@@ -1,0 +1,36 @@
+"""Who reads a topic, and how failures are met."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+
+SUBSCRIPTION_OPERATE = Act("subscription.operate", Role.OPERATOR, "pause, resume or drain subscriptions")
+SUBSCRIPTION_EDIT = Act("subscription.edit", Role.EDITOR, "edit subscriptions")
+
+FEATURE = Feature(
+    name="subscriptions",
+    menu=(MenuEntry("subscriptions", "Subscriptions", "outline/git-fork", "subscriptions:list", "s", "Bus", 30),),
+    pages=(Mount("", "hbus_console.subscriptions.urls"),),
+    api=("hbus_console.subscriptions.api",),
+    acts=(
+        SUBSCRIPTION_OPERATE,
+        SUBSCRIPTION_EDIT,
+    ),
+    subjects=(
+        SubjectKind("subscription", "subscription", address="hbus_console.subscriptions.addresses:subscription"),
+    ),
+    audit_words={
+        "subscription.declare": "took over from code the subscription",
+        "subscription.follow_code": "handed back to code the subscription",
+        "subscription.unpark_retry": "unparked a key of the subscription",
+        "subscription.unpark_skip": "skipped the head of a parked key of the subscription",
+        "subscription.unpark_dead": "buried the head of a parked key of the subscription",
+        "subscription.breaker_open": "opened the breaker of the subscription",
+        "subscription.breaker_close": "closed the breaker of the subscription",
+        "subscription.rotate_secret": "gave a new secret to the subscription",
+    },
+    alerts=("hbus_console.subscriptions.alerts:KINDS",),
+    concerns=("hbus_console.subscriptions.concerns:concerns",),
+    search=("hbus_console.subscriptions.finding:find",),
+)

@@ -1,0 +1,35 @@
+"""Topics: named streams with owners and rules."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+
+TOPIC_PAUSE = Act("topic.pause", Role.OPERATOR, "pause or resume topics")
+TOPIC_EDIT = Act("topic.edit", Role.EDITOR, "edit topics")
+TOPIC_GOVERN = Act("topic.govern", Role.GOVERNOR, "govern topics")
+TOPIC_DELETE = Act("topic.delete", Role.GOVERNOR, "delete topics")
+
+FEATURE = Feature(
+    name="topics",
+    menu=(MenuEntry("topics", "Topics", "outline/align-justified", "topics:list", "t", "Bus", 20),),
+    pages=(Mount("", "hbus_console.topics.urls"),),
+    api=("hbus_console.topics.api",),
+    acts=(
+        TOPIC_PAUSE,
+        TOPIC_EDIT,
+        TOPIC_GOVERN,
+        TOPIC_DELETE,
+    ),
+    subjects=(SubjectKind("topic", "topic", address="hbus_console.topics.addresses:topic"),),
+    facts=("engine.bus.facts:FACTS",),
+    duties=(
+        "hbus_console.topics.duties:stream_retention",
+        "hbus_console.topics.duties:topic_reconciler",
+    ),
+    alerts=("hbus_console.topics.alerts:KINDS",),
+    concerns=("hbus_console.topics.concerns:concerns",),
+    search=("hbus_console.topics.finding:find",),
+    operations=("hbus_console.topics.move:MOVE",),
+    needs_role={"nsqd": "hbus_console.topics.carriers:needs_nsqd"},
+)
