@@ -89,6 +89,24 @@ class ProcessRole:
 
 
 @dataclass(frozen=True)
+class Owned:
+    """Rows of the feature that a team answers for, by a foreign key ``team``."""
+
+    #: The name under which a team reaches them, and what they are called: ``topics``.
+    relation: str
+    #: The field of a row that names its namespace: ``name``, ``topic__name``.
+    namespace: str
+    #: ``text(row) -> str``: what a list of them calls one.
+    text: Dotted
+    #: ``address(row) -> str``: its page.
+    address: Dotted
+    #: The list of them, which takes ``?owner=``.
+    url_name: str
+    #: ``changed(rows) -> None``: their team has another name or contact; called in the transaction of that.
+    changed: Dotted = ""
+
+
+@dataclass(frozen=True)
 class Feature:
     """One concern of the console, declared whole."""
 
@@ -99,6 +117,7 @@ class Feature:
     api: tuple[str, ...] = ()
     acts: tuple[Act, ...] = ()
     subjects: tuple[SubjectKind, ...] = ()
+    owned: tuple[Owned, ...] = ()
     #: An action of the audit log -> what was done, to stand between actor and target.
     audit_words: Mapping[str, str] = field(default_factory=dict)
     #: ``related(actor, entry) -> list[audit.links.Group]``: what of this feature belongs to an entry.

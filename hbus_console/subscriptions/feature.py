@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, SubjectKind
 
 SUBSCRIPTION_OPERATE = Act("subscription.operate", Role.OPERATOR, "pause, resume or drain subscriptions")
 SUBSCRIPTION_EDIT = Act("subscription.edit", Role.EDITOR, "edit subscriptions")
@@ -19,6 +19,15 @@ FEATURE = Feature(
     ),
     subjects=(
         SubjectKind("subscription", "subscription", address="hbus_console.subscriptions.addresses:subscription"),
+    ),
+    owned=(
+        Owned(
+            "subscriptions",
+            "topic__name",
+            text="hbus_console.subscriptions.owned:text",
+            address="hbus_console.subscriptions.owned:address",
+            url_name="subscriptions:list",
+        ),
     ),
     audit_words={
         "subscription.declare": "took over from code the subscription",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.db.models import Count
 from django.urls import path
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -14,9 +13,11 @@ from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.teams import services, shapes
+from hbus_console.teams import owned, services, shapes
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft
+
+_TEAM = shapes.shape()
 
 
 class Teams(ApiView):
@@ -25,13 +26,11 @@ class Teams(ApiView):
         summary="Teams, and how much each answers for",
         tags=["teams"],
         parameters=PAGES,
-        responses={(200, "application/json"): page_of(described(shapes.TeamOut)), **REFUSED},
+        responses={(200, "application/json"): page_of(described(_TEAM)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = Team.objects.annotate(
-            owned_topics=Count("topics", distinct=True), owned_subscriptions=Count("subscriptions", distinct=True)
-        )
+        rows = owned.counted(Team.objects.all())
         return self.page(rows, shapes.team, ordering="name")
 
     @extend_schema(
@@ -39,7 +38,7 @@ class Teams(ApiView):
         summary="Add a team",
         tags=["teams"],
         request=takes(shapes.NewTeam),
-        responses=answers(shapes.TeamOut, 201),
+        responses=answers(_TEAM, 201),
     )
     def post(self, request: Request) -> Response:
         body = read(request, shapes.NewTeam)
@@ -48,7 +47,7 @@ class Teams(ApiView):
 
 
 class OneTeam(ApiView):
-    @extend_schema(operation_id="teams_read", summary="One team", tags=["teams"], responses=answers(shapes.TeamOut))
+    @extend_schema(operation_id="teams_read", summary="One team", tags=["teams"], responses=answers(_TEAM))
     def get(self, request: Request, team: str) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         return Response(shapes.team(services.team(team)))
@@ -58,7 +57,7 @@ class OneTeam(ApiView):
         summary="Rename a team or change its contact",
         tags=["teams"],
         request=takes(shapes.TeamChange),
-        responses=answers(shapes.TeamOut),
+        responses=answers(_TEAM),
     )
     def patch(self, request: Request, team: str) -> Response:
         body = read(request, shapes.TeamChange).given()

@@ -1,20 +1,19 @@
-"""Teams: who answers for topics and subscriptions."""
+"""Teams: who answers for what."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import F
 
 from engine.core.errors import BadInput
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict, NotThere
+from hbus_console.teams import owned
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.models import Team
-from hbus_console.topics import catalog
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,9 @@ def change_team(
     if before == _snapshot(changed):
         return changed
     changed.save()
-    changed.topics.update(revision=F("revision") + 1)
+    owned.tell_changed(changed)
     reason = checks.reason(reason, required=False)
     record(actor, "team.change", "team", changed.name, reason=reason, before=before, after=_snapshot(changed))
-    catalog.changed()
     return changed
 
 
@@ -66,10 +64,10 @@ def delete_team(actor: Actor, name: str, reason: str) -> None:
     require(actor, TEAM_EDIT)
     gone = team(name)
     reason = checks.reason(reason)
-    topics, subscriptions = gone.topics.count(), gone.subscriptions.count()
-    if topics or subscriptions:
+    left = owned.counts(gone)
+    if any(left.values()):
         raise Conflict(
-            f"{gone.name} still answers for {topics} topics and {subscriptions} subscriptions.",
+            f"{gone.name} still answers for {' and '.join(f'{count} {words}' for words, count in left.items())}.",
             remedy="Hand them over first.",
             field="team",
         )

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hbus_console.api.answers import plain
 from hbus_console.api.bodies import Body
+from hbus_console.teams import owned
 from hbus_console.teams.models import Team
 
 
@@ -28,24 +28,14 @@ class TeamChange(Body):
     reason: str = ""
 
 
-class TeamOut(msgspec.Struct):
-    """A team and what it answers for."""
-
-    name: str
-    contact: str
-    topics: int
-    subscriptions: int
+def shape() -> type[msgspec.Struct]:
+    """A team and how much it answers for of each kind that the installed features bring."""
+    fields: list[tuple[str, type]] = [("name", str), ("contact", str), *((it.relation, int) for it in owned.kinds())]
+    return msgspec.defstruct("TeamOut", fields, namespace={"__doc__": "A team and what it answers for."})
 
 
 def team(row: Team) -> dict[str, Any]:
-    """A team; its counts come annotated as ``owned_topics`` and ``owned_subscriptions``, or are counted."""
-    topics = row.__dict__.get("owned_topics")
-    readers = row.__dict__.get("owned_subscriptions")
-    return plain(
-        TeamOut(
-            row.name,
-            row.contact,
-            row.topics.count() if topics is None else topics,
-            row.subscriptions.count() if readers is None else readers,
-        )
-    )
+    """A team; its counts come annotated as ``owned_…``, or are counted."""
+    annotated = {it.relation: row.__dict__.get(f"owned_{it.relation}") for it in owned.kinds()}
+    known = {name: count for name, count in annotated.items() if count is not None}
+    return {"name": row.name, "contact": row.contact, **(known if len(known) == len(annotated) else owned.counts(row))}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
@@ -13,15 +12,11 @@ from django.views.decorators.http import require_http_methods
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows
-from hbus_console.access.scopes import topics_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
-from hbus_console.subscriptions.models import Subscription
-from hbus_console.teams import services
+from hbus_console.teams import owned, services
 from hbus_console.teams.feature import TEAM_EDIT
-from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft
-from hbus_console.topics.models import Topic
 from hbus_console.ui import forms
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import form_page
@@ -31,15 +26,15 @@ from hbus_console.ui.pages import form_page
 @console_view(VIEW, resource=SOMEWHERE)
 def teams(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    owned = (
-        Prefetch("topics", Topic.objects.filter(topics_q(who, "name"))),
-        Prefetch("subscriptions", Subscription.objects.filter(topics_q(who, "topic__name")).select_related("topic")),
-    )
+    found, may_edit = owned.teams_with_holdings(who), allows(who, TEAM_EDIT, GLOBAL)
     page: dict[str, Any] = {
         "nav": "topics",
-        "teams": Team.objects.prefetch_related(*owned).order_by("name"),
-        "may_edit": allows(who, TEAM_EDIT, GLOBAL),
-        "ownerless": Topic.objects.filter(topics_q(who, "name"), team=None).count(),
+        "teams": found,
+        # Whatever the reader may not see of it counts too: a team that holds anything stays.
+        "free": owned.free() if may_edit else set(),
+        "may_edit": may_edit,
+        "kinds": [it.relation for it in owned.kinds()],
+        "unowned": owned.unowned(who),
         "sent": request.POST.dict() if request.method == "POST" else {},
         "create_curl": CurlRequest("POST", "/api/v1/teams", {"name": "Front desk", "contact": "#front-desk"}),
     }

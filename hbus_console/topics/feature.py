@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, SubjectKind
 
 TOPIC_PAUSE = Act("topic.pause", Role.OPERATOR, "pause or resume topics")
 TOPIC_EDIT = Act("topic.edit", Role.EDITOR, "edit topics")
@@ -22,6 +22,16 @@ FEATURE = Feature(
         TOPIC_DELETE,
     ),
     subjects=(SubjectKind("topic", "topic", address="hbus_console.topics.addresses:topic"),),
+    owned=(
+        Owned(
+            "topics",
+            "name",
+            text="hbus_console.topics.owned:text",
+            address="hbus_console.topics.owned:address",
+            url_name="topics:list",
+            changed="hbus_console.topics.owned:changed",
+        ),
+    ),
     facts=("engine.bus.facts:FACTS",),
     duties=(
         "hbus_console.topics.duties:stream_retention",

@@ -1,0 +1,108 @@
+"""What teams answer for: the rows of whichever features declare that theirs have owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Prefetch, QuerySet
+from django.urls import reverse
+
+from engine.core.errors import ConfigurationError
+from hbus_console.access.permissions import Actor
+from hbus_console.access.scopes import topics_q
+from hbus_console.registry.declaration import Owned
+from hbus_console.registry.loading import features, resolve
+from hbus_console.teams.models import Team
+
+
+def kinds() -> list[Owned]:
+    """What teams can answer for, in the order of the features."""
+    return [owned for feature in features() for owned in feature.owned]
+
+
+def rows(owned: Owned, who: Actor) -> QuerySet[Any]:
+    """All of it in what ``who`` may see, owned or not."""
+    model = Team._meta.get_field(owned.relation).related_model
+    if model is None:
+        raise ConfigurationError(
+            f"A feature says that teams own {owned.relation!r}, and no foreign key leads from there.",
+            remedy="Name the related_name of the key.",
+            field="owned",
+        )
+    found: QuerySet[Any] = model._default_manager.filter(topics_q(who, owned.namespace))
+    _, _, inner = owned.namespace.rpartition("__")
+    return found.select_related(owned.namespace.removesuffix(f"__{inner}")) if inner != owned.namespace else found
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing that a team answers for."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What one team has of one kind, in what the reader may see."""
+
+    things: Sequence[Thing]
+    list_url: str
+
+
+@dataclass(frozen=True)
+class Unowned:
+    """Things of one kind that nobody answers for."""
+
+    words: str
+    count: int
+    list_url: str
+
+
+def teams_with_holdings(who: Actor) -> list[tuple[Team, list[Holding]]]:
+    """Every team by name with what it answers for; one query, and one more for each kind."""
+    known = kinds()
+    teams = Team.objects.prefetch_related(
+        *(Prefetch(owned.relation, rows(owned, who), to_attr=f"seen_{owned.relation}") for owned in known)
+    )
+    return [(team, [_holding(team, owned) for owned in known]) for team in teams.order_by("name")]
+
+
+def _holding(team: Team, owned: Owned) -> Holding:
+    text, address = resolve(owned.text), resolve(owned.address)
+    found = getattr(team, f"seen_{owned.relation}")
+    return Holding([Thing(text(row), address(row)) for row in found], reverse(owned.url_name))
+
+
+def unowned(who: Actor) -> list[Unowned]:
+    """The kinds of which something has no owner, with how many."""
+    counted = (
+        Unowned(owned.relation, rows(owned, who).filter(team=None).count(), reverse(owned.url_name))
+        for owned in kinds()
+    )
+    return [found for found in counted if found.count]
+
+
+def counts(team: Team) -> dict[str, int]:
+    """How much of each kind it answers for, whoever asks."""
+    return {owned.relation: getattr(team, owned.relation).count() for owned in kinds()}
+
+
+def counted(teams: QuerySet[Team]) -> QuerySet[Team]:
+    """The same teams, each annotated with :func:`counts` as ``owned_…``."""
+    return teams.annotate(**{f"owned_{owned.relation}": Count(owned.relation, distinct=True) for owned in kinds()})
+
+
+def free() -> set[int]:
+    """The teams that answer for nothing."""
+    teams = counted(Team.objects.all())
+    return set(teams.filter(**{f"owned_{owned.relation}": 0 for owned in kinds()}).values_list("pk", flat=True))
+
+
+def tell_changed(team: Team) -> None:
+    """Let the features know that the name or the contact of ``team`` is another one."""
+    for owned in kinds():
+        if owned.changed:
+            resolve(owned.changed)(getattr(team, owned.relation).all())
