@@ -47,6 +47,10 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
+# It is asynchronous alone, which under Django's synchronous test client sends each request through five threads. The
+# tests of a running console have it.
+MIDDLEWARE = [name for name in MIDDLEWARE if not name.startswith("servestatic.")]  # noqa: F405
+
 # pytest-django knows SQLite by Django's own backend, not by the counting one, and would name files for its workers.
 for _database in DATABASES.values():  # noqa: F405
     if _database["ENGINE"].endswith("sqlite3"):

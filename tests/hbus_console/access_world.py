@@ -58,7 +58,9 @@ class World:
 
     def address(self, route: str, asker: User | None) -> str:
         """``route`` with its keywords filled in."""
-        values = {**vars(self), "prefix": _own_token(asker) if asker else "none"}
+        values = {**vars(self), "prefix": "none"}
+        if asker and ":prefix>" in route:
+            values["prefix"] = _own_token(asker)
         if "<str:name>" in route:
             values["name"] = self.topic
         path = route
