@@ -42,11 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*capabilities): skipped where a transport does not declare them")
     config.pluginmanager.register(MatrixKeeper(config), "hbus-matrix")
     if target := config.getoption("--hbus-transport"):
-        config.stash[FACTORY] = _factory(target)
+        config.stash[FACTORY] = factory_of(target)
         config.args[:] = [str(Path(__file__).with_name("suite.py"))]
 
 
-def _factory(target: str) -> Factory:
+def factory_of(target: str) -> Factory:
+    """What ``module:function`` names. Raises ``pytest.UsageError`` with the remedy for what is no transport."""
     try:
         found = resolve_name(target)
     except (ImportError, AttributeError, ValueError) as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.bus.conformance import plugin
 from hbus_console.state import ROOT
 
 #: A transport that says it has settled what it has forgotten to settle.
@@ -60,19 +61,25 @@ def sqlite(tmp_path: Path) -> list[str]:
 
 
 def test_a_strangers_transport_passes_and_its_matrix_is_written_and_checked(tmp_path: Path, sqlite: list[str]) -> None:
-    document = tmp_path / "transports.md"
-    document.write_text("# Mine\n\n<!-- conformance: generated -->\n<!-- /conformance -->\n")
-    run = kit(tmp_path, *sqlite, "--hbus-matrix", str(document))
-    assert run.returncode == 0, run.stdout
-    assert "failed" not in run.stdout.splitlines()[-1]
-    assert "| K1: What was published before anybody subscribed arrives, whole | kept |" in document.read_text()
-    assert "| K25: Higher priorities overtake a backlog | not declared: priority |" in document.read_text()
-
-    # Once the document says what no run has shown, the check fails
-    document.write_text(document.read_text().replace("not declared: priority |", "kept |"))
-    run = kit(tmp_path, *sqlite, "--hbus-matrix-check", str(document))
+    mine, stale = tmp_path / "transports.md", tmp_path / "stale.md"
+    mine.write_text("# Mine\n\n<!-- conformance: generated -->\n<!-- /conformance -->\n")
+    # What no run has shown: of this transport, one promise too many.
+    stale.write_text(
+        "<!-- conformance: generated -->\n|  | `sqlite` |\n|--|--|\n\n| promise | `sqlite` |\n|--|--|\n"
+        "| K25: Higher priorities overtake a backlog | kept |\n<!-- /conformance -->\n"
+    )
+    # Both in one run of the whole, which takes its time: it writes the one and holds the other against it.
+    run = kit(tmp_path, *sqlite, "--hbus-matrix", str(mine), "--hbus-matrix-check", str(stale))
+    assert "failed" not in run.stdout.splitlines()[-1], run.stdout
+    assert "| K1: What was published before anybody subscribed arrives, whole | kept |" in mine.read_text()
+    assert "| K25: Higher priorities overtake a backlog | not declared: priority |" in mine.read_text()
     assert run.returncode == 1
-    assert "its conformance matrix is not what this run has shown" in run.stdout
+    assert f"{stale}: its conformance matrix is not what this run has shown" in run.stdout
+
+    # Nothing else made it fail, and a run of a part proves nothing about the whole.
+    run = kit(tmp_path, *sqlite, "-k", "not_delivered_again", "--hbus-matrix-check", str(stale))
+    assert run.returncode == 0, run.stdout
+    assert "its conformance matrix" not in run.stdout
 
 
 def test_a_broken_promise_is_named(tmp_path: Path) -> None:
@@ -83,6 +90,12 @@ def test_a_broken_promise_is_named(tmp_path: Path) -> None:
     assert line.endswith("BROKEN (1 of 1)")
 
 
+def test_what_is_no_transport_is_a_mistake_in_the_command(tmp_path: Path) -> None:
+    run = kit(tmp_path, "--hbus-transport", "nowhere:open_transport")
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "No module named 'nowhere'. Write module:function." in run.stderr
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [
@@ -91,9 +104,12 @@ def test_a_broken_promise_is_named(tmp_path: Path) -> None:
         ("forgetful:number", "forgetful:number is no function"),
     ],
 )
-def test_what_is_no_transport_is_refused_with_the_remedy(tmp_path: Path, target: str, said: str) -> None:
+def test_what_is_no_transport_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str
+) -> None:
     (tmp_path / "forgetful.py").write_text(_FORGETFUL)
-    run = kit(tmp_path, "--hbus-transport", target)
-    assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert said in run.stderr
-    assert "Write module:function." in run.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "forgetful", raising=False)
+    with pytest.raises(pytest.UsageError, match=said) as refused:
+        plugin.factory_of(target)
+    assert str(refused.value).endswith("Write module:function.")
