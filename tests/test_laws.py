@@ -112,7 +112,7 @@ def test_only_the_wiring_opens_transports() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and any(alias.name == "open_transport" for alias in node.names)
     }
-    assert {name for name in opening if not name.startswith("hbus_console/bench/")} == {"hbus_console/wiring.py"}
+    assert {name for name in opening if not name.startswith("hbus_console/bench/")} == {"hbus_console/wiring/bus.py"}
 
 
 def test_only_the_audit_service_writes_the_audit_log() -> None:

@@ -16,11 +16,11 @@ from examples.hotel.bookings import Feed
 from examples.hotel.events import BookingCancelled
 from examples.hotel.lifecycle import Moment, moments
 from examples.hotel.seed import subscriptions
-from hbus_console import wiring
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.imports.publishing import SteadyPublisher, Tally
 from hbus_console.outbox.relay import outbox_state
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 #: Seconds without any progress after which waiting is given up.
 STUCK_S = 120.0
@@ -108,7 +108,7 @@ def poison(score: Sequence[Moment]) -> list[Poison]:
 
 def _play(source: str, score: Sequence[Moment], speed: float, progress: Progress, stop: threading.Event) -> Tally:
     clock = SystemClock()
-    publisher = SteadyPublisher(wiring.producer(), clock=clock, stop=stop)
+    publisher = SteadyPublisher(bus.producer(), clock=clock, stop=stop)
     timeline = player.timeline(score)
     total, done, begun = Tally(), 0, clock.monotonic()
     while done < len(score) and not stop.is_set():
@@ -149,7 +149,7 @@ def _open() -> int:
     for topic, group in subscriptions():
         for carrier in carriers.get(topic, [""]):
             try:
-                lag = wiring.admin(carrier).lag(topic, group)
+                lag = bus.admin(carrier).lag(topic, group)
             except (GroupLost, Unavailable):
                 # Being healed or restarted at this moment: certainly not settled.
                 count += 1

@@ -13,11 +13,11 @@ import redis
 from django.conf import settings
 
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console import wiring
 from hbus_console.cluster.nodes import nodes
 from hbus_console.state import ROOT
 from hbus_console.supervisor import nsqd, state
 from hbus_console.supervisor.store import remembered_url
+from hbus_console.wiring import store
 
 #: What has to run besides the store.
 NEEDED = frozenset({"consumer", "keeper"})
@@ -52,7 +52,7 @@ def installation(say: Say) -> Iterator[None]:
         _await_ready(supervisor, log)
         yield
     finally:
-        wiring.close()
+        store.close()
         supervisor.terminate()
         supervisor.wait(END_S)
 

@@ -9,7 +9,6 @@ import msgspec
 from examples.hotel.events import TOPICS
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import FIRST_ROOMS
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor
 from hbus_console.errors import Conflict
 from hbus_console.subscriptions.models import Subscription
@@ -23,6 +22,7 @@ from hbus_console.teams.services import TeamDraft, create_team
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import TopicDraft
 from hbus_console.topics.services.topics import change_topic, create_topic
+from hbus_console.wiring import bus
 
 _REASON = "The hotel example"
 #: What carries a topic that asks for order where the installation's default keeps none.
@@ -115,7 +115,7 @@ def _draft(name: str, topic: _Topic) -> TopicDraft:
 
 def _carrier(topic: _Topic) -> str:
     """Where the installation's transport keeps no order, an ordered topic stays with one that does."""
-    kept = topic.ordering == "none" or wiring.transport().capabilities.ordered
+    kept = topic.ordering == "none" or bus.transport().capabilities.ordered
     return "" if kept else ORDERED
 
 

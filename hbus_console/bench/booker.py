@@ -11,13 +11,13 @@ from django.conf import settings
 
 def main() -> None:
     django.setup()
-    from hbus_console import wiring
     from hbus_console.evidence.collector import FactCollector
     from hbus_console.evidence.fact_stream import FactReader
     from hbus_console.messages.models import LedgerEvent
+    from hbus_console.wiring import store
 
     expected = int(sys.argv[1])
-    collector = FactCollector(FactReader(wiring.store(), settings.HBUS_PREFIX))
+    collector = FactCollector(FactReader(store.client(), settings.HBUS_PREFIX))
     print("ready", flush=True)
     spent = time.process_time()
     deadline = time.monotonic() + 300

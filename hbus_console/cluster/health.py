@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from engine.core.errors import ConfigurationError
-from hbus_console import wiring
+from hbus_console.wiring import store
 
 _PATIENCE_S = 2.0
 
@@ -21,7 +21,7 @@ _PATIENCE_S = 2.0
 @require_safe
 def healthz(_: HttpRequest) -> JsonResponse:
     """200 as long as the process answers at all."""
-    return JsonResponse({"status": "alive", "node": wiring.node_name()})
+    return JsonResponse({"status": "alive", "node": store.node_name()})
 
 
 @never_cache
@@ -61,5 +61,5 @@ def _store() -> str:
 def _client() -> redis.Redis:
     """A client of its own: a probe must give up sooner than work does."""
     return redis.Redis.from_url(
-        wiring.redis_url(), socket_timeout=_PATIENCE_S, socket_connect_timeout=_PATIENCE_S, max_connections=4
+        store.url(), socket_timeout=_PATIENCE_S, socket_connect_timeout=_PATIENCE_S, max_connections=4
     )

@@ -90,9 +90,9 @@ def nodes() -> list[Node]:
     """The installation's nodes; see :func:`read_nodes`."""
     from django.conf import settings
 
-    from hbus_console import wiring
+    from hbus_console.wiring import store
 
-    return read_nodes(wiring.store(), settings.HBUS_PREFIX, SystemClock())
+    return read_nodes(store.client(), settings.HBUS_PREFIX, SystemClock())
 
 
 class NodeBeat:

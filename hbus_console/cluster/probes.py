@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from engine.core.errors import ConfigurationError
-from hbus_console import wiring
+from hbus_console.wiring import store
 
 _PATIENCE_S = 1.0
 #: A store that takes as long as this to answer a PING is called slow: one nearby takes a thousandth of it.
@@ -99,7 +99,7 @@ class DatabaseState:
 def client() -> redis.Redis:
     """A client that gives up at once, for pages and probes."""
     return redis.Redis.from_url(
-        wiring.redis_url(),
+        store.url(),
         socket_timeout=_PATIENCE_S,
         socket_connect_timeout=_PATIENCE_S,
         retry=Retry(NoBackoff(), 0),
@@ -230,7 +230,7 @@ def _postgresql(alias: str, connection: BaseDatabaseWrapper, name: str) -> Datab
 
 def _address() -> str:
     try:
-        parts = urlsplit(wiring.redis_url())
+        parts = urlsplit(store.url())
     except ConfigurationError:
         return ""
     return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path

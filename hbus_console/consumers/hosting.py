@@ -11,12 +11,12 @@ import structlog
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
-from hbus_console import wiring
 from hbus_console.cluster.nodes import NodeBeat
 from hbus_console.consumers import control
 from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions
 from hbus_console.database import keep_connections
+from hbus_console.wiring import store
 
 #: States of a consumer that takes nothing more and will be gone once its handlers have ended.
 ENDING = ("draining", "stopped")
@@ -34,9 +34,9 @@ class HostedRole:
         self._wanted = WantedSubscriptions()
         self._host = SubscriptionHost(self._wanted)
         self._beat = NodeBeat(
-            wiring.store(),
+            store.client(),
             settings.HBUS_PREFIX,
-            name=wiring.node_name(),
+            name=store.node_name(),
             role="consumer",
             slot=os.environ.get("HBUS_SLOT", "0"),
             detail=self.report,
@@ -62,7 +62,7 @@ class HostedRole:
         control.detach(self)
         self._host.stop(left_s)
         self._beat.stop()
-        wiring.close(1.0)
+        store.close(1.0)
 
     @property
     def host(self) -> SubscriptionHost:
@@ -78,7 +78,7 @@ class HostedRole:
     def report(self) -> dict[str, Any]:
         """What runs here and how, JSON-able: for the node's stamp, remote control and ``celery inspect stats``."""
         return {
-            "node": wiring.node_name(),
+            "node": store.node_name(),
             "error": self._host.error,
             "consumers": [asdict(status) for status in self._host.statuses().values()],
             "idle": [

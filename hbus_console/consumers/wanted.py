@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hbus_console import wiring
+from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler, policy_of
 from hbus_console.database import fresh_connections
@@ -37,7 +37,7 @@ class WantedSubscriptions:
                     wanted[key] = Wanted(
                         _version(row),
                         row.paused or row.topic.paused,
-                        partial(wiring.consumer_for, row),
+                        partial(consumer_for, row),
                         row.concurrency,
                     )
                 else:

@@ -17,7 +17,6 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from engine.core.ids import new_id
-from hbus_console import wiring
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.permissions import Actor, require, visible_scopes
 from hbus_console.audit.services import record
@@ -29,6 +28,7 @@ from hbus_console.errors import NotThere
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
+from hbus_console.wiring import bus, store
 
 _clock = SystemClock()
 #: No other payload than the stored one.
@@ -118,7 +118,7 @@ def redrive_now(
     """
     obstacle = effect(letter, clock=clock).obstacle
     original, _ = _message(letter)
-    check_owner(wiring.catalog().topic(letter.topic))
+    check_owner(bus.catalog().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     now_ms = clock.now_ms()
@@ -132,7 +132,7 @@ def redrive_now(
     send_on_commit(letter.topic, copy)
     how = "" if edited is _AS_IT_IS else "edited, "
     fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
-    transaction.on_commit(lambda: wiring.facts().emit([fact]))
+    transaction.on_commit(lambda: store.facts().emit([fact]))
     return True
 
 
@@ -152,7 +152,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
     if original is None or obstacle:
         raise BadInput(obstacle, remedy="Redrive it as it is, or discard it.", field="payload")
     edited = editing.merged(actor, letter, original, payload)
-    policy = wiring.catalog().topic(letter.topic)
+    policy = bus.catalog().topic(letter.topic)
     problem = policy.schema.problem(edited) if policy.schema else None
     if problem is not None:
         field, what = problem
@@ -201,7 +201,7 @@ def discard_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock =
         return False
     original, _ = _message(letter)
     fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {reason}")
-    transaction.on_commit(lambda: wiring.facts().emit([fact]))
+    transaction.on_commit(lambda: store.facts().emit([fact]))
     return True
 
 
@@ -277,7 +277,7 @@ def _fact(kind: str, letter: DeadLetter, original: Message | None, now_ms: int, 
         trace_id=trace_id_of(original.traceparent) if original is not None else "",
         source=letter.source,
         position=letter.position,
-        node=wiring.node_name(),
+        node=store.node_name(),
         fingerprint=letter.fingerprint,
         detail=detail,
     )

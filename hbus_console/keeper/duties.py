@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from django.conf import settings
 
 from engine.core.duties import Duty
-from hbus_console import wiring
 from hbus_console.keeper.housekeeping import IdempotencyExpiry
+from hbus_console.wiring import bus, store
 
 DutyMaker = Callable[[], Duty]
 
@@ -39,18 +39,18 @@ def all_duties() -> Sequence[Duty]:
     from hbus_console.topics.trimmer import StreamRetention
     from hbus_console.traffic.sampler import LagSampler
 
-    store, facts, node = wiring.store(), wiring.facts(), wiring.node_name()
+    facts, node = store.facts(), store.node_name()
     return [
-        OutboxRelay(wiring.producer, wiring.store),
-        DelayMover(wiring.delays(), wiring.producer),
-        FactCollector(FactReader(store, settings.HBUS_PREFIX), per_message=settings.HBUS_LEDGER),
-        DeadLetterCollector(wiring.admin),
-        LagSampler(wiring.admin, facts, node=node),
-        StreamRetention(wiring.admin, facts, node=node),
+        OutboxRelay(bus.producer, store.client),
+        DelayMover(bus.delays(), bus.producer),
+        FactCollector(FactReader(store.client(), settings.HBUS_PREFIX), per_message=settings.HBUS_LEDGER),
+        DeadLetterCollector(bus.admin),
+        LagSampler(bus.admin, facts, node=node),
+        StreamRetention(bus.admin, facts, node=node),
         LedgerRetention(settings.LEDGER_MAX_MESSAGES),
         TopicReconciler(),
-        BreakerGauge(wiring.breakers),
-        ConsumerNameExpiry(wiring.admin, idle_ms=settings.FORGET_CONSUMERS_H * 3_600_000),
+        BreakerGauge(bus.breakers),
+        ConsumerNameExpiry(bus.admin, idle_ms=settings.FORGET_CONSUMERS_H * 3_600_000),
         AuditAnchor(),
         AuditVerification(),
         SignInExpiry(),

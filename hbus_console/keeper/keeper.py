@@ -12,9 +12,9 @@ import structlog
 from django.conf import settings
 
 from engine.core.duties import Duty, DutyRunner
-from hbus_console import wiring
 from hbus_console.cluster.nodes import NodeBeat
 from hbus_console.database import keep_connections
+from hbus_console.wiring import store
 
 #: A duty whose loop has not moved for so long makes the node fall silent, for its thread hangs.
 HUNG_AFTER_S = 60.0
@@ -28,11 +28,11 @@ class Keeper:
     def __init__(self, duties: Sequence[Duty]) -> None:
         keep_connections()
         self._intervals = {duty.name: duty.interval_s for duty in duties}
-        self._runner = DutyRunner(duties, leases=wiring.lease)
+        self._runner = DutyRunner(duties, leases=store.lease)
         self._beat = NodeBeat(
-            wiring.store(),
+            store.client(),
             settings.HBUS_PREFIX,
-            name=wiring.node_name(),
+            name=store.node_name(),
             role="keeper",
             slot=os.environ.get("HBUS_SLOT", "0"),
             detail=self.report,
@@ -48,7 +48,7 @@ class Keeper:
         if not self._runner.stop(drain_s):
             _log.warning("a duty was still at work when the grace ended; its lease runs out by itself")
         self._beat.stop()
-        wiring.close(1.0)
+        store.close(1.0)
 
     def report(self) -> dict[str, Any]:
         """The duties as they stand, JSON-able."""

@@ -13,12 +13,12 @@ from engine.bus.message import Message
 from engine.bus.transport import Stored
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.payloads import Payload, Rules, may_search, shown
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 PAGE = 50
 #: One search looks at no more messages, and takes no more seconds, than this; then it says so and can be continued.
@@ -89,7 +89,7 @@ def peek(actor: Actor, name: str, *, cursor: str = "", size: int = PAGE) -> Scan
     Raises ``UnknownTopic``, ``Forbidden``, ``BadInput`` for a transport that cannot be browsed, ``Unavailable``.
     """
     topic = _browsable(actor, name)
-    page = wiring.admin(topic.transport).browse(name, after=cursor, limit=size, newest_first=True)
+    page = bus.admin(topic.transport).browse(name, after=cursor, limit=size, newest_first=True)
     rules = Rules.of(topic)
     entries = [_seen(stored, rules) for stored in page.entries]
     return Scan(
@@ -124,7 +124,7 @@ def scan(
             remedy="Search by another field, or by id, key or correlation.",
             field="field",
         )
-    admin = wiring.admin(topic.transport)
+    admin = bus.admin(topic.transport)
     until = clock.monotonic() + LONGEST_S
     after = cursor or (f"@{end_ms}" if end_ms is not None else "")
     matched: list[Seen] = []
@@ -152,9 +152,9 @@ def scan(
 def _browsable(actor: Actor, name: str) -> Topic:
     require(actor, PAYLOAD_READ, name)
     topic = topics.topic(name)
-    if not wiring.transport(topic.transport).capabilities.browse:
+    if not bus.transport(topic.transport).capabilities.browse:
         raise BadInput(
-            f"{name} is carried by {wiring.transport(topic.transport).name}, which shows no message twice.",
+            f"{name} is carried by {bus.transport(topic.transport).name}, which shows no message twice.",
             remedy="Search the ledger instead.",
             field="topic",
         )

@@ -14,7 +14,6 @@ from engine.bus.message import Message
 from engine.core.clock import SystemClock
 from engine.core.errors import HbusError
 from engine.core.ids import instant_of
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.access.scopes import topics_q
 from hbus_console.audit.feature import AUDIT_READ
@@ -26,6 +25,7 @@ from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.payloads import Payload, Rules, shown
 from hbus_console.topics.models import Topic
 from hbus_console.topics.scopes import topic_filter
+from hbus_console.wiring import bus
 
 _clock = SystemClock()
 #: A message with more events than this shows the first ones and says how many there are.
@@ -228,7 +228,7 @@ def _from_log(found: Life) -> tuple[bytes | None, str]:
     if found.topic is None:
         return None, f"Topic {found.topic_name} was deleted, and its messages with it."
     try:
-        transport = wiring.transport(found.topic.transport)
+        transport = bus.transport(found.topic.transport)
         if not transport.capabilities.browse:
             return None, f"{found.topic_name} is carried by {transport.name}, which shows no message twice."
         stored = transport.admin.read(found.topic_name, found.position)

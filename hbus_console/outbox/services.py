@@ -15,11 +15,11 @@ from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.feature import PUBLISH
+from hbus_console.wiring import bus, store
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ def publish_on_commit(topic: str, payload: Any, options: PublishOptions | None =
     Messages of one key leave in the order of these calls. Raises ``RuntimeError`` outside a transaction.
     """
     options = options or PublishOptions()
-    message = wiring.producer().prepare(topic, payload, options)
+    message = bus.producer().prepare(topic, payload, options)
     send_on_commit(topic, message, idempotency_key=options.idempotency_key)
     return message.id
 
@@ -60,7 +60,7 @@ def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -
 def wake_relay() -> None:
     """Tell the relay that there is work. Without the store it finds it by itself, within its interval."""
     try:
-        wake = wiring.store().pipeline(transaction=False)
+        wake = store.client().pipeline(transaction=False)
         wake.lpush(wake_key(), 1)
         wake.ltrim(wake_key(), 0, 0)
         wake.execute()

@@ -17,7 +17,6 @@ from rest_framework.response import Response
 from engine.bus.producer import BatchItem, Receipt
 from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, HbusError
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, require
 from hbus_console.api import problems
 from hbus_console.api.views import ApiView
@@ -25,6 +24,7 @@ from hbus_console.audit import context
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
 from hbus_console.publishing.feature import PUBLISH
+from hbus_console.wiring import bus
 
 
 class _Bytes(BaseParser):
@@ -51,7 +51,7 @@ def publish(actor: Actor, topic: str, items: Sequence[Parsed | HbusError]) -> li
     require(actor, PUBLISH, topic)
     readable = [item for item in items if isinstance(item, Parsed)]
     answers = iter(
-        wiring.producer().publish_batch(
+        bus.producer().publish_batch(
             topic,
             [
                 BatchItem(item.payload, item.options, body=item.body, content_type=item.content_type)

@@ -22,7 +22,6 @@ from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
 from engine.core.ids import new_id
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.messages.payloads import Rules, shown
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
@@ -33,6 +32,7 @@ from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 
 #: Messages read from the store at once.
 PAGE = 500
@@ -107,7 +107,7 @@ class Replay:
                 items.append(_item(wanted, found, copy))
                 facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
         if facts:
-            transaction.on_commit(lambda: wiring.facts().emit(facts))
+            transaction.on_commit(lambda: store.facts().emit(facts))
         total = int(task.cursor.get("scanned", 0)) + scanned
         matched = int(task.cursor.get("matched", 0)) + len(facts)
         note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")
@@ -149,7 +149,7 @@ def look(wanted: Selection) -> Plan:
 
 def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
     """The messages of the range from ``after`` on, in the order of publishing."""
-    admin: Admin = wiring.admin(topic.transport)
+    admin: Admin = bus.admin(topic.transport)
     cursor = after or wanted.after or (f"@{wanted.from_ms}" if wanted.from_ms else "")
     until = admin.read(topic.name, wanted.until) if wanted.until else None
     while True:
@@ -245,7 +245,7 @@ def _fact(wanted: Selection, found: Found, copy: Message, now_ms: int, detail: s
         trace_id=trace_id_of(copy.traceparent),
         source=copy.source,
         position=found.stored.position,
-        node=wiring.node_name(),
+        node=store.node_name(),
         detail=detail,
     )
 

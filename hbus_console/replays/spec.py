@@ -10,7 +10,6 @@ from engine.bus.filters import MessageFilter, compile_filter
 from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.messages.models import LedgerMessage
@@ -19,6 +18,7 @@ from hbus_console.replays.feature import REPLAY
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.masking import is_masked
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 #: Where a replay may begin and end, and what it may look for.
 FIELDS = ("topic", "from", "to", "after", "until", "key", "filter", "into_group", "into_topic")
@@ -88,9 +88,9 @@ def read_range(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
 
 
 def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) -> Selection:
-    if not wiring.transport(topic.transport).capabilities.browse:
+    if not bus.transport(topic.transport).capabilities.browse:
         raise BadInput(
-            f"{topic.name} lies on {wiring.transport(topic.transport).name}, which cannot be read back.",
+            f"{topic.name} lies on {bus.transport(topic.transport).name}, which cannot be read back.",
             remedy="Replay from a topic on Redis Streams, or from the archive.",
             field="spec.topic",
         )

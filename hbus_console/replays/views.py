@@ -8,7 +8,6 @@ from django.views.decorators.http import require_GET
 
 from engine.core.clock import SystemClock, to_rfc3339
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.scopes import topics_q
@@ -23,6 +22,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.topics.views.common import found_topic
 from hbus_console.ui.timerange import time_range
+from hbus_console.wiring import bus
 
 _clock = SystemClock()
 
@@ -41,7 +41,7 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
         "given": given,
         "groups": Subscription.objects.filter(topic=row).order_by("group").values_list("group", flat=True),
         "others": Topic.objects.filter(topics_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name"),
-        "readable": wiring.transport(row.transport).capabilities.browse,
+        "readable": bus.transport(row.transport).capabilities.browse,
         "may_replay": allows(who, REPLAY, row.name),
         "may_read": allows(who, PAYLOAD_READ, row.name),
     }

@@ -15,7 +15,6 @@ from engine.bus.errors import GroupLost
 from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.cluster.nodes import Node, nodes
@@ -29,6 +28,7 @@ from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
 from hbus_console.ui.rows import Filters
 from hbus_console.ui.timerange import TimeRange
+from hbus_console.wiring import bus
 
 #: How many causes of failure are listed.
 CAUSES = 8
@@ -153,7 +153,7 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
 
 def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
     try:
-        admin = wiring.admin(row.topic.transport)
+        admin = bus.admin(row.topic.transport)
         if not isinstance(admin, NamesConsumers):
             return []
         names = admin.consumer_names(row.topic.name, row.group)
@@ -170,14 +170,14 @@ def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
 
 def _breaker(topic: str, group: str) -> Standing | None:
     try:
-        return wiring.breakers().look(topic, group)
+        return bus.breakers().look(topic, group)
     except (Unavailable, ConfigurationError):
         return None
 
 
 def _lag(row: Subscription) -> tuple[Lag | None, str]:
     try:
-        return wiring.admin(row.topic.transport).lag(row.topic.name, row.group), ""
+        return bus.admin(row.topic.transport).lag(row.topic.name, row.group), ""
     except GroupLost:
         return None, "The store does not know this subscription; the keeper makes it anew at its last checkpoint."
     except (Unavailable, ConfigurationError) as error:

@@ -38,9 +38,9 @@ def run(role: Role, slot: int) -> None:
         leash.watch_parent(supervisor, settings.HBUS_GRACE_S + _CLOSING_S)
     checks.check_databases()
     if not supervisor:
-        from hbus_console import wiring
+        from hbus_console.wiring import store
 
-        for warning in checks.check_store(wiring.redis_url(), _print):
+        for warning in checks.check_store(store.url(), _print):
             _print(f"Warning: {warning}")
         checks.check_migrated()
     _MAIN[role.name](slot)

@@ -7,8 +7,8 @@ import time
 import uvicorn
 from django.conf import settings
 
-from hbus_console import wiring
 from hbus_console.cluster.nodes import NodeBeat
+from hbus_console.wiring import store
 
 
 def serve(bind: str, port: int, grace_s: int) -> None:
@@ -34,9 +34,9 @@ def serve(bind: str, port: int, grace_s: int) -> None:
     )
     server = uvicorn.Server(config)
     beat = NodeBeat(
-        wiring.store(),
+        store.client(),
         settings.HBUS_PREFIX,
-        name=wiring.node_name(),
+        name=store.node_name(),
         role="web",
         turned_ms=lambda: turned_ms,
         detail=lambda: {"requests": server.server_state.total_requests, "open": len(server.server_state.connections)},
@@ -45,7 +45,7 @@ def serve(bind: str, port: int, grace_s: int) -> None:
         server.run()
     finally:
         beat.stop()
-        wiring.close(1.0)
+        store.close(1.0)
 
 
 def _now_ms() -> int:

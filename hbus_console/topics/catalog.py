@@ -13,10 +13,10 @@ from engine.bus.catalog import SchemaCheck, TopicPolicy
 from engine.bus.errors import UnknownTopic
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, ConfigurationError, Unavailable
-from hbus_console import wiring
 from hbus_console.schemas.json_schema import CompiledSchema, schema_uri
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +138,7 @@ class DjangoCatalog:
 def _able(row: Topic, promise: str) -> bool:
     """Whether the transport keeps a promise. The installation's default may be another than when the row was made."""
     try:
-        return bool(getattr(wiring.transport(row.transport).capabilities, promise))
+        return bool(getattr(bus.transport(row.transport).capabilities, promise))
     except ConfigurationError:
         # It cannot be opened at all: the publish itself says so.
         return True

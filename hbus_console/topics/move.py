@@ -11,13 +11,13 @@ from django.urls import reverse
 from engine.bus.registry import known_transports
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
 from hbus_console.topics.services.topic_rules import carrier_of
+from hbus_console.wiring import bus
 
 #: The old transport has to be empty for so long: whoever still knew the old rules has published by then.
 QUIET_MS = 10_000
@@ -69,7 +69,7 @@ class Move:
             f"Then what {old} holds of it is removed, also what was kept for replay. The ledger keeps its evidence.",
             "Handlers may see messages of both in any order, and some twice: inboxes stop those.",
         ]
-        if not wiring.transport(spec["to"]).capabilities.seek:
+        if not bus.transport(spec["to"]).capabilities.seek:
             warnings.append(f"On {spec['to']} nothing can be replayed or read back: see what the topic promises there.")
         scanned = f"{unsettled:,} unsettled deliveries of {len(groups)} subscriptions were counted on {old}"
         return Plan(None, warnings=warnings, scanned=scanned)
@@ -87,7 +87,7 @@ class Move:
 
     def _drain(self, task: Task, row: Topic, cursor: dict[str, Any]) -> Step:
         old, now = cursor["from"], _clock.now_ms()
-        admin = wiring.admin(old)
+        admin = bus.admin(old)
         lags = {group: moving.lag_there(old, row.name, group) for group in _groups(row)}
         published = admin.counts(row.name).get("published", 0)
         left = sum(lag.unsettled or 0 for lag in lags.values())
@@ -110,7 +110,7 @@ class Move:
         """One line of evidence per subscription."""
         parts = []
         for transport in (old, new):
-            admin = wiring.admin(transport)
+            admin = bus.admin(transport)
             published = admin.counts(row.name).get("published", 0)
             counts, lag = admin.counts(row.name, group), moving.lag_there(transport, row.name, group)
             parts.append(

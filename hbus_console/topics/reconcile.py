@@ -8,10 +8,10 @@ import structlog
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import Fact
-from hbus_console import wiring
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import store
+from hbus_console.topics.services import store as topic_store
+from hbus_console.wiring import store
 
 log = structlog.get_logger(__name__)
 
@@ -33,17 +33,17 @@ def ensure_transport_objects(clock: Clock | None = None) -> Reconciled:
     clock = clock or SystemClock()
     done = Reconciled()
     for removal in StoreRemoval.objects.all():
-        store.remove(removal)
+        topic_store.remove(removal)
         done.removed.append(f"{removal.topic}/{removal.group}" if removal.group else removal.topic)
     for topic in Topic.objects.all():
-        store.make_topic(topic)
+        topic_store.make_topic(topic)
     for subscription in Subscription.objects.select_related("topic"):
         label = f"{subscription.topic.name}/{subscription.group}"
-        if store.make_group(subscription):
+        if topic_store.make_group(subscription):
             done.groups_made.append(label)
             if subscription.checkpoint_at is not None:
-                wiring.facts().emit([_group_lost(subscription, clock)])
-        if store.set_pause(subscription):
+                store.facts().emit([_group_lost(subscription, clock)])
+        if topic_store.set_pause(subscription):
             done.pauses_set.append(label)
     return done
 
@@ -55,7 +55,7 @@ def _group_lost(subscription: Subscription, clock: Clock) -> Fact:
         topic=subscription.topic.name,
         subscription=subscription.group,
         position=subscription.checkpoint,
-        node=wiring.node_name(),
+        node=store.node_name(),
         detail=f"made anew after position {subscription.checkpoint or 'zero'}; what lay before it is settled",
     )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from engine.bus.transport import Capabilities
 from engine.core.errors import ConfigurationError
-from hbus_console import wiring
 from hbus_console.topics.models import Topic
 from hbus_console.ui import formats
+from hbus_console.wiring import bus
 
 REFUSED = "refused"
 
@@ -29,7 +29,7 @@ class Promise:
 def promises(topic: Topic) -> list[Promise]:
     """The table of a topic; empty while its transport cannot be opened."""
     try:
-        able = wiring.transport(topic.transport).capabilities
+        able = bus.transport(topic.transport).capabilities
     except ConfigurationError:
         return []
     return [*_of_messages(able), *_of_deliveries(able), *_of_history(able)]

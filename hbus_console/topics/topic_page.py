@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from engine.bus.transport import Depth
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerMessage
@@ -20,6 +19,7 @@ from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
 from hbus_console.ui.rows import Filters
 from hbus_console.ui.timerange import TimeRange
+from hbus_console.wiring import bus
 
 #: How many of the latest messages the page lists.
 LATEST = 8
@@ -59,7 +59,7 @@ def depth(topic: Topic) -> Depth | None:
     if probes.obstacle():
         return None
     try:
-        return wiring.admin(topic.transport).depth(topic.name)
+        return bus.admin(topic.transport).depth(topic.name)
     except (Unavailable, ConfigurationError):
         return None
 

@@ -104,10 +104,10 @@ def console(empty_console: Console) -> Console:
 
 #: A few messages of a topic, played again for one subscription, as a person would from its page.
 _REPLAY = """
-from hbus_console import wiring
+from hbus_console.wiring import bus
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.operations import services
-first = wiring.admin().browse("booking.created", limit=8).entries
+first = bus.admin().browse("booking.created", limit=8).entries
 spec = {"topic": "booking.created", "into_group": "availability", "until": first[-1].position}
 print(services.start(SYSTEM, "replay", spec, reason="the search index lost a night").operation.pk)
 """

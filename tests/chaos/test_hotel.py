@@ -92,9 +92,9 @@ def evidence(rig: Rig) -> dict[str, int]:
     found: dict[str, int] = rig.python(
         """
 import json
-from hbus_console import wiring
+from hbus_console.wiring import bus
 from hbus_console.outbox.models import InboxEntry
-depth = {topic: wiring.admin().depth(topic).messages for topic in
+depth = {topic: bus.admin().depth(topic).messages for topic in
          ("booking.created", "booking.changed", "booking.cancelled", "stay.completed", "invoice.drafted")}
 print(json.dumps({
     "inbox": InboxEntry.objects.count(),

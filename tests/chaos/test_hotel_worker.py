@@ -37,10 +37,10 @@ print("null")
 def publish(rig: Rig, *numbers: int) -> None:
     rig.python(
         f"""
-from hbus_console import wiring
+from hbus_console.wiring import bus, store
 for n in {list(numbers)}:
-    wiring.producer().publish("slow.work", {{"n": n}})
-wiring.close()
+    bus.producer().publish("slow.work", {{"n": n}})
+store.close()
 print("null")
 """
     )

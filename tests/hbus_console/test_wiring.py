@@ -9,15 +9,15 @@ from pytest_django import Settings
 
 from engine.core.errors import ConfigurationError
 from engine.core.facts import Fact, NullFacts
-from hbus_console import wiring
+from hbus_console.wiring import bus, store
 
 
 @pytest.fixture(autouse=True)
 def _own_keys(settings: Settings, prefix: str) -> Iterator[None]:
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     yield
-    wiring.close()
+    store.close()
 
 
 def test_all_threads_get_the_same_objects() -> None:
@@ -26,7 +26,7 @@ def test_all_threads_get_the_same_objects() -> None:
 
     def take() -> None:
         together.wait()
-        found.append(wiring.producer())
+        found.append(bus.producer())
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -37,14 +37,14 @@ def test_all_threads_get_the_same_objects() -> None:
 
 
 def test_a_forked_child_makes_its_own() -> None:
-    wiring.store().ping()
+    store.client().ping()
     reader, writer = os.pipe()
     if not (child := os.fork()):
         # Nothing of pytest may run in the child.
         code = 1
         try:
-            fresh = not wiring._made
-            wiring.store().ping()
+            fresh = not store._made
+            store.client().ping()
             os.write(writer, b"1" if fresh else b"0")
             code = 0
         finally:
@@ -55,37 +55,37 @@ def test_a_forked_child_makes_its_own() -> None:
 
 
 def test_close_flushes_the_facts_and_the_next_use_begins_anew() -> None:
-    store, producer = wiring.store(), wiring.producer()
-    wiring.facts().emit([Fact("published", 1)])
-    wiring.close()
-    wiring.close()
-    assert wiring.producer() is not producer
-    assert wiring.store() is not store
-    assert any(b"log" in key for key in wiring.store().keys(f"{wiring.settings.HBUS_PREFIX}:*facts*"))
+    client, producer = store.client(), bus.producer()
+    store.facts().emit([Fact("published", 1)])
+    store.close()
+    store.close()
+    assert bus.producer() is not producer
+    assert store.client() is not client
+    assert any(b"log" in key for key in store.client().keys(f"{store.settings.HBUS_PREFIX}:*facts*"))
 
 
 def test_without_a_store_it_says_what_to_do(settings: Settings) -> None:
     settings.REDIS_URL = ""
     with pytest.raises(ConfigurationError) as refused:
-        wiring.store()
+        store.client()
     assert refused.value.field == "REDIS_URL"
 
 
 def test_facts_can_be_switched_off(settings: Settings) -> None:
     settings.HBUS_FACTS = False
-    assert isinstance(wiring.facts(), NullFacts)
+    assert isinstance(store.facts(), NullFacts)
 
 
 def test_the_name_of_a_process_is_stable(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.HBUS_NODE = "north"
     monkeypatch.setenv("HBUS_ROLE", "consumer")
     monkeypatch.setenv("HBUS_SLOT", "3")
-    assert wiring.node_name() == "north:consumer:3"
+    assert store.node_name() == "north:consumer:3"
 
 
 def test_a_strangers_transport_gets_its_own_address_and_ours_get_the_stores(settings: Settings) -> None:
     settings.HBUS_TRANSPORT_URL = "my://store"
-    assert wiring.bus_config("mine").url == "my://store"
-    assert wiring.bus_config("nsq").url == wiring.bus_config("redis_stream").url == wiring.redis_url()
+    assert bus.config("mine").url == "my://store"
+    assert bus.config("nsq").url == bus.config("redis_stream").url == store.url()
     settings.HBUS_TRANSPORT_URL = ""
-    assert wiring.bus_config("mine").url == wiring.redis_url()
+    assert bus.config("mine").url == store.url()

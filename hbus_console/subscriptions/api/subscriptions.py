@@ -10,7 +10,6 @@ from rest_framework.response import Response
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import Unavailable
-from hbus_console import wiring
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.access.scopes import topics_q
@@ -22,6 +21,7 @@ from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.api import bodies, shapes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import services as topics
+from hbus_console.wiring import bus
 
 _ROWS = Subscription.objects.select_related("topic", "team")
 _PAGE = {(200, "application/json"): page_of(described(shapes.SubscriptionOut)), **REFUSED}
@@ -218,6 +218,6 @@ class RotateSecret(ShownOnce):
 
 def _lag(row: Subscription) -> Lag | None:
     try:
-        return wiring.admin(row.topic.transport).lag(row.topic.name, row.group)
+        return bus.admin(row.topic.transport).lag(row.topic.name, row.group)
     except (Unavailable, GroupLost):
         return None

@@ -10,13 +10,14 @@ from engine.bus.breaker_board import Standing
 from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.facts import Fact
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
+from hbus_console.wiring import bus, store
 
 ACTS = ("open", "close")
 
@@ -25,7 +26,7 @@ def breaker(actor: Actor, topic: str, group: str) -> Standing:
     """How it stands now. Raises ``Forbidden`` and ``Unavailable``."""
     require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
-    return wiring.breakers().look(row.topic.name, row.group)
+    return bus.breakers().look(row.topic.name, row.group)
 
 
 def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -33,7 +34,7 @@ def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, s
     if probes.obstacle():
         return {}
     try:
-        return wiring.breakers().states(subscriptions)
+        return bus.breakers().states(subscriptions)
     except (Unavailable, ConfigurationError):
         return {}
 
@@ -47,7 +48,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     act = checks.choice(act, "act", ACTS)
     reason = checks.reason(reason)
     row = lookup.subscription(topic, group)
-    board = wiring.breakers()
+    board = bus.breakers()
     before = board.look(topic, group)
     if (before.state == "closed") == (act == "close") and (act == "close" or before.forced):
         return before
@@ -57,14 +58,14 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         # Last inside the transaction: what the store refuses leaves no trace, and what it did has one.
         force = board.force_open if act == "open" else board.force_close
         standing = force(topic, group, f"{actor.name}: {reason}")
-    wiring.facts().emit(
+    store.facts().emit(
         [
             Fact(
                 "breaker_opened" if act == "open" else "breaker_closed",
                 SystemClock().now_ms(),
                 topic=topic,
                 subscription=group,
-                node=wiring.node_name(),
+                node=store.node_name(),
                 detail=f"decided by {actor.name}: {reason}"[:500],
             )
         ]

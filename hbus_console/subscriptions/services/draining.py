@@ -11,7 +11,7 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import together
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster.nodes import nodes
@@ -19,6 +19,7 @@ from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import hold
+from hbus_console.wiring import bus
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:
     require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
     carriers = (row.topic.transport, row.topic.leaving) if row.topic.leaving else (row.topic.transport,)
-    lags = [wiring.admin(carrier).lag(topic, group) for carrier in carriers]
+    lags = [bus.admin(carrier).lag(topic, group) for carrier in carriers]
     lag = together(lags)
     at_work, silent = _at_work(topic, group)
     return DrainStatus(

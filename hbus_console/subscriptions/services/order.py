@@ -11,13 +11,14 @@ from engine.bus.partitions import Parked, Partitioned, Unparked
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.errors import Conflict
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
+from hbus_console.wiring import bus, store
 
 #: What may become of the message that parked its key, with what is said of it afterwards.
 HEADS = {
@@ -36,7 +37,7 @@ _KEYS = 10_000
 
 def carrier(row: Subscription) -> Partitioned | None:
     """What keeps the order of the subscription's topic; ``None`` when it has none."""
-    transport = wiring.transport(row.topic.transport)
+    transport = bus.transport(row.topic.transport)
     return transport if row.topic.ordering == "key" and isinstance(transport, Partitioned) else None
 
 
@@ -70,7 +71,7 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
         done = keeper.unpark(topic, group, key, head)
         if done is None:
             raise _not_parked(row, key)
-    wiring.facts().emit([_fact(actor, row, parked, done, (head, reason))])
+    store.facts().emit([_fact(actor, row, parked, done, (head, reason))])
     return done
 
 
@@ -102,7 +103,7 @@ def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decid
         source=message.source if message else "",
         position=parked.position,
         attempt=record.attempts,
-        node=wiring.node_name(),
+        node=store.node_name(),
         error=record.error.partition("\n")[0][:500] if head == "dead" else "",
         fingerprint=record.fingerprint if head == "dead" else "",
         detail=f"{DECIDED} {actor.name}: {reason}"[:500],

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, MOST_BREAKER_FAILURES, RetryPolicy
 from engine.core.errors import BadInput
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
@@ -23,6 +23,7 @@ from hbus_console.teams import services as teams
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import store
+from hbus_console.wiring import bus
 
 #: What a declaration in code also says; once a person has set one, theirs holds.
 POLICY = (
@@ -295,7 +296,7 @@ def _start(topic: Topic, start: str) -> str:
     """
     if checks.choice(start, "start", ("beginning", "end")) == "beginning":
         return ""
-    newest = wiring.admin(topic.transport).browse(topic.name, limit=1, newest_first=True).entries
+    newest = bus.admin(topic.transport).browse(topic.name, limit=1, newest_first=True).entries
     return newest[0].position if newest else ""
 
 

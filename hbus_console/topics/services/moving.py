@@ -10,7 +10,7 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import BadInput
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
@@ -20,6 +20,7 @@ from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import lookup
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, checked, fit_name
 from hbus_console.topics.services.topics import snapshot
+from hbus_console.wiring import bus
 
 
 def check_move(actor: Actor, name: str, to: str) -> Topic:
@@ -50,7 +51,7 @@ def check_move(actor: Actor, name: str, to: str) -> Topic:
 
 def prepare(row: Topic, to: str) -> None:
     """Make topic, groups and pauses on the new transport, before anything is published there."""
-    admin = wiring.admin(to)
+    admin = bus.admin(to)
     admin.create_topic(row.name)
     for subscription in row.subscriptions.all():
         admin.create_group(row.name, subscription.group, "beginning")
@@ -92,6 +93,6 @@ def finish_move(actor: Actor, name: str, reason: str) -> Topic:
 def lag_there(transport: str, topic: str, group: str) -> Lag:
     """Where a group stands on one transport; nothing where it is not."""
     try:
-        return wiring.admin(transport).lag(topic, group)
+        return bus.admin(transport).lag(topic, group)
     except GroupLost:
         return Lag(0, 0, 0, 0, None)

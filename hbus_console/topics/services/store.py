@@ -10,10 +10,10 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Partitioned
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console import wiring
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.wiring import bus
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ def after_commit(what: str, act: Callable[[], object]) -> None:
 
 def make_topic(topic: Topic) -> None:
     """Make the topic with its partitions."""
-    carrier = wiring.transport(topic.transport)
+    carrier = bus.transport(topic.transport)
     carrier.admin.create_topic(topic.name)
     if topic.partitions > 1 and isinstance(carrier, Partitioned) and carrier.partitions(topic.name) < topic.partitions:
         carrier.set_partitions(topic.name, topic.partitions)
@@ -46,9 +46,9 @@ def make_group(subscription: Subscription) -> bool:
     """Make the group where the subscription would continue; ``True`` when it was not there."""
     topic = subscription.topic
     make_topic(topic)
-    admin = wiring.admin(topic.transport)
+    admin = bus.admin(topic.transport)
     # A position means something only to the kind of store that gave it.
-    known = subscription.checkpoint if wiring.transport(topic.transport).capabilities.seek else ""
+    known = subscription.checkpoint if bus.transport(topic.transport).capabilities.seek else ""
     return admin.create_group(topic.name, subscription.group, known or "beginning")
 
 
@@ -58,7 +58,7 @@ def set_pause(subscription: Subscription) -> bool:
     wanted = topic.paused or subscription.paused
     changed = False
     for transport in (topic.transport, topic.leaving) if topic.leaving else (topic.transport,):
-        admin = wiring.admin(transport)
+        admin = bus.admin(transport)
         if admin.lag(topic.name, subscription.group).paused != wanted:
             (admin.pause if wanted else admin.resume)(topic.name, subscription.group)
             changed = True
@@ -67,7 +67,7 @@ def set_pause(subscription: Subscription) -> bool:
 
 def remove(removal: StoreRemoval) -> None:
     """Delete from the store what was deleted here, then forget about it."""
-    admin = wiring.admin(removal.transport)
+    admin = bus.admin(removal.transport)
     if removal.group:
         admin.delete_group(removal.topic, removal.group)
     else:

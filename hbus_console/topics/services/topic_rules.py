@@ -11,9 +11,10 @@ from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
 from engine.bus.registry import known_transports
 from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, ConfigurationError
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.topics.masking import check_fields
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 #: Ten years.
 MAX_RETENTION_HOURS = 87_600
@@ -61,7 +62,7 @@ def capabilities(transport: str) -> Capabilities:
             field="transport",
         )
     try:
-        return wiring.transport(transport).capabilities
+        return bus.transport(transport).capabilities
     except ConfigurationError as error:
         raise BadInput(error.what, remedy=error.remedy, field="transport") from error
 

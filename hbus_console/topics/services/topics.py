@@ -11,7 +11,7 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
-from hbus_console import checks, wiring
+from hbus_console import checks
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -22,6 +22,7 @@ from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, 
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import lookup, store
 from hbus_console.topics.services.topic_rules import TopicDraft, checked, fit_name
+from hbus_console.wiring import bus
 
 #: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
 CHANGES: dict[str, Act] = {
@@ -221,7 +222,7 @@ def _refuse_splitting(row: Topic, wanted: int) -> None:
             remedy="Make a new topic, and move its producers and subscriptions over.",
             field="partitions",
         )
-    held = wiring.admin(row.transport).depth(row.name).messages
+    held = bus.admin(row.transport).depth(row.name).messages
     if held:
         raise Conflict(
             f"{row.name} holds {held:,} messages: with another number of partitions, keys would lie in two of them "
@@ -234,7 +235,7 @@ def _refuse_splitting(row: Topic, wanted: int) -> None:
 
 def _refuse_unsettled(row: Topic) -> None:
     """Messages stay where they were stored, so a topic changes its transport only when all of them are settled."""
-    admin = wiring.admin(row.transport)
+    admin = bus.admin(row.transport)
     for group in row.subscriptions.values_list("group", flat=True):
         try:
             lag = admin.lag(row.name, group)

@@ -13,9 +13,9 @@ from pytest_django import Settings
 from examples.hotel.bookings import Booking
 from examples.hotel.events import Stay
 from examples.hotel.seed import seed
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.topics import catalog
+from hbus_console.wiring import store
 
 HEADER = (
     "hotel,is_canceled,lead_time,arrival_date_year,arrival_date_month,arrival_date_week_number,"
@@ -46,12 +46,12 @@ def bookings_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def hotel(settings: Settings, prefix: str, transactional_db: None) -> Iterator[None]:
     """The example's teams, topics and subscriptions."""
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     catalog.changed()
     seed(SYSTEM)
     yield
-    wiring.close()
+    store.close()
 
 
 def booking(**changes: Any) -> Booking:

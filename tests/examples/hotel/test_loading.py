@@ -10,16 +10,16 @@ from engine.core.errors import BadInput, Unavailable
 from examples.hotel import loading
 from examples.hotel.loading import LoadDuty, start
 from examples.hotel.models import Load
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.topics.models import Topic
 from hbus_console.ui.examples import offered
+from hbus_console.wiring import bus, store
 
 
 def depth(topic: str) -> int:
-    return wiring.admin().depth(topic).messages
+    return bus.admin().depth(topic).messages
 
 
 def tick_until_done(duty: LoadDuty, clock: ManualClock) -> Load:
@@ -69,12 +69,12 @@ def test_without_the_store_it_says_why_and_goes_on_later(hotel: None, bookings_f
     clock = ManualClock()
     start(SYSTEM, str(bookings_file), clock=clock)
     there = settings.REDIS_URL
-    wiring.close()
+    store.close()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     with pytest.raises(Unavailable):
         LoadDuty(clock).tick()
     assert "was not stored" in Load.objects.get().last_error
-    wiring.close()
+    store.close()
     settings.REDIS_URL = there
     assert tick_until_done(LoadDuty(clock), clock).last_error == ""
 

@@ -8,13 +8,13 @@ from examples.hotel.lifecycle import moments
 from examples.hotel.models import PartnerRoom
 from examples.hotel.seed import TEAMS, seed, subscriptions
 from examples.hotel.simulator import simulate
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 
 def test_topics_are_owned_described_and_mask_what_is_personal(hotel: None) -> None:
@@ -31,7 +31,7 @@ def test_topics_are_owned_described_and_mask_what_is_personal(hotel: None) -> No
 def test_each_subscription_has_an_owner_and_a_group_in_the_store(hotel: None) -> None:
     assert sorted(subscriptions()) == sorted(Subscription.objects.values_list("topic__name", "group"))
     assert all(row.team for row in Subscription.objects.select_related("team"))
-    assert wiring.admin().groups("booking.cancelled") == ["availability", "partner-sync"]
+    assert bus.admin().groups("booking.cancelled") == ["availability", "partner-sync"]
 
 
 def test_seeding_twice_changes_nothing(hotel: None) -> None:
@@ -52,8 +52,8 @@ def test_who_may_not_make_teams_may_not_seed() -> None:
 def test_every_event_fits_its_topics_schema_and_a_wrong_one_does_not(hotel: None) -> None:
     seen = set()
     for moment in moments(simulate(60)):
-        wiring.producer().prepare(moment.topic, moment.event)
+        bus.producer().prepare(moment.topic, moment.event)
         seen.add(moment.topic)
     assert seen == TOPICS.keys() - {"invoice.drafted"}
     with pytest.raises(PublishRefused):
-        wiring.producer().prepare("booking.cancelled", {"booking_id": "b", "hotel": "h", "reason": "whim"})
+        bus.producer().prepare("booking.cancelled", {"booking_id": "b", "hotel": "h", "reason": "whim"})

@@ -10,7 +10,6 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services as accounts
@@ -20,6 +19,7 @@ from hbus_console.teams import services as teams
 from hbus_console.teams.services import TeamDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import store
 
 Caller = Callable[..., Any]
 TOPIC = "booking.created"
@@ -28,12 +28,12 @@ TOPIC = "booking.created"
 @pytest.fixture
 def installation(settings: Settings, prefix: str, transactional_db: None) -> Iterator[None]:
     """Wiring under keys nobody else uses, with one owned topic."""
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     teams.create_team(SYSTEM, TeamDraft("Reservations", "#reservations"))
     topics.create_topic(SYSTEM, TopicDraft(name=TOPIC, owner="Reservations"))
     yield
-    wiring.close()
+    store.close()
 
 
 @pytest.fixture

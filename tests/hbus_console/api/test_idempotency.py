@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
-from hbus_console import wiring
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
+from hbus_console.wiring import bus
 from tests.hbus_console.api.conftest import TOPIC, Caller
 
 PATH = f"topics/{TOPIC}/messages"
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=
 
 
 def stored() -> int:
-    return wiring.admin().depth(TOPIC).messages
+    return bus.admin().depth(TOPIC).messages
 
 
 def test_a_repeat_gets_the_first_answer_and_has_no_effect(program: Callable[..., Caller]) -> None:

@@ -12,9 +12,9 @@ from django.core.management import call_command
 from django.test import Client
 
 from engine.core.clock import ManualClock
-from hbus_console import wiring
 from hbus_console.cluster.clocks import ClockDifference, measure
 from hbus_console.cluster.nodes import NodeBeat, key, read_nodes
+from hbus_console.wiring import store as wired
 
 
 @pytest.fixture
@@ -98,12 +98,12 @@ def test_a_stamp_of_an_older_version_is_read(store: redis.Redis, prefix: str) ->
 @pytest.fixture
 def two_nodes() -> Iterator[None]:
     """One with the right time, one seven seconds ahead."""
-    store = wiring.store()
-    fast = ManualClock(start_ms=round(store_ms(store)) + 7_000)
-    NodeBeat(store, settings.HBUS_PREFIX, name="h:keeper:0", role="keeper").beat()
-    NodeBeat(store, settings.HBUS_PREFIX, name="h:consumer:0", role="consumer", clock=fast).beat()
+    client = wired.client()
+    fast = ManualClock(start_ms=round(store_ms(client)) + 7_000)
+    NodeBeat(client, settings.HBUS_PREFIX, name="h:keeper:0", role="keeper").beat()
+    NodeBeat(client, settings.HBUS_PREFIX, name="h:consumer:0", role="consumer", clock=fast).beat()
     yield
-    store.delete(key(settings.HBUS_PREFIX))
+    client.delete(key(settings.HBUS_PREFIX))
 
 
 @pytest.mark.django_db(databases=["default", "ledger"])

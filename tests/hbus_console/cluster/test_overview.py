@@ -9,10 +9,10 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client
 
-from hbus_console import wiring
 from hbus_console.accounts.models import User
 from hbus_console.cluster.nodes import NodeBeat, key
 from hbus_console.evidence.models import Notice
+from hbus_console.wiring import store
 
 ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 @pytest.fixture
 def stamped() -> Iterator[None]:
     """A consumer and a keeper have stamped once."""
-    store = wiring.store()
+    client = store.client()
     details = {
         "consumer": {
             "consumers": [
@@ -32,9 +32,9 @@ def stamped() -> Iterator[None]:
         "keeper": {"duties": [{"name": "fact-collector", "state": "running", "ticks": 7, "last_error": "it hurts"}]},
     }
     for role, detail in details.items():
-        NodeBeat(store, settings.HBUS_PREFIX, name=f"h:{role}:0", role=role, detail=lambda found=detail: found).beat()
+        NodeBeat(client, settings.HBUS_PREFIX, name=f"h:{role}:0", role=role, detail=lambda found=detail: found).beat()
     yield
-    store.delete(key(settings.HBUS_PREFIX))
+    client.delete(key(settings.HBUS_PREFIX))
 
 
 def test_it_shows_nodes_consumers_duties_store_and_databases(page: Client, stamped: None) -> None:

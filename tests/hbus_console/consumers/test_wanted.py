@@ -9,13 +9,14 @@ from pytest_django import Settings
 from engine.bus import handlers
 from engine.bus.consumer import Consumer
 from engine.core.errors import ConfigurationError
-from hbus_console import wiring
+from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.policies import handler_of, policy_of
 from hbus_console.consumers.wanted import WantedSubscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import store
 
 KEY = ("booking.created", "counting")
 
@@ -29,13 +30,13 @@ def _own_keys(
     settings: Settings, prefix: str, transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     monkeypatch.setattr(handlers, "_registered", {})
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     catalog.changed()
     team = Team.objects.create(name="Reservations", contact="x")
     Topic.objects.create(name=KEY[0], team=team)
     yield
-    wiring.close()
+    store.close()
 
 
 def row(**changes: Any) -> Subscription:
@@ -65,7 +66,7 @@ def test_a_row_without_a_handler_here_is_told_and_not_wanted() -> None:
     assert wanted() == {}
     assert wanted.problems == {KEY: "this worker has no handler registered for it"}
     with pytest.raises(ConfigurationError, match="No handler is registered"):
-        wiring.consumer_for(Subscription.objects.select_related("topic").get())
+        consumer_for(Subscription.objects.select_related("topic").get())
 
 
 def test_a_declaration_without_its_topic_waits() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from engine.bus.message import Message, encode
 from engine.core.facts import MemoryFacts
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole
 from hbus_console.deadletters.models import DeadLetter
@@ -20,6 +19,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics.catalog import DjangoCatalog
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 
 NOW = datetime(2026, 11, 20, 14, 31, tzinfo=UTC)
 MakeLetter = Callable[..., DeadLetter]
@@ -46,9 +46,9 @@ def subscription(db: None) -> Subscription:
 def facts(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFacts]:
     """The process's facts, caught; and a catalog without a memory of other tests."""
     seen = MemoryFacts()
-    monkeypatch.setattr(wiring, "facts", lambda: seen)
+    monkeypatch.setattr(store, "facts", lambda: seen)
     catalog = DjangoCatalog()
-    monkeypatch.setattr(wiring, "catalog", lambda: catalog)
+    monkeypatch.setattr(bus, "catalog", lambda: catalog)
     return seen  # type: ignore[return-value]
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from engine.bus.consumer import Consumer
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
-from hbus_console import wiring
 from hbus_console.deadletters import services
 from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import services as ledger
 from hbus_console.outbox.relay import OutboxRelay
+from hbus_console.wiring import bus, store
 from tests.hbus_console.messages.conftest import TOPIC, book, installation, person, publish, wait_until
 
 __all__ = ["book", "installation"]
@@ -44,7 +44,7 @@ class Partner:
 @contextmanager
 def consuming(group: str, handler: Any) -> Iterator[None]:
     policy = SubscriptionPolicy(TOPIC, group, RetryPolicy(max_attempts=3, backoff_s=(0.02,)), concurrency=1)
-    consumer = Consumer(wiring.transport(), policy, handler, name="n1", facts=wiring.facts())
+    consumer = Consumer(bus.transport(), policy, handler, name="n1", facts=store.facts())
     consumer.start()
     try:
         yield
@@ -59,9 +59,9 @@ def test_after_mending_the_cause_the_copy_is_settled_where_it_died_and_nowhere_e
     # Given a message that one subscription settles and another cannot handle
     sent = publish(key="booking/48213", correlation_id="req-9f21c0")
     with consuming("billing", lambda message, _: billed.append(message.id)), consuming("partner-sync", partner):
-        wait_until(lambda: wiring.admin().lag(TOPIC, "partner-sync").dead == 1)
+        wait_until(lambda: bus.admin().lag(TOPIC, "partner-sync").dead == 1)
         wait_until(lambda: billed == [sent])
-    DeadLetterCollector(wiring.admin).tick()
+    DeadLetterCollector(bus.admin).tick()
     letter = DeadLetter.objects.get()
     assert (letter.message_id, letter.subscription, letter.attempts) == (sent, "partner-sync", 3)
 
@@ -69,11 +69,11 @@ def test_after_mending_the_cause_the_copy_is_settled_where_it_died_and_nowhere_e
     partner.mended.set()
     with django_capture_on_commit_callbacks(execute=True):
         copy = services.redrive(operator, letter.pk, "room code map 2.4.2 deployed").letter.redriven_as
-    OutboxRelay(wiring.producer, wiring.store, wait_s=0.01).tick()
+    OutboxRelay(bus.producer, store.client, wait_s=0.01).tick()
     with consuming("billing", lambda message, _: billed.append(message.id)), consuming("partner-sync", partner):
         wait_until(lambda: partner.handled == [copy])
-        wait_until(lambda: wiring.admin().lag(TOPIC, "billing").unsettled == 0)
-        wait_until(lambda: wiring.admin().lag(TOPIC, "partner-sync").unsettled == 0)
+        wait_until(lambda: bus.admin().lag(TOPIC, "billing").unsettled == 0)
+        wait_until(lambda: bus.admin().lag(TOPIC, "partner-sync").unsettled == 0)
     book()
 
     # Then the others have not seen it, and the timeline tells the whole story

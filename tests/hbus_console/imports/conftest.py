@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from pytest_django import Settings
 
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.imports.mapping import Mapping
 from hbus_console.imports.rows import file_digest
@@ -18,25 +17,26 @@ from hbus_console.imports.services import ImportReport, ImportRequest, run_impor
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 
 SCHEMA = {"type": "object", "required": ["room"], "properties": {"nights": {"type": "integer", "minimum": 0}}}
 
 
 @pytest.fixture
 def topic(settings: Settings, prefix: str, db: None) -> Iterator[str]:
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     team = Team.objects.create(name="Reservations", contact="#reservations")
     row = Topic.objects.create(name="booking.created", team=team)
     SchemaVersion.objects.create(topic=row, version=1, body=SCHEMA, created_by="test")
     yield row.name
-    wiring.close()
+    store.close()
 
 
 @pytest.fixture
 def stored(topic: str) -> Callable[[], list[msgspec.Raw]]:
     """The envelopes that lie in the topic, oldest first."""
-    return lambda: [msgspec.json.decode(entry.body) for entry in wiring.admin().browse(topic, limit=1000).entries]
+    return lambda: [msgspec.json.decode(entry.body) for entry in bus.admin().browse(topic, limit=1000).entries]
 
 
 def request(file: Path, topic: str, **changes: object) -> ImportRequest:
@@ -49,4 +49,4 @@ def request(file: Path, topic: str, **changes: object) -> ImportRequest:
 
 def imported(asked: ImportRequest, **more: object) -> ImportReport:
     more.setdefault("stop", threading.Event())
-    return run_import(SYSTEM, asked, wiring.producer(), **more)  # type: ignore[arg-type]
+    return run_import(SYSTEM, asked, bus.producer(), **more)  # type: ignore[arg-type]

@@ -8,23 +8,23 @@ import pytest
 from pytest_django import Settings
 
 from engine.core.clock import SystemClock
-from hbus_console import wiring
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.cluster.nodes import Node, read_nodes
 from hbus_console.keeper import duties
 from hbus_console.keeper.duties import add_duty, all_duties
 from hbus_console.keeper.housekeeping import IdempotencyExpiry
 from hbus_console.keeper.keeper import HUNG_AFTER_S, Keeper
+from hbus_console.wiring import store
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
 def _own_keys(settings: Settings, prefix: str) -> Iterator[None]:
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     yield
-    wiring.close()
+    store.close()
 
 
 class Counting:
@@ -46,7 +46,7 @@ class Counting:
 
 def node() -> Node:
     prefix = duties.settings.HBUS_PREFIX
-    (found,) = read_nodes(wiring.store(), prefix, SystemClock())
+    (found,) = read_nodes(store.client(), prefix, SystemClock())
     return found
 
 
@@ -117,11 +117,11 @@ def test_it_stamps_its_duties_and_leaves_in_good_order() -> None:
     keeper.start()
     assert counting.entered.wait(10)
     # The first stamp may come after the first tick.
-    eventually(lambda: bool(read_nodes(wiring.store(), duties.settings.HBUS_PREFIX, SystemClock())))
+    eventually(lambda: bool(read_nodes(store.client(), duties.settings.HBUS_PREFIX, SystemClock())))
     eventually(lambda: node().detail["duties"][0]["name"] == "counting")
     assert node().role == "keeper"
     keeper.stop(5)
-    assert read_nodes(wiring.store(), duties.settings.HBUS_PREFIX, SystemClock()) == []
+    assert read_nodes(store.client(), duties.settings.HBUS_PREFIX, SystemClock()) == []
 
 
 def test_a_hung_duty_makes_the_stamp_old(monkeypatch: pytest.MonkeyPatch) -> None:

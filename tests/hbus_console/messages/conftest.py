@@ -11,7 +11,6 @@ from django.test import Client
 from pytest_django import Settings
 
 from engine.bus.options import PublishOptions
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, ScopedRole
 from hbus_console.accounts import services as accounts
@@ -25,6 +24,7 @@ from hbus_console.teams import services as teams
 from hbus_console.teams.services import TeamDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import bus, store
 
 TOPIC = "booking.changed"
 AT = 1_790_000_000_000
@@ -38,7 +38,7 @@ def person(role: str, scope: str = "*", name: str = "ops-lisbon") -> Actor:
 @pytest.fixture
 def installation(settings: Settings, prefix: str, db: None, django_capture_on_commit_callbacks: Any) -> Iterator[None]:
     """Wiring on the real store, one masked topic with two subscriptions, one plain topic without any."""
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     # The store is brought in line after each commit, which a test's own transaction never reaches.
     with django_capture_on_commit_callbacks(execute=True):
@@ -51,7 +51,7 @@ def installation(settings: Settings, prefix: str, db: None, django_capture_on_co
         for group in ("billing", "partner-sync"):
             subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic=TOPIC, group=group, owner="Reservations"))
     yield
-    wiring.close()
+    store.close()
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def book(installation: None, settings: Settings) -> Callable[[], None]:
     """Flushes this process's facts and books them, as the keeper would."""
 
     def run() -> None:
-        wiring.close()
-        FactCollector(FactReader(wiring.store(), settings.HBUS_PREFIX)).tick()
+        store.close()
+        FactCollector(FactReader(store.client(), settings.HBUS_PREFIX)).tick()
 
     return run
 
@@ -88,9 +88,7 @@ def account(role: str, scope: str = "*") -> User:
 
 
 def publish(payload: Any = None, topic: str = TOPIC, **options: Any) -> str:
-    return (
-        wiring.producer().publish(topic, BOOKING if payload is None else payload, PublishOptions(**options)).message_id
-    )
+    return bus.producer().publish(topic, BOOKING if payload is None else payload, PublishOptions(**options)).message_id
 
 
 def message(message_id: str, published_ms: int = AT, **more: Any) -> LedgerMessage:

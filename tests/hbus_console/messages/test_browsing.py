@@ -5,10 +5,10 @@ import pytest
 from engine.bus.errors import UnknownTopic
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import Forbidden
 from hbus_console.messages import browsing
 from hbus_console.messages.browsing import Condition, peek, scan
+from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, person, publish
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -20,13 +20,13 @@ ALL = person("viewer")
 class TestPeek:
     def test_the_newest_come_first_masked_and_nothing_is_consumed(self) -> None:
         sent = [publish() for _ in range(3)]
-        before = wiring.admin().lag(TOPIC, "billing")
+        before = bus.admin().lag(TOPIC, "billing")
         found = peek(ALL, TOPIC)
         assert [seen.message.id for seen in found.entries if seen.message] == sent[::-1]
         assert found.entries[0].payload.value["guest"]["name"] == "masked · personal"
         assert found.entries[0].payload.hidden == ("guest.name",)
         assert "Ana Lima" not in str(found.entries[0].payload)
-        assert wiring.admin().lag(TOPIC, "billing") == before
+        assert bus.admin().lag(TOPIC, "billing") == before
 
     def test_pages_lead_to_the_end_of_the_log(self) -> None:
         sent = [publish() for _ in range(5)]

@@ -8,7 +8,6 @@ from django.test import Client
 
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor
 from hbus_console.messages import search, services
 from hbus_console.messages.projection import Rows
@@ -16,6 +15,7 @@ from hbus_console.messages.repeats import Repeated
 from hbus_console.messages.search import Query
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person, publish
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -107,7 +107,7 @@ def test_a_real_duplicate_is_told_on_the_page_and_over_http(
     first = publish(key="b/1", idempotency_key="booking-48213")
     assert publish(key="b/1", idempotency_key="booking-48213") == first
     publish(key="b/1", idempotency_key="booking-48214")
-    wiring.producer().close()
+    bus.producer().close()
     book()
     client = sign_in()
     page = client.get("/messages/?repeated=publish").content.decode()

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import NotThere
 from hbus_console.messages import reveal as module
 from hbus_console.messages import services
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, person, publish
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -78,8 +78,8 @@ def test_where_nothing_is_masked_there_is_nothing_to_reveal(book: Callable[[], N
 
 def test_a_payload_taken_by_retention_is_said_to_be_gone(message_id: str) -> None:
     for group in ("billing", "partner-sync"):
-        wiring.admin().delete_group(TOPIC, group)
-    wiring.admin().trim(TOPIC, older_than_ms=None, keep_at_most=0)
+        bus.admin().delete_group(TOPIC, group)
+    bus.admin().trim(TOPIC, older_than_ms=None, keep_at_most=0)
     found = services.life(GOVERNOR, message_id)
     assert found.payload is None
     assert "Retention has removed" in found.gone
@@ -94,7 +94,7 @@ def test_the_payloads_of_a_deleted_topic_are_not_shown(message_id: str) -> None:
 
 
 def test_bytes_of_a_guarded_topic_are_hidden_whole(book: Callable[[], None]) -> None:
-    sent = wiring.producer().publish_raw(TOPIC, b"\x00Ana Lima").message_id
+    sent = bus.producer().publish_raw(TOPIC, b"\x00Ana Lima").message_id
     book()
     payload = services.life(GOVERNOR, sent).payload
     assert payload is not None

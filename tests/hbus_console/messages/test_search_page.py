@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.options import PublishOptions
-from hbus_console import wiring
+from hbus_console.wiring import bus, store
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, publish
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -16,7 +16,7 @@ SignIn = Callable[..., Client]
 @pytest.fixture
 def sent(book: Callable[[], None]) -> str:
     message_id = publish(key="booking/48213", correlation_id="req-9f21c0")
-    wiring.producer().publish("stay.completed", {}, PublishOptions(key="other"))
+    bus.producer().publish("stay.completed", {}, PublishOptions(key="other"))
     book()
     return message_id
 
@@ -59,7 +59,7 @@ def test_a_topics_log_is_read_masked_and_without_consuming(sign_in: SignIn, sent
     assert "masked · personal" in page
     assert "Ana Lima" not in page
     assert "peeked at, not consumed" in page
-    assert wiring.admin().lag(TOPIC, "billing").waiting == 1
+    assert bus.admin().lag(TOPIC, "billing").waiting == 1
 
 
 def test_a_payload_search_says_how_far_it_looked(sign_in: SignIn, sent: str) -> None:
@@ -99,8 +99,8 @@ def test_a_ledger_that_is_off_says_so(sign_in: SignIn, settings: pytest.FixtureR
 
 def test_a_store_that_is_away_is_said(sign_in: SignIn, sent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "")
-    wiring.close()
-    monkeypatch.setattr(wiring.settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    store.close()
+    monkeypatch.setattr(store.settings, "REDIS_URL", "redis://127.0.0.1:1/0")
     answer = sign_in().get(f"/messages/?in=log&topic={TOPIC}")
     assert answer.status_code == 503
     assert "cannot be reached" in answer.content.decode() or "refused" in answer.content.decode()

@@ -9,23 +9,23 @@ from pytest_django import Settings
 
 from engine.bus import message as envelope
 from engine.bus.message import Message
-from hbus_console import wiring
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 
 
 @pytest.fixture
 def topic(settings: Settings, prefix: str, transactional_db: None) -> Iterator[Topic]:
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     catalog.changed()
     team = Team.objects.create(name="Finance", contact="finance@hotel.example")
     yield Topic.objects.create(name="invoice.drafted", team=team)
-    wiring.close()
+    store.close()
 
 
 @pytest.fixture
 def stored(topic: Topic) -> Callable[[], list[Message]]:
     """What lies in the topic, oldest first."""
-    return lambda: [envelope.decode(entry.body) for entry in wiring.admin().browse(topic.name, limit=5_000).entries]
+    return lambda: [envelope.decode(entry.body) for entry in bus.admin().browse(topic.name, limit=5_000).entries]

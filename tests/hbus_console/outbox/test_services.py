@@ -10,7 +10,6 @@ from pytest_django import Settings
 from engine.bus.errors import OwnerlessTopic, UnknownTopic
 from engine.bus.options import PublishOptions
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import ANONYMOUS, SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.outbox.models import OutboxMessage
@@ -18,22 +17,23 @@ from hbus_console.outbox.services import publish_on_commit, retry_refused, wake_
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import store
 
 
 def test_the_message_waits_in_the_outbox_once_the_transaction_commits_and_the_relay_is_woken(topic: Topic) -> None:
     with transaction.atomic():
         message_id = publish_on_commit(topic.name, {"amount": 1}, PublishOptions(key="b1"))
-        assert wiring.store().llen(wake_key()) == 0
+        assert store.client().llen(wake_key()) == 0
     row = OutboxMessage.objects.get()
     assert (row.message_id, row.topic, row.key) == (message_id, topic.name, "b1")
-    assert wiring.store().llen(wake_key()) == 1
+    assert store.client().llen(wake_key()) == 1
 
 
 def test_the_wake_list_does_not_grow(topic: Topic) -> None:
     for _ in range(3):
         with transaction.atomic():
             publish_on_commit(topic.name, {})
-    assert wiring.store().llen(wake_key()) == 1
+    assert store.client().llen(wake_key()) == 1
 
 
 def test_a_rolled_back_transaction_leaves_nothing(topic: Topic) -> None:
@@ -45,7 +45,7 @@ def test_a_rolled_back_transaction_leaves_nothing(topic: Topic) -> None:
     with pytest.raises(LookupError):
         fail()
     assert not OutboxMessage.objects.exists()
-    assert wiring.store().llen(wake_key()) == 0
+    assert store.client().llen(wake_key()) == 0
 
 
 def test_outside_a_transaction_it_refuses(topic: Topic) -> None:
@@ -77,7 +77,7 @@ def test_a_due_time_is_kept(topic: Topic) -> None:
 
 def test_an_absent_store_does_not_fail_the_commit(topic: Topic, settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    wiring.close()
+    store.close()
     with transaction.atomic():
         publish_on_commit(topic.name, {})
     assert OutboxMessage.objects.count() == 1

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.schemas import services as schemas
 from hbus_console.topics import services as topics
+from hbus_console.wiring import bus
 from tests.hbus_console.api.conftest import TOPIC, Caller
 
 PATH = f"topics/{TOPIC}/messages"
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=
 
 
 def stored() -> list[dict[str, Any]]:
-    return [json.loads(entry.body) for entry in wiring.admin().browse(TOPIC).entries]
+    return [json.loads(entry.body) for entry in bus.admin().browse(TOPIC).entries]
 
 
 def test_a_message_is_stored_and_its_receipt_says_where(program: Callable[..., Caller]) -> None:
@@ -56,7 +56,7 @@ def test_a_delayed_message_is_accepted_and_not_in_the_topic_yet(program: Callabl
     assert answer.status_code == 202, answer.content
     assert answer.json()["due"]
     assert stored() == []
-    assert wiring.delays().count() == 1
+    assert bus.delays().count() == 1
 
 
 def test_the_correlation_of_the_request_travels_with_the_message(program: Callable[..., Caller]) -> None:
@@ -86,7 +86,7 @@ def test_bad_input_is_refused_whole_and_leaves_nothing(
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert problem["remedy"]
     assert stored() == []
-    assert wiring.delays().count() == 0
+    assert bus.delays().count() == 0
 
 
 def test_an_unknown_topic_is_not_found(program: Callable[..., Caller]) -> None:

@@ -15,7 +15,6 @@ from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.receipts import Receipt, ReceiptStatus
 from engine.bus.transport import Outcome, Priority, Status
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -23,6 +22,7 @@ from hbus_console.publishing import services as publishing
 from hbus_console.schemas import services as schemas
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import OPERATOR, VIEWER
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -31,7 +31,7 @@ SCHEMA = {"type": "object", "required": ["guest"], "properties": {"guest": {"typ
 
 
 def stored(topic: str) -> list[Any]:
-    return [decode(entry.body) for entry in wiring.admin().browse(topic).entries]
+    return [decode(entry.body) for entry in bus.admin().browse(topic).entries]
 
 
 def test_publishing_takes_an_operator(topic: Topic) -> None:
@@ -58,7 +58,7 @@ def test_a_refused_publish_leaves_nothing(topic: Topic, told: Callable[[], list[
 def test_what_the_store_then_refuses_is_told_too(
     topic: Topic, told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transport = wiring.transport()
+    transport = bus.transport()
     monkeypatch.setattr(
         transport,
         "publish",

@@ -11,7 +11,6 @@ from engine.bus import message as envelope
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Receipt
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -23,6 +22,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 
 TOPIC = "booking.created"
 MakeUser = Callable[..., User]
@@ -30,7 +30,7 @@ MakeUser = Callable[..., User]
 
 @pytest.fixture
 def topic(settings: Settings, prefix: str, transactional_db: None) -> Iterator[Topic]:
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     catalog.changed()
     team = Team.objects.create(name="Bookings", contact="bookings@hotel.example")
@@ -40,10 +40,10 @@ def topic(settings: Settings, prefix: str, transactional_db: None) -> Iterator[T
         Subscription.objects.create(
             topic=made, group=group, team=team, handler="webhook", webhook_url="https://x.example/"
         )
-        wiring.admin().create_group(TOPIC, group)
-    wiring.admin().create_topic("booking.again")
+        bus.admin().create_group(TOPIC, group)
+    bus.admin().create_topic("booking.again")
     yield made
-    wiring.close()
+    store.close()
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def published(topic: Topic) -> list[Receipt]:
         )
         for n in range(40)
     ]
-    answers = wiring.producer().publish_batch(TOPIC, items)
+    answers = bus.producer().publish_batch(TOPIC, items)
     return [answer for answer in answers if isinstance(answer, Receipt)]
 
 
@@ -89,12 +89,12 @@ def run(operation: Operation) -> None:
         operation.refresh_from_db()
         if not operation.active:
             break
-    OutboxRelay(wiring.producer, wiring.store).tick()
+    OutboxRelay(bus.producer, store.client).tick()
 
 
 def stored(topic: str = TOPIC) -> list[Message]:
     """What lies in a topic, oldest first."""
-    return [envelope.decode(entry.body) for entry in wiring.admin().browse(topic, limit=5_000).entries]
+    return [envelope.decode(entry.body) for entry in bus.admin().browse(topic, limit=5_000).entries]
 
 
 def copies(topic: str = TOPIC) -> list[Message]:

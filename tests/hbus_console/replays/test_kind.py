@@ -11,7 +11,6 @@ from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Receipt
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
-from hbus_console import wiring
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -23,6 +22,7 @@ from hbus_console.outbox.models import OutboxMessage
 from hbus_console.replays import kind as replays
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser, copies, replay, run, stored
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -67,7 +67,7 @@ def test_handlers_see_that_it_is_a_replay_and_other_groups_settle_it_unhandled(
         return handle
 
     consumers = [
-        Consumer(wiring.transport(), SubscriptionPolicy(TOPIC, group), handler(group), name=group, facts=MemoryFacts())
+        Consumer(bus.transport(), SubscriptionPolicy(TOPIC, group), handler(group), name=group, facts=MemoryFacts())
         for group in handled
     ]
     for consumer in consumers:
@@ -77,7 +77,7 @@ def test_handlers_see_that_it_is_a_replay_and_other_groups_settle_it_unhandled(
         consumer.stop(5.0)
     assert sum(handled["availability"]) == 20
     assert not any(handled["billing"])
-    assert wiring.admin().lag(TOPIC, "billing").unsettled == 0
+    assert bus.admin().lag(TOPIC, "billing").unsettled == 0
 
 
 def test_into_another_topic_they_are_for_all(editor: Actor, published: list[Receipt]) -> None:
@@ -96,8 +96,8 @@ def test_a_range_of_positions_has_both_ends(editor: Actor, published: list[Recei
 def test_what_comes_after_the_start_is_not_replayed(editor: Actor, published: list[Receipt]) -> None:
     spec = {"topic": TOPIC, "into_group": "billing"}
     operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
-    wiring.producer().publish(TOPIC, {"n": 99, "hotel": "City", "guest": "g"}, PublishOptions(key="late"))
-    late_ms = wiring.admin().browse(TOPIC, newest_first=True, limit=1).entries[0].at_ms
+    bus.producer().publish(TOPIC, {"n": 99, "hotel": "City", "guest": "g"}, PublishOptions(key="late"))
+    late_ms = bus.admin().browse(TOPIC, newest_first=True, limit=1).entries[0].at_ms
     operation.spec["to_ms"] = late_ms - 1
     operation.save()
     run(operation)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -82,7 +82,7 @@ def test_a_secret_is_given_once_and_only_by_rotating(call: Caller) -> None:
 
 def test_with_the_store_away_the_rest_is_still_given(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     call("POST", PATH, NEW)
-    wiring.admin().delete_group("booking.created", "billing")
+    bus.admin().delete_group("booking.created", "billing")
     assert call("GET", ONE).json()["lag"] is None
 
 

@@ -15,7 +15,6 @@ from engine.bus.handlers import clear, subscription
 from engine.bus.policy import BreakerPolicy
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -26,6 +25,7 @@ from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 from tests.hbus_console.overview.test_concerns import WELL
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
@@ -38,7 +38,7 @@ PAGE = ("subscriptions:detail", *ONE)
 @pytest.fixture
 def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
     kept = MemoryFacts()
-    monkeypatch.setattr(wiring, "facts", lambda: kept)
+    monkeypatch.setattr(store, "facts", lambda: kept)
     return kept
 
 
@@ -55,7 +55,7 @@ def page_of(client: Client) -> str:
 def test_an_outage_is_told_on_page_list_and_overview(signed_in: Callable[..., Client]) -> None:
     client = signed_in()
     assert "Deliveries flow." in page_of(client)
-    wiring.breakers().trip(*ONE, "node-1", "ConnectionError: the payment service is away", Pauses(60_000, 60_000))
+    bus.breakers().trip(*ONE, "node-1", "ConnectionError: the payment service is away", Pauses(60_000, 60_000))
     page = page_of(client)
     assert "ConnectionError: the payment service is away" in page
     assert "one message is tried at" in page

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from engine.bus import handlers
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR
 
 pytestmark = [
@@ -53,7 +53,7 @@ def test_a_declared_handler_becomes_a_subscription_with_its_policies(
     )
     assert row.handler_name.endswith("bill")
     assert row.team is None
-    assert wiring.admin().groups(topic.name) == ["billing"]
+    assert bus.admin().groups(topic.name) == ["billing"]
     assert told() == ["subscription.declare"]
 
 

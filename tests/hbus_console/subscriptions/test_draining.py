@@ -14,12 +14,12 @@ from django.urls import reverse
 
 from engine.bus.transport import Receiver, Settlement
 from engine.core.clock import ManualClock, SystemClock
-from hbus_console import wiring
 from hbus_console.audit.models import AuditEntry
 from hbus_console.cluster.nodes import SILENT_AFTER_MS, NodeBeat
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -44,8 +44,8 @@ def held(topic: Topic, committed: Callable[..., None]) -> Iterator[Held]:
     draft = SubscriptionDraft(topic=ONE[0], group=ONE[1], owner="Reservations")
     committed(lambda: services.create_subscription(EDITOR, draft))
     for number in range(3):
-        wiring.producer().publish(ONE[0], {"n": number})
-    receiver = wiring.transport().receiver(*ONE, consumer="c1", lease_ms=30_000)
+        bus.producer().publish(ONE[0], {"n": number})
+    receiver = bus.transport().receiver(*ONE, consumer="c1", lease_ms=30_000)
     yield Held(receiver, [each.receipt for each in receiver.receive(2, 1)])
     receiver.close()
 
@@ -55,7 +55,7 @@ def stamp(prefix: str, name: str, *, in_flight: int, unsettled: int = 0, age_ms:
     status = {"topic": ONE[0], "group": ONE[1], "state": "paused", "in_flight": in_flight, "unsettled": unsettled}
     clock = ManualClock(start_ms=SystemClock().now_ms() - age_ms)
     detail = {"consumers": [status, {**status, "group": "another", "in_flight": 9}]}
-    NodeBeat(wiring.store(), prefix, name=name, role="consumer", clock=clock, detail=lambda: detail).beat()
+    NodeBeat(store.client(), prefix, name=name, role="consumer", clock=clock, detail=lambda: detail).beat()
 
 
 def test_it_stands_still_when_neither_store_nor_any_node_has_anything_in_hand(
@@ -112,7 +112,7 @@ def test_the_api_answers_202_until_it_stands_still(
 def test_with_the_group_gone_a_drain_is_taken_and_its_counts_are_unknown(
     held: Held, calling: Callable[..., Callable[..., Any]]
 ) -> None:
-    wiring.admin().delete_group(*ONE)
+    bus.admin().delete_group(*ONE)
     answer = calling()("POST", API, {"reason": "release"})
     assert (answer.status_code, answer.json()["in_flight"], answer.json()["drained"]) == (202, None, False)
     assert services.subscription(*ONE).paused

@@ -12,13 +12,13 @@ from engine.bus.config import BusConfig
 from engine.bus.registry import open_transport
 from engine.bus.transport import Settlement
 from engine.core.errors import Unavailable
-from hbus_console import wiring
 from hbus_console.cluster.nodes import NodeBeat
 from hbus_console.consumers.names import ConsumerNameExpiry
 from hbus_console.keeper.duties import all_duties
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus, store
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -32,18 +32,18 @@ def _read_by_three(topic: Topic, prefix: str, committed: Callable[..., None]) ->
     draft = SubscriptionDraft(topic=ONE[0], group=ONE[1], owner="Reservations")
     committed(lambda: services.create_subscription(EDITOR, draft))
     for name in ("alive", "dead-hand", "old-pod"):
-        wiring.producer().publish(ONE[0], {"n": name})
-        receiver = wiring.transport().receiver(*ONE, consumer=name, lease_ms=30_000)
+        bus.producer().publish(ONE[0], {"n": name})
+        receiver = bus.transport().receiver(*ONE, consumer=name, lease_ms=30_000)
         (delivery,) = receiver.receive(1, 1)
         if name != "dead-hand":
             receiver.settle([Settlement(delivery.receipt)])
         receiver.close()
     status = {"topic": ONE[0], "group": ONE[1], "state": "running", "rate": 0.0, "handled": 1, "failed": 0}
-    NodeBeat(wiring.store(), prefix, name="alive", role="consumer", detail=lambda: {"consumers": [status]}).beat()
+    NodeBeat(store.client(), prefix, name="alive", role="consumer", detail=lambda: {"consumers": [status]}).beat()
 
 
 def names() -> list[str]:
-    return [each.name for each in wiring.admin().consumer_names(*ONE)]  # type: ignore[attr-defined]
+    return [each.name for each in bus.admin().consumer_names(*ONE)]  # type: ignore[attr-defined]
 
 
 def test_the_page_lists_who_is_gone(signed_in: Callable[..., Client]) -> None:
@@ -58,16 +58,16 @@ def test_the_keeper_forgets_a_name_when_it_is_old_and_has_nothing_pending() -> N
     (duty,) = (duty for duty in all_duties() if isinstance(duty, ConsumerNameExpiry))
     duty.tick()
     assert names() == ["alive", "dead-hand", "old-pod"]
-    ConsumerNameExpiry(wiring.admin, idle_ms=0).tick()
+    ConsumerNameExpiry(bus.admin, idle_ms=0).tick()
     assert names() == ["dead-hand"]
-    assert wiring.admin().lag(*ONE).in_flight == 1
+    assert bus.admin().lag(*ONE).in_flight == 1
 
 
 def test_a_group_that_is_lost_keeps_no_other_from_being_looked_at(committed: Callable[..., None]) -> None:
     draft = SubscriptionDraft(topic=ONE[0], group="aaa", owner="Reservations")
     committed(lambda: services.create_subscription(EDITOR, draft))
-    wiring.admin().delete_group(ONE[0], "aaa")
-    ConsumerNameExpiry(wiring.admin, idle_ms=0).tick()
+    bus.admin().delete_group(ONE[0], "aaa")
+    ConsumerNameExpiry(bus.admin, idle_ms=0).tick()
     assert names() == ["dead-hand"]
 
 

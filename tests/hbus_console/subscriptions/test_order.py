@@ -16,7 +16,6 @@ from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.core.facts import MemoryFacts
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -28,6 +27,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import bus, store
 from tests.engine.bus.kit import until
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
@@ -40,7 +40,7 @@ ONE = ["stay.changed", "billing"]
 def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
     """Everything that is told, to be booked into the ledger by the test."""
     kept = MemoryFacts()
-    monkeypatch.setattr(wiring, "facts", lambda: kept)
+    monkeypatch.setattr(store, "facts", lambda: kept)
     return kept
 
 
@@ -72,11 +72,11 @@ def parked(billing: Subscription, facts: MemoryFacts) -> Consumer:
             raise ValueError("no such room")
 
     for n, key in enumerate(("room-1", "room-1", "room-2", "room-1")):
-        wiring.producer().publish(ONE[0], {"n": n}, PublishOptions(key=key))
+        bus.producer().publish(ONE[0], {"n": n}, PublishOptions(key=key))
     policy = SubscriptionPolicy(
         *ONE, RetryPolicy(2, (0.01,)), ordering="key", partitions=4, on_failed_head="park", concurrency=2
     )
-    made = Consumer(wiring.transport(), policy, handle, name="node-1", facts=facts)
+    made = Consumer(bus.transport(), policy, handle, name="node-1", facts=facts)
     made.start()
     until(lambda: facts.kinds().count("parked") == 3 and facts.kinds().count("settled") == 1)
     book(facts)
@@ -158,7 +158,7 @@ def test_a_parked_and_a_skipped_message_are_called_so_on_their_own_page(
 
 def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: MemoryFacts) -> None:
     subscriptions.unpark(OPERATOR, *ONE, "room-1", head="dead", reason="hopeless")
-    (letter,) = wiring.admin().dead(*ONE)
+    (letter,) = bus.admin().dead(*ONE)
     assert letter.body
     (fact,) = [fact for fact in facts.seen if fact.kind == "dead"]
     assert (fact.key, fact.attempt, fact.detail) == ("room-1", 2, "decided by a-operator: hopeless")
@@ -225,9 +225,9 @@ def test_a_key_that_is_tried_again_is_listed_as_waiting(
         raise ValueError("not now")
 
     for n in range(2):
-        wiring.producer().publish(ONE[0], {"n": n}, PublishOptions(key="room-1"))
+        bus.producer().publish(ONE[0], {"n": n}, PublishOptions(key="room-1"))
     policy = SubscriptionPolicy(*ONE, RetryPolicy(5, (600.0,)), ordering="key", partitions=4)
-    consumer = Consumer(wiring.transport(), policy, handle, name="node-1", facts=facts)
+    consumer = Consumer(bus.transport(), policy, handle, name="node-1", facts=facts)
     consumer.start()
     try:
         until(lambda: "retried" in facts.kinds())
@@ -264,7 +264,7 @@ def test_the_subscriptions_page_has_the_partitions_and_leads_to_the_order(
 
 
 def test_a_store_that_has_no_such_group_is_said_so(billing: Subscription, signed_in: Callable[..., Client]) -> None:
-    wiring.admin().delete_group(*ONE)
+    bus.admin().delete_group(*ONE)
     answer = signed_in().get(reverse("subscriptions:order", args=ONE))
     assert answer.status_code == 200
     assert "The store does not know this subscription" in answer.content.decode()

@@ -10,7 +10,6 @@ import pytest
 from pytest_django import Settings
 
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere
@@ -18,6 +17,7 @@ from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -33,7 +33,7 @@ def billing(topic: Topic, committed: Callable[..., None]) -> Subscription:
 
 
 def test_a_created_subscription_is_told_and_has_its_group_in_the_store(billing: Subscription) -> None:
-    assert wiring.admin().groups("booking.created") == ["billing"]
+    assert bus.admin().groups("booking.created") == ["billing"]
     entry = AuditEntry.objects.get(action="subscription.create")
     assert (entry.target, entry.topic, entry.after["owner"]) == (
         "booking.created/billing",
@@ -89,18 +89,18 @@ def test_a_taken_group_is_a_conflict(billing: Subscription) -> None:
 def test_one_that_starts_at_the_end_misses_the_past_and_nothing_else(
     topic: Topic, django_capture_on_commit_callbacks: Any
 ) -> None:
-    wiring.producer().publish(topic.name, {"n": 1})
+    bus.producer().publish(topic.name, {"n": 1})
     with django_capture_on_commit_callbacks(execute=True):
         services.create_subscription(EDITOR, replace(DRAFT, start="end"))
         # Between the row and the store's group: must not be missed.
-        wiring.producer().publish(topic.name, {"n": 2})
-    assert wiring.admin().lag(topic.name, "billing").waiting == 1
+        bus.producer().publish(topic.name, {"n": 2})
+    assert bus.admin().lag(topic.name, "billing").waiting == 1
 
 
 def test_one_that_starts_at_the_beginning_gets_all(topic: Topic, committed: Callable[..., None]) -> None:
-    wiring.producer().publish(topic.name, {"n": 1})
+    bus.producer().publish(topic.name, {"n": 1})
     committed(lambda: services.create_subscription(EDITOR, DRAFT))
-    assert wiring.admin().lag(topic.name, "billing").waiting == 1
+    assert bus.admin().lag(topic.name, "billing").waiting == 1
 
 
 def test_a_webhook_gets_a_secret_that_no_log_holds(topic: Topic) -> None:
@@ -167,7 +167,7 @@ def test_what_is_no_setting_cannot_be_changed(change: dict[str, Any], billing: S
 def test_pause_and_resume_reach_the_store_and_leave_one_trace_each(
     billing: Subscription, committed: Callable[..., None], told: Callable[[], list[str]]
 ) -> None:
-    admin = wiring.admin()
+    admin = bus.admin()
     for _ in range(2):
         committed(lambda: services.pause_subscription(OPERATOR, "booking.created", "billing", "partner is down"))
     assert admin.lag("booking.created", "billing").paused
@@ -192,9 +192,9 @@ def test_pausing_takes_an_operator_and_a_reason(billing: Subscription) -> None:
 def test_a_drain_ends_when_nothing_is_in_flight(billing: Subscription, committed: Callable[..., None]) -> None:
     from engine.bus.transport import Settlement
 
-    wiring.producer().publish("booking.created", {"n": 1})
-    wiring.producer().publish("booking.created", {"n": 2})
-    receiver = wiring.transport().receiver("booking.created", "billing", consumer="c1", lease_ms=30_000)
+    bus.producer().publish("booking.created", {"n": 1})
+    bus.producer().publish("booking.created", {"n": 2})
+    receiver = bus.transport().receiver("booking.created", "billing", consumer="c1", lease_ms=30_000)
     (delivery,) = receiver.receive(1, 1)
     committed(lambda: services.drain(OPERATOR, "booking.created", "billing", "new release"))
     status = services.drain_status(VIEWER, "booking.created", "billing")
@@ -218,7 +218,7 @@ def test_deleting_takes_the_typed_name_a_reason_and_ends_in_the_store(
             services.delete_subscription(who, "booking.created", "billing", typed, reason)
     committed(lambda: services.delete_subscription(EDITOR, "booking.created", "billing", "billing", "moved"))
     assert not Subscription.objects.exists()
-    assert wiring.admin().groups("booking.created") == []
+    assert bus.admin().groups("booking.created") == []
     assert not StoreRemoval.objects.exists()
 
 

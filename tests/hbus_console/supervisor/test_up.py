@@ -112,7 +112,7 @@ def test_a_taken_port_is_refused_in_one_line(started: RunningInstallation, tmp_p
 
 
 def test_other_commands_find_the_embedded_store_by_themselves(started: RunningInstallation) -> None:
-    found = started.manage("shell", "-c", "from hbus_console import wiring; print(wiring.store().ping())")
+    found = started.manage("shell", "-c", "from hbus_console.wiring import store; print(store.client().ping())")
     assert found.stdout.strip().endswith("True"), found.stderr
 
 
@@ -143,14 +143,16 @@ def test_a_killed_store_comes_back_on_its_port_with_its_data(small: RunningInsta
     small.start()
     before = small.role("store")
     small.manage(
-        "shell", "-c", "from hbus_console import wiring; wiring.store().set('kept', 1); wiring.store().waitaof(1, 0, 0)"
+        "shell",
+        "-c",
+        "from hbus_console.wiring.store import client; client().set('kept', 1); client().waitaof(1, 0, 0)",
     )
     os.kill(before["pid"], signal.SIGKILL)
     deadline = time.monotonic() + 20
     while small.role("store")["pid"] in {0, before["pid"]} or not small.status()["healthy"]:
         assert time.monotonic() < deadline, small.output()
     assert small.role("store")["address"] == before["address"]
-    kept = small.manage("shell", "-c", "from hbus_console import wiring; print(wiring.store().get('kept'))")
+    kept = small.manage("shell", "-c", "from hbus_console.wiring import store; print(store.client().get('kept'))")
     assert "b'1'" in kept.stdout
 
 

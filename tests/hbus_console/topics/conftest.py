@@ -11,7 +11,6 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, ScopedRole
 from hbus_console.accounts import services as accounts
@@ -24,6 +23,7 @@ from hbus_console.teams.services import TeamDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import store
 
 
 def actor(role: Role, scope: str = "*") -> Actor:
@@ -36,10 +36,10 @@ VIEWER, OPERATOR, EDITOR, GOVERNOR, ADMIN = (actor(role) for role in Role)
 @pytest.fixture
 def own_keys(settings: Settings, prefix: str) -> Iterator[None]:
     """The process's wiring under a prefix nobody else uses."""
-    wiring.close()
+    store.close()
     settings.HBUS_PREFIX = prefix
     yield
-    wiring.close()
+    store.close()
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pytest_django import Settings
 
 from engine.bus.transport import Settlement
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.audit.models import AuditEntry
+from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.pair import Pair
 from hbus_console.operations import services as operations
 from hbus_console.operations.models import Operation
@@ -27,6 +27,7 @@ from hbus_console.topics import move
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import bus, store
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -38,7 +39,7 @@ SPEC = {"topic": "booking.created", "to": "nsq"}
 def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monkeypatch: pytest.MonkeyPatch) -> Topic:
     """A topic with a reader on Redis Streams, and an nsqd to go to."""
     settings.NSQD_URL = (nsqd_url,)
-    wiring.close()
+    store.close()
     monkeypatch.setattr(move, "QUIET_MS", 200)
     topics.create_topic(SYSTEM, TopicDraft("booking.created", "Reservations", priorities=False))
     draft = SubscriptionDraft(
@@ -51,11 +52,11 @@ def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monk
 
 def publish(*numbers: int) -> None:
     for number in numbers:
-        wiring.producer().publish("booking.created", {"id": number})
+        bus.producer().publish("booking.created", {"id": number})
 
 
 def settle(transport: str, number: int) -> None:
-    receiver = wiring.transport(transport).receiver("booking.created", "billing", consumer="c", lease_ms=30_000)
+    receiver = bus.transport(transport).receiver("booking.created", "billing", consumer="c", lease_ms=30_000)
     taken = []
     deadline = time.monotonic() + 10
     while len(taken) < number and time.monotonic() < deadline:
@@ -85,8 +86,8 @@ def test_it_is_published_to_the_new_one_at_once_and_ends_when_the_old_one_is_emp
     moving.refresh_from_db()
     assert (moving.transport, moving.leaving) == ("nsq", "redis_stream")
     publish(4, 5)
-    assert wiring.admin("redis_stream").counts("booking.created")["published"] == 3
-    assert wiring.admin("nsq").lag("booking.created", "billing").waiting == 2
+    assert bus.admin("redis_stream").counts("booking.created")["published"] == 3
+    assert bus.admin("nsq").lag("booking.created", "billing").waiting == 2
     assert operation.state == "running"
 
     # Then it is done only when the old one is empty, and says what was counted
@@ -127,7 +128,7 @@ def test_what_was_cancelled_on_the_way_goes_on_when_started_again(moving: Topic)
 def test_a_subscription_of_a_leaving_topic_reads_both(moving: Topic) -> None:
     Topic.objects.filter(pk=moving.pk).update(leaving="redis_stream", transport="nsq")
     row = Subscription.objects.select_related("topic").get()
-    pair = wiring.consumer_for(row)
+    pair = consumer_for(row)
     assert isinstance(pair, Pair)
     pair.start()
     try:

@@ -9,7 +9,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.schemas import services as schemas
@@ -20,6 +19,7 @@ from hbus_console.teams.models import Team
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import bus
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -168,13 +168,13 @@ def test_with_the_store_away_the_pages_still_answer(
     def away(*args: object) -> None:
         raise Unavailable("The store is away.")
 
-    monkeypatch.setattr(wiring, "admin", away)
+    monkeypatch.setattr(bus, "admin", away)
     assert "the store cannot be asked" in client.get(reverse("topics:detail", args=ONE[:1])).content.decode()
     assert "The store is away." in client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
 
 
 def test_a_group_the_store_lost_is_said(busy: None, signed_in: Callable[..., Client]) -> None:
-    wiring.admin().delete_group(*ONE)
+    bus.admin().delete_group(*ONE)
     body = signed_in().get(reverse("subscriptions:detail", args=ONE)).content.decode()
     assert "does not know this subscription" in body
     assert Subscription.objects.filter(group="billing").exists()

@@ -12,7 +12,6 @@ from django.urls import reverse
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned, partition_of
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.errors import Conflict
 from hbus_console.subscriptions import services as subscriptions
@@ -21,6 +20,7 @@ from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
 from hbus_console.topics.reconcile import ensure_transport_objects
 from hbus_console.topics.services import TopicDraft
+from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -29,7 +29,7 @@ Committed = Callable[[Callable[[], object]], None]
 
 
 def in_store(name: str) -> int:
-    transport = wiring.transport()
+    transport = bus.transport()
     assert isinstance(transport, Partitioned)
     return transport.partitions(name)
 
@@ -65,13 +65,13 @@ def test_an_empty_topic_may_get_more_with_all_its_groups(ordered: Topic, committ
     committed(lambda: subscriptions.create_subscription(EDITOR, draft))
     committed(lambda: topics.change_topic(EDITOR, ordered.name, {"partitions": 12}))
     assert in_store(ordered.name) == 12
-    transport = wiring.transport()
+    transport = bus.transport()
     assert isinstance(transport, Partitioned)
     assert len(transport.owners(ordered.name, "billing")) == 12
 
 
 def test_a_topic_that_holds_messages_keeps_its_number(ordered: Topic) -> None:
-    wiring.producer().publish(ordered.name, {"n": 1}, PublishOptions(key="hotel-1"))
+    bus.producer().publish(ordered.name, {"n": 1}, PublishOptions(key="hotel-1"))
     with pytest.raises(Conflict) as refused:
         topics.change_topic(EDITOR, ordered.name, {"partitions": 12})
     assert refused.value.field == "partitions"
@@ -88,7 +88,7 @@ def test_partitions_never_become_fewer_and_a_topic_that_has_them_stays_ordered(o
 
 def test_a_message_goes_to_the_partition_of_its_key(ordered: Topic) -> None:
     for key in ("hotel-1", "hotel-2", "hotel-3"):
-        receipt = wiring.producer().publish(ordered.name, {}, PublishOptions(key=key))
+        receipt = bus.producer().publish(ordered.name, {}, PublishOptions(key=key))
         partition = partition_of(key, "", 8)
         assert receipt.position.partition("p")[2] == (str(partition) if partition else "")
 
@@ -97,11 +97,11 @@ def test_a_store_that_lost_the_number_gets_it_again(ordered: Topic, committed: C
     committed(
         lambda: subscriptions.create_subscription(EDITOR, SubscriptionDraft(ordered.name, "billing", "Reservations"))
     )
-    wiring.admin().delete_topic(ordered.name)
+    bus.admin().delete_topic(ordered.name)
     assert in_store(ordered.name) == 1
     ensure_transport_objects()
     assert in_store(ordered.name) == 8
-    assert wiring.admin().lag(ordered.name, "billing").unsettled == 0
+    assert bus.admin().lag(ordered.name, "billing").unsettled == 0
 
 
 def test_the_api_and_the_page_say_and_take_them(ordered: Topic, calling: Callable[..., Any]) -> None:

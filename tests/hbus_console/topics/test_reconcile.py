@@ -9,7 +9,6 @@ import pytest
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from engine.core.facts import MemoryFacts
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
@@ -17,6 +16,7 @@ from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.reconcile import TopicReconciler, ensure_transport_objects
+from hbus_console.wiring import bus, store
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
 
@@ -30,7 +30,7 @@ def billing(topic: Topic) -> Subscription:
 @pytest.fixture
 def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
     seen = MemoryFacts()
-    monkeypatch.setattr(wiring, "facts", lambda: seen)
+    monkeypatch.setattr(store, "facts", lambda: seen)
     return seen
 
 
@@ -38,7 +38,7 @@ def test_a_group_and_its_pause_are_made(billing: Subscription, facts: MemoryFact
     subscriptions.pause_subscription(SYSTEM, "booking.created", "billing", "x")
     done = ensure_transport_objects()
     assert (done.groups_made, done.pauses_set) == (["booking.created/billing"], ["booking.created/billing"])
-    assert wiring.admin().lag("booking.created", "billing").paused
+    assert bus.admin().lag("booking.created", "billing").paused
     assert facts.seen == []
 
 
@@ -51,13 +51,13 @@ def test_the_second_time_there_is_nothing_to_do(billing: Subscription) -> None:
 def test_a_group_that_vanished_goes_on_at_its_checkpoint_and_a_fact_says_so(
     billing: Subscription, facts: MemoryFacts
 ) -> None:
-    first = wiring.producer().publish("booking.created", {"n": 1})
-    wiring.producer().publish("booking.created", {"n": 2})
+    first = bus.producer().publish("booking.created", {"n": 1})
+    bus.producer().publish("booking.created", {"n": 2})
     facts.seen.clear()
     Subscription.objects.update(checkpoint=first.position, checkpoint_at=billing.created_at)
     clock = ManualClock()
     ensure_transport_objects(clock)
-    assert wiring.admin().lag("booking.created", "billing").waiting == 1
+    assert bus.admin().lag("booking.created", "billing").waiting == 1
     (fact,) = facts.seen
     assert (fact.kind, fact.subscription, fact.position, fact.at_ms) == (
         "group_lost",
@@ -69,20 +69,20 @@ def test_a_group_that_vanished_goes_on_at_its_checkpoint_and_a_fact_says_so(
 
 def test_a_pause_taken_back_is_taken_back_in_the_store(billing: Subscription) -> None:
     ensure_transport_objects()
-    wiring.admin().pause("booking.created", "billing")
+    bus.admin().pause("booking.created", "billing")
     assert ensure_transport_objects().pauses_set == ["booking.created/billing"]
-    assert not wiring.admin().lag("booking.created", "billing").paused
+    assert not bus.admin().lag("booking.created", "billing").paused
 
 
 def test_what_was_deleted_leaves_the_store(billing: Subscription, topic: Topic) -> None:
     ensure_transport_objects()
-    wiring.producer().publish(topic.name, {})
+    bus.producer().publish(topic.name, {})
     subscriptions.delete_subscription(SYSTEM, topic.name, "billing", "billing", "moved")
     assert ensure_transport_objects().removed == ["booking.created/billing"]
-    assert wiring.admin().groups(topic.name) == []
+    assert bus.admin().groups(topic.name) == []
     topics.delete_topic(SYSTEM, topic.name, topic.name, "old")
     assert ensure_transport_objects().removed == ["booking.created"]
-    assert wiring.admin().depth(topic.name).messages == 0
+    assert bus.admin().depth(topic.name).messages == 0
     assert not StoreRemoval.objects.exists()
 
 
@@ -94,8 +94,8 @@ def test_a_store_that_is_away_is_said_and_tried_again(
 
     duty = TopicReconciler()
     with monkeypatch.context() as patch:
-        patch.setattr(wiring, "admin", away)
+        patch.setattr(bus, "admin", away)
         with pytest.raises(Unavailable):
             duty.tick()
     duty.tick()
-    assert wiring.admin().groups("booking.created") == ["billing"]
+    assert bus.admin().groups("booking.created") == ["billing"]

@@ -10,12 +10,12 @@ from django.test import Client
 from pytest_django import Settings
 
 from engine.core.errors import BadInput
-from hbus_console import wiring
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft, create_topic
 from hbus_console.topics.supply import promises
+from hbus_console.wiring import store
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 def nsq(settings: Settings, tmp_path: Path) -> None:
     """An nsqd is named, and not asked."""
     settings.NSQD_URL = ("http://127.0.0.1:9",)
-    wiring.close()
+    store.close()
 
 
 def keepers(transport: str) -> dict[str, str]:
@@ -82,7 +82,7 @@ def test_a_transport_that_is_not_set_up_is_refused_with_what_to_do(
     own_keys: None, team: Team, settings: Settings
 ) -> None:
     settings.NSQD_URL = settings.NSQLOOKUPD_URL = ()
-    wiring.close()
+    store.close()
     with pytest.raises(BadInput, match="NSQD_URL") as refused:
         create_topic(SYSTEM, TopicDraft("orders.late", team.name, transport="nsq"))
     assert refused.value.field == "transport"
@@ -90,5 +90,5 @@ def test_a_transport_that_is_not_set_up_is_refused_with_what_to_do(
 
 def test_a_transport_without_settings_has_an_empty_table(settings: Settings) -> None:
     settings.NSQD_URL = settings.NSQLOOKUPD_URL = ()
-    wiring.close()
+    store.close()
     assert promises(Topic(name="t", transport="nsq")) == []

@@ -10,11 +10,11 @@ import pytest
 from django.test import Client
 
 from engine.bus import handlers
-from hbus_console import wiring
 from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.topics.test_acts import POLICY
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -66,7 +66,7 @@ def host(gate: Gate, committed: Callable[..., None]) -> Iterator[SubscriptionHos
     made = SubscriptionHost(WantedSubscriptions())
     committed(made.reconcile)
     for number in range(6):
-        wiring.producer().publish(KEY[0], {"n": number})
+        bus.producer().publish(KEY[0], {"n": number})
     assert gate.holds(2)
     yield made
     gate.open.set()

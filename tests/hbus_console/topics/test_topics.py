@@ -12,7 +12,6 @@ from pytest_django import Settings
 from engine.bus.errors import OwnerlessTopic, UnknownTopic
 from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, Unavailable
-from hbus_console import wiring
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -24,6 +23,7 @@ from hbus_console.teams.models import Team
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft, topic_rules
+from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, OPERATOR, VIEWER, actor
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -40,7 +40,7 @@ def test_a_created_topic_is_stored_told_and_in_the_store(
     entry = AuditEntry.objects.get(action="topic.create")
     assert (entry.actor, entry.target, entry.reason) == ("a-editor", "booking.created", "new bookings")
     assert entry.after["owner"] == "Reservations"
-    assert wiring.admin().depth("booking.created").messages == 0
+    assert bus.admin().depth("booking.created").messages == 0
 
 
 @pytest.mark.parametrize("who", [VIEWER, OPERATOR, actor(Role.EDITOR, "stay.*")])
@@ -183,9 +183,9 @@ def test_a_form_that_is_too_old_is_a_conflict(topic: Topic) -> None:
 def test_without_its_owner_a_topic_refuses_publishes_until_somebody_takes_over(topic: Topic) -> None:
     topics.change_topic(GOVERNOR, topic.name, {"owner": ""}, "team dissolved")
     with pytest.raises(OwnerlessTopic):
-        wiring.producer().publish(topic.name, {})
+        bus.producer().publish(topic.name, {})
     topics.change_topic(GOVERNOR, topic.name, {"owner": "Reservations"}, "taken over")
-    assert wiring.producer().publish(topic.name, {}).position
+    assert bus.producer().publish(topic.name, {}).position
 
 
 def test_an_unknown_topic_is_said_to_be_unknown(db: None) -> None:
@@ -197,7 +197,7 @@ def test_pausing_holds_every_subscription_and_resuming_leaves_those_paused_thems
     topic: Topic, committed: Callable[..., None], told: Callable[[], list[str]]
 ) -> None:
     def paused(group: str) -> bool:
-        return wiring.admin().lag(topic.name, group).paused
+        return bus.admin().lag(topic.name, group).paused
 
     def make() -> None:
         for group in ("billing", "sync"):
@@ -239,13 +239,13 @@ def test_deleting_takes_a_governor_the_typed_name_and_a_reason(topic: Topic) -> 
 
 
 def test_a_deleted_topic_leaves_the_store_and_its_audit(topic: Topic, committed: Callable[..., None]) -> None:
-    wiring.producer().publish(topic.name, {"n": 1})
+    bus.producer().publish(topic.name, {"n": 1})
     committed(lambda: topics.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
-    assert wiring.admin().depth(topic.name).messages == 0
+    assert bus.admin().depth(topic.name).messages == 0
     assert not StoreRemoval.objects.exists()
     assert AuditEntry.objects.get(action="topic.delete").before["owner"] == "Reservations"
     with pytest.raises(UnknownTopic):
-        wiring.producer().publish(topic.name, {})
+        bus.producer().publish(topic.name, {})
 
 
 def test_with_the_store_away_the_row_still_holds(
@@ -254,7 +254,7 @@ def test_with_the_store_away_the_row_still_holds(
     def away(*args: object) -> None:
         raise Unavailable("The store is away.")
 
-    monkeypatch.setattr(wiring, "admin", away)
+    monkeypatch.setattr(bus, "admin", away)
     committed(lambda: topics.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
     assert StoreRemoval.objects.get().topic == topic.name
     with pytest.raises(Conflict, match="still being removed"):
@@ -267,7 +267,7 @@ def test_a_topic_changes_its_transport_only_when_all_is_settled(
     committed(
         lambda: subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
     )
-    wiring.producer().publish(topic.name, {})
+    bus.producer().publish(topic.name, {})
     with pytest.raises(Conflict, match="billing") as refused:
         topics.change_topic(GOVERNOR, topic.name, {"transport": "redis_stream"}, "one setting")
     assert refused.value.field == "transport"

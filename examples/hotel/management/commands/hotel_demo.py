@@ -18,9 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from examples.hotel import demo, feeds
 from examples.hotel.installation import console_url, installation
 from examples.hotel.seed import seed
-from hbus_console import wiring
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.database import keep_connections
+from hbus_console.wiring import store
 
 #: Days of the hotel's time that pass in a second, unless told: three and a half years in half a minute.
 SPEED_DAYS = 15.0
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             say(f"{len(feed.bookings):,} bookings from {feed.source}")
             with _bars(quiet=options["json"]) as bars:
                 outcome = demo.run(feed, speed=0 if options["fast"] else options["speed"], progress=bars, stop=stop)
-            wiring.close()
+            store.close()
         if options["json"]:
             answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": outcome.holds}
             self.stdout.write(msgspec.json.encode(answer).decode())

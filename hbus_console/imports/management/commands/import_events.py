@@ -16,11 +16,11 @@ from django.core.management.base import BaseCommand
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hbus_console import wiring
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.imports.mapping import Mapping, read_mapping
 from hbus_console.imports.rows import file_digest
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import, try_import
+from hbus_console.wiring import bus, store
 
 
 class Command(BaseCommand):
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         try:
             report, problems = self._import(options)
         finally:
-            wiring.close()
+            store.close()
         self._print(report, problems, as_json=options["json"])
         if not report.holds:
             sys.exit(1)
@@ -66,7 +66,7 @@ class Command(BaseCommand):
             batch=options["batch"],
             from_start=options["from_start"],
         )
-        actor, producer = command_line_actor(), wiring.producer()
+        actor, producer = command_line_actor(), bus.producer()
         with _bar(quiet=options["json"]) as bar:
             if options["dry_run"]:
                 return try_import(actor, request, producer, progress=bar.show)

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand
 
-from hbus_console import wiring
 from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.relay import outbox_state
 from hbus_console.outbox.services import retry_refused
+from hbus_console.wiring import store
 
 #: How many refused messages are told.
 TOLD = 20
@@ -32,7 +32,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["act"] == "retry":
             count = retry_refused(command_line_actor(), options["topic"], options["reason"])
-            wiring.close()
+            store.close()
             self.stdout.write(f"{count} messages for {options['topic']} are offered again.")
             return
         state = outbox_state()
