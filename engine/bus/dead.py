@@ -1,18 +1,29 @@
-"""Why a message died: the record kept beside its envelope, and the fingerprint that groups deaths of one cause."""
+"""What becomes of a failed attempt: another one, or a dead letter with its record and the fingerprint of its cause."""
 
 from __future__ import annotations
 
 import hashlib
+import random
 import re
+import traceback
 
 import msgspec
 
-from engine.bus.transport import Attempt
+from engine.bus.errors import MalformedEnvelope, RetryLater, Unrecoverable
+from engine.bus.policy import SubscriptionPolicy
+from engine.bus.transport import Attempt, Verdict
+from engine.core.clock import jitter
 
 #: The longest normalised message kept in a cause, in characters.
 CAUSE_LIMIT = 400
 #: The longest error text kept, in characters: the message and the end of the traceback.
 ERROR_LIMIT = 8_000
+#: The longest error text of one attempt in the history, in characters.
+ATTEMPT_ERROR_LIMIT = 500
+#: How many frames of the traceback are kept, counted from where it was raised.
+FRAMES = 6
+#: The longest pause a handler may ask for, in seconds.
+LONGEST_RETRY_S = 86_400.0
 
 _VARIES = (
     # Order matters: quoted text may hold ids, and ids may hold numbers.
@@ -48,6 +59,60 @@ class DeadRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unrecoverable: bool = False
 
 
+class RetryDecision(msgspec.Struct, frozen=True):
+    """What to do with a failed attempt."""
+
+    verdict: Verdict
+    attempt: Attempt
+    fingerprint: str
+    after_s: float = 0.0
+    dead: bytes = b""
+
+
+class RetryDecider:
+    """Applies a subscription's retry policy. Thread-safe as far as ``rng`` is."""
+
+    def __init__(self, policy: SubscriptionPolicy, *, consumer: str, handler: str, rng: random.Random) -> None:
+        self._policy = policy
+        self._consumer = consumer
+        self._handler = handler
+        self._rng = rng
+
+    def decide(
+        self, error: BaseException, number: int, history: tuple[Attempt, ...], *, begun_ms: int, duration_us: int
+    ) -> RetryDecision:
+        """Decide on attempt ``number``, which began at ``begun_ms`` and failed with ``error``."""
+        error_class, said = type(error).__name__, str(error)
+        text = f"{error_class}: {said}" if said else error_class
+        attempt = Attempt(number, begun_ms, duration_us, self._consumer, text[:ATTEMPT_ERROR_LIMIT])
+        mark = fingerprint(self._policy.group, error_class, said)
+        hopeless = isinstance(error, Unrecoverable | MalformedEnvelope)
+        if not hopeless and number < self._policy.retry.max_attempts:
+            return RetryDecision(Verdict.RETRY, attempt, mark, after_s=self.pause_s(error, number))
+        record = DeadRecord(
+            cause=cause_of(error_class, said),
+            error=_with_traceback(text, error),
+            fingerprint=mark,
+            attempts=number,
+            history=(*history, attempt),
+            first_failed_ms=history[0].at_ms if history else begun_ms,
+            died_ms=begun_ms + duration_us // 1000,
+            topic=self._policy.topic,
+            group=self._policy.group,
+            consumer=self._consumer,
+            handler=self._handler,
+            unrecoverable=hopeless,
+        )
+        return RetryDecision(Verdict.DEAD, attempt, mark, dead=encode(record))
+
+    def pause_s(self, error: BaseException, number: int) -> float:
+        """Seconds from the failure of attempt ``number`` to the next."""
+        if isinstance(error, RetryLater):
+            return min(max(0.0, error.seconds), LONGEST_RETRY_S)
+        tiers = self._policy.retry.backoff_s
+        return tiers[min(number, len(tiers)) - 1] * jitter(self._rng)
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(DeadRecord)
 
@@ -80,3 +145,11 @@ def fingerprint(group: str, error_class: str, message: str) -> str:
     """16 hex digits, the same for failures of one cause in one subscription."""
     text = "\x00".join((group, error_class, normalise(message)))
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _with_traceback(text: str, error: BaseException) -> str:
+    where = "".join(traceback.format_tb(error.__traceback__, limit=-FRAMES))
+    cause = error.__cause__
+    because = f"\ncaused by {type(cause).__name__}: {cause}" if cause is not None else ""
+    room = ERROR_LIMIT - min(len(text), ERROR_LIMIT // 2)
+    return f"{text[: ERROR_LIMIT // 2]}{because[:500]}\n{where[-room:]}".strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
 from engine.bus.partitions import MOST_PARTITIONS
@@ -10,8 +9,6 @@ from engine.core.errors import BadInput
 
 #: Seconds before attempt 2, 3, 4 …; the last tier repeats.
 DEFAULT_BACKOFF_S = (1.0, 5.0, 30.0, 120.0, 600.0)
-#: A delay is drawn between this share of its tier and the whole tier, so that failures spread out.
-JITTER_FLOOR = 0.5
 #: The most handler threads of one consumer.
 MOST_THREADS = 256
 #: ``block``: they wait while it is tried again; once it is dead they go on. ``park``: they wait while it is tried
@@ -25,7 +22,7 @@ MOST_BREAKER_FAILURES = 10_000
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """``max_attempts`` counts the first one; 1 means no retry."""
+    """``max_attempts`` counts the first one; 1 means no retry. Each pause is drawn from half its tier to all of it."""
 
     max_attempts: int = 5
     backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
@@ -39,11 +36,6 @@ class RetryPolicy:
                 remedy="For example 1, 5, 30, 120.",
                 field="backoff_s",
             )
-
-    def delay_s(self, attempt: int, rng: random.Random) -> float:
-        """Seconds to wait after ``attempt`` (1 for the first) failed."""
-        tier = self.backoff_s[min(attempt, len(self.backoff_s)) - 1]
-        return tier * (JITTER_FLOOR + (1 - JITTER_FLOOR) * rng.random())
 
 
 @dataclass(frozen=True)

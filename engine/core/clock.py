@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Protocol
+
+#: The least share of a pause that is waited.
+JITTER_FLOOR = 0.5
+
+
+def jitter(rng: random.Random) -> float:
+    """The share of a pause to wait, from :data:`JITTER_FLOOR` to 1: who failed at one time comes back at many."""
+    return JITTER_FLOOR + (1 - JITTER_FLOOR) * rng.random()
 
 
 class Clock(Protocol):

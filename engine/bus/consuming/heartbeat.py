@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable
 
-from engine.bus.consuming.health import Backoff, StoreHealth
-from engine.bus.consuming.in_flight import InFlight, InFlightTable
-from engine.bus.transport import Receiver
-from engine.core.clock import Clock
+from engine.bus.consuming.dispatch import InFlight
+from engine.bus.consuming.recovery import Recovery
+from engine.bus.consuming.scope import ConsumerScope
 from engine.core.errors import Unavailable
 
 #: Leases renewed in one call.
@@ -21,31 +18,17 @@ _log = logging.getLogger(__name__)
 class Heartbeat:
     """Beats at a third of the lease; sooner again when the store did not answer."""
 
-    def __init__(
-        self,
-        *,
-        receiver: Receiver,
-        in_flight: InFlightTable,
-        lease_s: float,
-        clock: Clock,
-        health: StoreHealth,
-        backoff: Backoff,
-        stop: threading.Event,
-        also: Callable[[], None],
-    ) -> None:
-        self._receiver = receiver
-        self._in_flight = in_flight
-        self._interval_s = lease_s / 3
-        self._clock = clock
-        self._health = health
-        self._backoff = backoff
-        self._stop = stop
-        self._also = also
+    def __init__(self, scope: ConsumerScope, recovery: Recovery) -> None:
+        self._scope = scope
+        self._recovery = recovery
+        self._interval_s = scope.policy.lease_s / 3
+        self._clock = scope.clock
+        self._backoff = scope.backoff()
 
     def run(self) -> None:
         """The heartbeat thread."""
         due = self._clock.monotonic() + self._interval_s
-        while not self._clock.wait(self._stop, due - self._clock.monotonic()):
+        while not self._clock.wait(self._scope.over, due - self._clock.monotonic()):
             # Counted from when it was due: a beat that came late must not push the next ones back.
             due = max(due, self._clock.monotonic() - self._interval_s) + self._beat()
 
@@ -55,15 +38,15 @@ class Heartbeat:
         # What was leased a moment ago can wait for the next beat, which comes long before its lease ends.
         old = [
             held
-            for held in self._in_flight.everything()
+            for held in self._scope.in_flight.everything()
             if not held.lost and now - held.leased_at >= self._interval_s / 2
         ]
         try:
             for start in range(0, len(old), CHUNK):
                 self._extend(old[start : start + CHUNK])
-            self._also()
+            self._recovery.note()
         except Unavailable as error:
-            self._health.away(error)
+            self._scope.health.away(error)
             return min(self._interval_s, self._backoff.next_s())
         self._backoff.reset()
         return self._interval_s
@@ -71,8 +54,8 @@ class Heartbeat:
     def _extend(self, chunk: list[InFlight]) -> None:
         sent = self._clock.monotonic()
         receipts = [held.delivery.receipt for held in chunk]
-        answers = self._receiver.extend(receipts)
-        self._health.answered()
+        answers = self._scope.receiver.extend(receipts)
+        self._scope.health.answered()
         for held, receipt, kept in zip(chunk, receipts, answers, strict=True):
             if held.delivery.receipt != receipt:
                 # Leased anew while the question was on its way: the answer is about the old lease.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable
 
-from engine.bus.consuming.health import Backoff, StoreHealth
+from engine.bus.consuming.reader import Reader
 from engine.bus.consuming.recovery import Recovery
+from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.consuming.settler import Settler
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import PartitionedReceiver
-from engine.core.clock import Clock
 from engine.core.errors import Unavailable
 
 #: Seconds between two turns: how soon a consumer that joined or left is noticed.
@@ -24,39 +23,24 @@ _log = logging.getLogger(__name__)
 class PartitionAssignment:
     """Takes its share, and hands over what is more: reads no more, lets what runs end, then gives up the lease.
 
-    One thread runs it, any may ask. ``in_hand`` tells of which partitions something is held, ``turns`` how often the
-    reader has come round. ``on_leaving`` is told of partitions that are about to be given up, ``on_lost`` of those
-    that another may own by now.
+    One thread runs it, any may ask.
     """
 
     def __init__(
         self,
+        scope: ConsumerScope,
         receiver: PartitionedReceiver,
         *,
-        name: str,
-        wanted: Callable[[], bool],
-        in_hand: Callable[[], set[int]],
-        turns: Callable[[], int],
-        on_leaving: Callable[[set[int]], None],
-        on_lost: Callable[[set[int]], None],
+        reader: Reader,
+        settler: Settler,
         recovery: Recovery,
-        clock: Clock,
-        health: StoreHealth,
-        backoff: Backoff,
-        stop: threading.Event,
     ) -> None:
+        self._scope = scope
         self._receiver = receiver
-        self._name = name
-        self._wanted = wanted
-        self._in_hand = in_hand
-        self._turns = turns
-        self._on_leaving = on_leaving
-        self._on_lost = on_lost
+        self._reader = reader
+        self._settler = settler
         self._recovery = recovery
-        self._clock = clock
-        self._health = health
-        self._backoff = backoff
-        self._stop = stop
+        self._backoff = scope.backoff()
         self._owned: dict[int, int] = {}
         #: Partitions on their way out, with the reader's turn in which they were closed.
         self._giving: dict[int, int] = {}
@@ -68,15 +52,16 @@ class PartitionAssignment:
 
     def run(self) -> None:
         """The assignment thread."""
-        while not self._stop.is_set():
+        scope = self._scope
+        while not scope.over.is_set():
             try:
                 pause_s = self._step()
-                self._health.answered()
+                scope.health.answered()
                 self._backoff.reset()
             except Unavailable as error:
-                self._health.away(error)
+                scope.health.away(error)
                 pause_s = self._backoff.next_s()
-            self._clock.wait(self._stop, pause_s)
+            scope.clock.wait(scope.over, pause_s)
 
     def leave(self) -> None:
         """Give up all of which nothing is in hand; the rest runs out. Called once the thread has ended."""
@@ -85,14 +70,14 @@ class PartitionAssignment:
             self._receiver.turn(sit=False)
             self._receiver.give_up([partition for partition in self._owned if partition not in held])
         except (Unavailable, GroupLost) as error:
-            _log.warning("%s: its partitions could not be given up and run out by themselves: %s", self._name, error)
+            self._log(logging.WARNING, "its partitions could not be given up and run out by themselves: %s", error)
         self._owned = {}
 
     def _step(self) -> float:
         """One turn; the seconds until the next."""
         try:
             self._hand_over()
-            turn = self._receiver.turn(sit=self._wanted())
+            turn = self._receiver.turn(sit=not self._scope.stop.is_set() and not self._reader.paused)
         except GroupLost as error:
             self._note({})
             self._recovery.recreate(error)
@@ -107,15 +92,15 @@ class PartitionAssignment:
         """Give up what nothing is in hand of any more, and what no read can bring any more."""
         if not self._giving:
             return
-        held, turns = self._in_hand(), self._turns()
+        held, turns = self._in_hand(), self._reader.turns
         # The turn in which it was closed may still bring something, one that began after it does not.
         done = [p for p, closed in self._giving.items() if turns > closed + 1 and p not in held]
         if len(done) < len(self._giving):
             # A head that failed meanwhile waits for its next attempt: that can be made elsewhere.
-            self._on_leaving(set(self._giving) - set(done))
+            self._withdraw(set(self._giving) - set(done))
         if done:
             self._receiver.give_up(done)
-            _log.info("%s: gave up partitions %s", self._name, done)
+            self._log(logging.INFO, "gave up partitions %s", done)
             for partition in done:
                 del self._giving[partition]
                 self._owned.pop(partition, None)
@@ -125,18 +110,37 @@ class PartitionAssignment:
         gained = {partition: epoch for partition, epoch in owned.items() if self._owned.get(partition) != epoch}
         self._owned = dict(owned)
         if gained:
-            _log.info("%s: owner of partitions %s (partition: epoch)", self._name, gained)
+            self._log(logging.INFO, "owner of partitions %s (partition: epoch)", gained)
         if lost:
-            _log.warning("%s: lost partitions %s", self._name, sorted(lost))
+            self._log(logging.WARNING, "lost partitions %s", sorted(lost))
             for partition in lost:
                 self._giving.pop(partition, None)
-            self._on_lost(lost)
+            self._lose(lost)
 
     def _begin_giving(self, number: int) -> None:
         staying = sorted(self._owned.keys() - self._giving.keys(), reverse=True)
         leaving = set(staying[:number])
         for partition in leaving:
             self._receiver.keep_off(partition)
-        turns = self._turns()
+        turns = self._reader.turns
         self._giving.update(dict.fromkeys(leaving, turns))
-        self._on_leaving(leaving)
+        self._withdraw(leaving)
+
+    def _in_hand(self) -> set[int]:
+        """The partitions of what this consumer has."""
+        return {held.delivery.partition for held in self._scope.in_flight.everything()}
+
+    def _withdraw(self, partitions: set[int]) -> None:
+        """These are about to be given up: hand back what nobody has begun."""
+        self._settler.release(self._scope.dispatcher.withdraw(partitions))
+
+    def _lose(self, partitions: set[int]) -> None:
+        """Another may own these by now: nothing of them is begun, and who handles one learns of it."""
+        for held in self._scope.dispatcher.withdraw(partitions):
+            self._settler.drop(held)
+        for held in self._scope.in_flight.everything():
+            if held.delivery.partition in partitions:
+                held.lose()
+
+    def _log(self, level: int, what: str, which: object) -> None:
+        _log.log(level, f"%s of %s: {what}", self._scope.name, self._scope, which)

@@ -1,19 +1,20 @@
-"""The reader thread: leases deliveries and feeds the workers, never more than they can use."""
+"""Reading: the loop that leases deliveries, how many it may ask for, and the breaker that stops it."""
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 
-from engine.bus.consuming.breaker import Breaker
-from engine.bus.consuming.feed import Feed
-from engine.bus.consuming.health import Backoff, StoreHealth
-from engine.bus.consuming.in_flight import InFlight, InFlightTable
-from engine.bus.consuming.prefetch import Prefetch
+from engine.bus.breaker_board import BreakerBoard, LocalBoard, Pauses, Standing
+from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.recovery import Recovery
-from engine.bus.errors import GroupLost
-from engine.bus.transport import Delivery, Receiver
-from engine.core.clock import Clock
+from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.consuming.settler import Settler
+from engine.bus.errors import GroupLost, MalformedEnvelope, RetryLater, Unrecoverable
+from engine.bus.transport import Delivery
+from engine.core.clock import jitter
 from engine.core.errors import Unavailable
 
 #: The most deliveries asked for at once.
@@ -26,6 +27,20 @@ IDLE_S = 0.2
 BLOCKED_MOST = 2_000
 #: How many decisions may wait for the store before reading stops.
 UNSETTLED_MOST = 5_000
+#: Reading ahead covers this much work of all handler threads, in seconds.
+HORIZON_S = 0.1
+#: The most deliveries in hand and not yet handled.
+MOST = 1_500
+#: The most bytes of envelopes in hand and not yet handled, as far as their mean size tells.
+MOST_BYTES = 64 * 1024 * 1024
+#: How fast the mean follows: a tenth of each new duration.
+WEIGHT = 0.1
+#: Below this a duration counts as nothing, in seconds.
+LEAST_S = 1e-6
+#: Seconds between two looks at what other consumers of the subscription have found.
+LOOK_S = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class Reader:
@@ -33,39 +48,24 @@ class Reader:
 
     def __init__(
         self,
+        scope: ConsumerScope,
         *,
-        receiver: Receiver,
-        feed: Feed,
-        in_flight: InFlightTable,
-        prefetch: Prefetch,
-        running: Callable[[], int],
-        concurrency: int,
-        unsettled: Callable[[], int],
-        release: Callable[[list[InFlight]], None],
-        lease_s: float,
+        settler: Settler,
         recovery: Recovery,
-        health: StoreHealth,
-        backoff: Backoff,
-        clock: Clock,
-        stop: threading.Event,
-        breaker: Breaker | None = None,
+        breaker: Breaker | None,
+        running: Callable[[], int],
     ) -> None:
-        self._receiver = receiver
-        self._feed = feed
-        self._in_flight = in_flight
-        self._prefetch = prefetch
-        self._running = running
-        #: Handler threads to be fed; may change.
-        self.concurrency = concurrency
-        self._breaker = breaker
-        self._unsettled = unsettled
-        self._release = release
-        self._lease_s = lease_s
+        self._scope = scope
+        self._clock = scope.clock
+        self._health = scope.health
+        self._dispatcher = scope.dispatcher
+        self._settler = settler
         self._recovery = recovery
-        self._health = health
-        self._backoff = backoff
-        self._clock = clock
-        self._stop = stop
+        self._breaker = breaker
+        #: How many handlers run now.
+        self._running = running
+        self._backoff = scope.backoff()
+        self.prefetch = Prefetch(scope.policy.concurrency)
         self._resumed = threading.Event()
         self._resumed.set()
         self._pause_done = False
@@ -75,7 +75,7 @@ class Reader:
         #: How often the loop has come round.
         self.turns = 0
         #: Monotonic seconds of the last turn of the loop.
-        self.moved = clock.monotonic()
+        self.moved = scope.clock.monotonic()
         #: Whether the store has answered a read since the start.
         self.began = False
 
@@ -94,13 +94,13 @@ class Reader:
 
     def freed(self) -> None:
         """A worker has become free. Called after each delivery, so it costs next to nothing."""
-        if self._hungry and self._feed.ready() <= self._low_water:
+        if self._hungry and self._dispatcher.ready() <= self._low_water:
             self._hungry = False
             self._freed.set()
 
     def run(self) -> None:
         """The reader thread."""
-        while not self._stop.is_set():
+        while not self._scope.stop.is_set():
             self.moved = self._clock.monotonic()
             try:
                 self._turn()
@@ -109,7 +109,7 @@ class Reader:
                 self._after_trouble(error)
             except Unavailable as error:
                 self._health.away(error)
-                self._clock.wait(self._stop, self._backoff.next_s())
+                self._clock.wait(self._scope.stop, self._backoff.next_s())
             finally:
                 self.turns += 1
 
@@ -118,7 +118,7 @@ class Reader:
             self._recovery.recreate(error)
         except Unavailable as away:
             self._health.away(away)
-            self._clock.wait(self._stop, self._backoff.next_s())
+            self._clock.wait(self._scope.stop, self._backoff.next_s())
 
     def _turn(self) -> None:
         if self.paused:
@@ -131,32 +131,32 @@ class Reader:
             self._breaker.look()
             probing = not self._breaker.closed
             if probing and not self._may_probe(self._breaker):
-                self._clock.wait(self._stop, IDLE_S)
+                self._clock.wait(self._scope.stop, IDLE_S)
                 return
             room = 1 if probing else room
         if not room:
             return
         sent = self._clock.monotonic()
-        deliveries = self._receiver.receive(room, WAIT_S)
+        deliveries = self._scope.receiver.receive(room, WAIT_S)
         self.began = True
         self._health.answered()
         if deliveries:
-            self._prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
+            self.prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
         self._accept(deliveries, sent, probing)
 
     def _may_probe(self, breaker: Breaker) -> bool:
         """Whether one message may be read although the breaker is not closed."""
-        return breaker.probes and not any(held.probe for held in self._in_flight.everything())
+        return breaker.probes and not any(held.probe for held in self._scope.in_flight.everything())
 
     def _accept(self, deliveries: list[Delivery], sent: float, probing: bool = False) -> None:
         now = self._clock.monotonic()
-        if deliveries and now - sent > self._lease_s / 3:
+        if deliveries and now - sent > self._scope.policy.lease_s / 3:
             # Nobody knows how much of that time the leases have been running (this process may have been stopped
             # meanwhile): ask, rather than run what another may have by now.
-            answers = self._receiver.extend([delivery.receipt for delivery in deliveries])
+            answers = self._scope.receiver.extend([delivery.receipt for delivery in deliveries])
             deliveries = [delivery for delivery, ours in zip(deliveries, answers, strict=True) if ours]
             sent = now
-        fresh = self._in_flight.take(deliveries, sent)
+        fresh = self._scope.in_flight.take(deliveries, sent)
         if not fresh:
             return
         if probing:
@@ -164,15 +164,15 @@ class Reader:
                 held.probe = True
         # It may have opened while the read was on its way.
         shut = self._breaker is not None and not self._breaker.closed and not probing
-        if self._stop.is_set() or self.paused or shut:
-            self._release(fresh)
-        else:
-            self._feed.offer(fresh)
+        if self._scope.stop.is_set() or self.paused or shut:
+            self._settler.release(fresh)
+        elif aside := self._dispatcher.offer(fresh):
+            self._settler.set_aside(aside)
 
     def _rest_while_paused(self) -> None:
         if not self._pause_done:
             self._pause_done = True
-            self._release(self._feed.withdraw())
+            self._settler.release(self._dispatcher.withdraw())
         self._resumed.wait(IDLE_S)
 
     def _room(self) -> int:
@@ -180,8 +180,8 @@ class Reader:
         room = self._free()
         if room:
             return room
-        limit = self._prefetch.limit()
-        self._low_water = max(0, limit - _quarter(limit) - self.concurrency)
+        limit = self.prefetch.limit()
+        self._low_water = max(0, limit - _quarter(limit) - self.prefetch.concurrency)
         self._freed.clear()
         self._hungry = True
         # A worker may have become free before it could see that we are hungry.
@@ -192,12 +192,173 @@ class Reader:
         return room
 
     def _free(self) -> int:
-        limit = self._prefetch.limit()
-        room = limit - self._feed.ready() - self._running()
+        limit = self.prefetch.limit()
+        room = limit - self._dispatcher.ready() - self._running()
         # Small reads cost as much as large ones: wait until a quarter is free.
-        if room < _quarter(limit) or self._feed.blocked() >= BLOCKED_MOST or self._unsettled() >= UNSETTLED_MOST:
+        if room < _quarter(limit):
+            return 0
+        if self._dispatcher.blocked() >= BLOCKED_MOST or self._settler.waiting >= UNSETTLED_MOST:
             return 0
         return min(room, BATCH)
+
+
+class Prefetch:
+    """Slow handlers get one delivery a thread, so that others may have the rest; no-op handlers get a full pipe."""
+
+    def __init__(self, concurrency: int) -> None:
+        #: Handler threads to feed; may change.
+        self.concurrency = concurrency
+        self._mean_s: float | None = None
+        self._mean_bytes = 0.0
+
+    def observe(self, duration_s: float) -> None:
+        """Learn from one finished handler. Called from many threads; a lost update does no harm."""
+        mean_s = self._mean_s
+        self._mean_s = duration_s if mean_s is None else mean_s + (duration_s - mean_s) * WEIGHT
+
+    def weigh(self, messages: int, size: int) -> None:
+        """Learn from one read of ``messages`` with ``size`` bytes in all. Called from one thread."""
+        # The heaviest read counts for a while: a burst of large messages must not meet a light mean.
+        self._mean_bytes = max(size / messages, self._mean_bytes * (1 - WEIGHT))
+
+    def limit(self) -> int:
+        """How many unhandled deliveries to hold at most; one a thread until something was learnt."""
+        if self._mean_s is None:
+            return self.concurrency
+        ahead = self.concurrency * HORIZON_S / max(self._mean_s, LEAST_S)
+        room = int(MOST_BYTES / self._mean_bytes) if self._mean_bytes else MOST
+        return max(self.concurrency, min(MOST, room, self.concurrency + int(ahead)))
+
+
+class Breaker:
+    """One consumer's part in it. Workers tell what became of attempts; the reader asks what it may read.
+
+    It opens when ``failures`` different messages have failed within the window and make up the policy's share of what
+    was handled since the first of them: one poison message tried again and again does not open it, nor do failures
+    that are the message's own fault (:class:`Unrecoverable`, a malformed envelope) or that the handler asked for
+    (:class:`RetryLater`). Each consumer counts what it sees; what one finds holds for all.
+    """
+
+    def __init__(self, scope: ConsumerScope, settler: Settler, board: BreakerBoard | None) -> None:
+        self._scope = scope
+        self._settler = settler
+        self._policy = scope.policy.breaker
+        self._where = (scope.topic, scope.group)
+        self._clock = scope.clock
+        self._local = LocalBoard(scope.clock)
+        self._board = board or self._local
+        self._lock = threading.Lock()
+        #: (monotonic seconds, message id, handled well until then)
+        self._failed: deque[tuple[float, str, int]] = deque()
+        self._well = 0
+        self._looked = float("-inf")
+        self._alone = False
+        #: How it stood at the last look.
+        self.standing = Standing()
+
+    @property
+    def closed(self) -> bool:
+        """Whether deliveries flow."""
+        return self.standing.state == "closed"
+
+    @property
+    def probes(self) -> bool:
+        """Whether this consumer is the one that tries a message."""
+        return self.standing.state == "probing" and self.standing.prober == self._scope.name
+
+    def look(self) -> None:
+        """Learn what others found, and begin to probe when the pause is over. For the reader's thread, each turn."""
+        now = self._clock.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        where = self._where
+        standing = self._ask(lambda board: board.look(*where))
+        if standing.probe_due or standing.state == "probing":
+            standing = self._ask(lambda board: board.probe(*where, self._scope.name))
+            self._note(standing, "breaker_probing", "")
+        else:
+            self._note(standing, "", "")
+
+    def worked(self, held: InFlight) -> None:
+        """An attempt ended well, or failed in a way that shows that the handler works. Costs next to nothing."""
+        self._well += 1
+        if held.probe and self.probes:
+            where = self._where
+            self._note(self._ask(lambda board: board.passed(*where, self._scope.name)), "breaker_closed", "")
+
+    def failed(self, held: InFlight, error: BaseException) -> None:
+        """An attempt failed."""
+        if isinstance(error, Unrecoverable | MalformedEnvelope):
+            self.worked(held)
+            return
+        if isinstance(error, RetryLater):
+            return
+        why = f"{type(error).__name__}: {error}"[:500]
+        where = self._where
+        if held.probe and self.probes:
+            standing = self._ask(lambda board: board.failed(*where, self._scope.name, why, self._pauses()))
+            self._note(standing, "breaker_opened", f"the message tried failed: {why}")
+            return
+        message_id = held.message.id if held.message else held.delivery.position
+        if self.closed and self._is_outage(message_id):
+            standing = self._ask(lambda board: board.trip(*where, self._scope.name, why, self._pauses()))
+            self._note(standing, "breaker_opened", why)
+
+    def _is_outage(self, message_id: str) -> bool:
+        policy, now = self._policy, self._clock.monotonic()
+        with self._lock:
+            failed = self._failed
+            failed.append((now, message_id, self._well))
+            while now - failed[0][0] > policy.window_s:
+                failed.popleft()
+            different = len({one for _, one, _ in failed})
+            if different < policy.failures:
+                return False
+            well = self._well - failed[0][2]
+            if different < policy.share * (different + well):
+                # Enough to decide on; what is older would only make each decision dearer.
+                while len(failed) > 4 * policy.failures:
+                    failed.popleft()
+                return False
+            failed.clear()
+            return True
+
+    def _pauses(self) -> Pauses:
+        policy = self._policy
+        return Pauses(round(policy.open_s * 1000), round(policy.longest_open_s * 1000), jitter(self._scope.rng))
+
+    def _ask(self, question: Callable[[BreakerBoard], Standing]) -> Standing:
+        """Ask the shared board; this process's own while that cannot be reached."""
+        try:
+            answer = question(self._board)
+        except Unavailable as error:
+            if not self._alone:
+                self._alone = True
+                _log.warning("breaker of %s goes on alone: %s", self._scope, error)
+            return question(self._local)
+        self._alone = False
+        return answer
+
+    def _note(self, standing: Standing, kind: str, detail: str) -> None:
+        before, self.standing = self.standing, standing
+        if standing.changed and kind:
+            self._say(kind, standing, detail)
+        if before.state == "closed" and standing.state != "closed":
+            self._settler.release(self._scope.dispatcher.withdraw())
+        elif before.state != "closed" and standing.state == "closed":
+            with self._lock:
+                self._failed.clear()
+
+    def _say(self, kind: str, standing: Standing, error: str) -> None:
+        pause_s = max(0, standing.until_ms - standing.now_ms) / 1000
+        details = {
+            "breaker_opened": f"nothing is delivered for {pause_s:.1f} s; opened {standing.opens} times in a row",
+            "breaker_probing": "one message is tried",
+            "breaker_closed": "the message tried was handled; deliveries flow again",
+        }
+        _log.warning("%s of %s: %s %s", kind, self._scope, details[kind], error)
+        self._scope.say(kind, error=error, detail=details[kind])
 
 
 def _quarter(limit: int) -> int:

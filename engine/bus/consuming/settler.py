@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from engine.bus.consuming.health import Backoff, StoreHealth
-from engine.bus.consuming.in_flight import InFlight, InFlightTable
+from engine.bus.consuming.dispatch import InFlight
+from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.trace import trace_id_of
-from engine.bus.transport import Attempt, Receiver, Settlement, Verdict
-from engine.core.clock import Clock
+from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
-from engine.core.facts import Emitter, Fact
+from engine.core.facts import Fact
 
 #: A batch goes when it is this large …
 BATCH = 500
@@ -47,30 +46,12 @@ class Finished(msgspec.Struct, gc=False):
 class Settler:
     """Collects from all workers; one thread settles. A fact is emitted only for what the store has confirmed."""
 
-    def __init__(
-        self,
-        *,
-        receiver: Receiver,
-        in_flight: InFlightTable,
-        topic: str,
-        group: str,
-        node: str,
-        facts: Emitter,
-        clock: Clock,
-        health: StoreHealth,
-        backoff: Backoff,
-        answered: Callable[[InFlight], None] | None = None,
-    ) -> None:
-        self._receiver = receiver
-        self._in_flight = in_flight
-        self._topic = topic
-        self._group = group
-        self._node = node
-        self._facts = facts
-        self._clock = clock
-        self._health = health
-        self._backoff = backoff
-        self._answered = answered
+    def __init__(self, scope: ConsumerScope) -> None:
+        self._scope = scope
+        self._in_flight = scope.in_flight
+        self._backoff = scope.backoff()
+        #: Order alone asks to know what has come back.
+        self._answered = scope.dispatcher.answered if scope.policy.ordering == "key" else None
         self._queue: deque[Finished] = deque()
         self._wake = threading.Event()
         self._asleep = False
@@ -79,12 +60,40 @@ class Settler:
         #: Since the start: deliveries settled for good, and attempts that failed.
         self.handled = 0
         self.failed = 0
+        #: Deliveries handed back unhandled.
+        self.released = 0
 
     def add(self, finished: Finished) -> None:
         """Queue one decision. Never blocks."""
         self._queue.append(finished)
         if self._asleep:
             self._wake.set()
+
+    def release(self, deliveries: Sequence[InFlight]) -> None:
+        """Hand back what nobody has begun; it is delivered again, and counts no attempt."""
+        now_ms = self._scope.clock.now_ms()
+        for held in deliveries:
+            if held.lost:
+                self.drop(held)
+                continue
+            self.released += 1
+            # One that failed here and waited for its next attempt must not lose its count altogether.
+            failed_here = held.attempt > held.delivery.attempt
+            verdict = Verdict.RETRY if failed_here else Verdict.RELEASE
+            attempt = held.history[-1] if failed_here else None
+            self.add(Finished(held, "released", now_ms, verdict=verdict, attempt=attempt))
+
+    def set_aside(self, deliveries: Sequence[InFlight]) -> None:
+        """Send back what must not be handled now; the store parks it with its key, or puts it back in order."""
+        now_ms = self._scope.clock.now_ms()
+        for held in deliveries:
+            self.add(Finished(held, "parked", now_ms, verdict=Verdict.PARK, detail="behind another of its key"))
+
+    def drop(self, held: InFlight) -> None:
+        """Forget one that the store takes nothing of from here any more."""
+        self._in_flight.drop(held)
+        if self._answered is not None:
+            self._answered(held)
 
     @property
     def waiting(self) -> int:
@@ -128,24 +137,24 @@ class Settler:
                 Settlement(each.held.delivery.receipt) if each.verdict is ack else _settlement(each) for each in batch
             ]
             try:
-                taken = self._receiver.settle(settlements)
+                taken = self._scope.receiver.settle(settlements)
                 break
             except Unavailable as error:
-                self._health.away(error)
+                self._scope.health.away(error)
                 repeated = True
             except Exception as error:  # noqa: BLE001
                 # A batch the store can never take must not hold up all that follow: its leases run out.
-                _log.exception("settling %d deliveries of %s/%s failed", len(batch), self._topic, self._group)
-                self._health.trouble(error)
+                _log.exception("settling %d deliveries of %s failed", len(batch), self._scope)
+                self._scope.health.trouble(error)
                 tries += 1
                 if tries == TRIES:
                     taken = [False] * len(batch)
                     break
-            if self._clock.wait(self._abandoned, self._backoff.next_s()):
+            if self._scope.clock.wait(self._abandoned, self._backoff.next_s()):
                 return
         late = "the store was away while this was settled" if repeated else ""
         if tries < TRIES:
-            self._health.answered()
+            self._scope.health.answered()
             self._backoff.reset()
         self._book(batch, taken, late, repeated=repeated)
 
@@ -175,7 +184,7 @@ class Settler:
             else:
                 finished.held.lose()
                 facts.append(self._fact(finished, "lease_lost", f"verdict {finished.verdict.value} came too late"))
-        self._facts.emit(facts)
+        self._scope.facts.emit(facts)
 
     def _count(self, finished: Finished) -> None:
         if finished.attempt is not None and finished.kind in ("retried", "dead", "parked"):
@@ -183,28 +192,28 @@ class Settler:
         if finished.verdict in (Verdict.ACK, Verdict.DEAD):
             self.handled += 1
 
-    def say(self, held: InFlight, kind: str, *, at_ms: int, detail: str = "") -> None:
+    def say(self, held: InFlight, kind: str, detail: str = "") -> None:
         """Emit a fact about a delivery that is not settled by us."""
-        self._facts.emit([self._fact(Finished(held, kind, at_ms), kind, detail)])
+        self._scope.facts.emit([self._fact(Finished(held, kind, self._scope.clock.now_ms()), kind, detail)])
 
     def say_retry(self, finished: Finished) -> None:
         """Emit the fact of an attempt that is repeated in place."""
         self.failed += 1
-        self._facts.emit([self._fact(finished, finished.kind, finished.detail)])
+        self._scope.facts.emit([self._fact(finished, finished.kind, finished.detail)])
 
     def _fact(self, finished: Finished, kind: str, detail: str) -> Fact:
-        held = finished.held
+        held, scope = finished.held, self._scope
         message = held.message
         if message is None:
             return Fact(
                 kind,
                 finished.at_ms,
-                self._topic,
-                self._group,
+                scope.topic,
+                scope.group,
                 position=held.delivery.position,
                 attempt=held.attempt,
                 size=len(held.delivery.body),
-                node=self._node,
+                node=scope.name,
                 error=finished.error,
                 fingerprint=finished.fingerprint,
                 detail=detail,
@@ -212,8 +221,8 @@ class Settler:
         return Fact(
             kind,
             finished.at_ms,
-            self._topic,
-            self._group,
+            scope.topic,
+            scope.group,
             message.id,
             message.partitionkey,
             message.correlationid,
@@ -226,7 +235,7 @@ class Settler:
             finished.duration_us,
             len(held.delivery.body),
             finished.at_ms + finished.after_ms if finished.kind == "retried" else 0,
-            self._node,
+            scope.name,
             finished.error,
             finished.fingerprint,
             detail,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.bus.consuming.worker_pool import Hung
+from engine.bus.consuming.worker import Hung
 
 
 @dataclass(frozen=True)

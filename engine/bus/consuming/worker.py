@@ -1,30 +1,35 @@
-"""The handler threads: one delivery at a time, and nothing a handler raises can stop them."""
+"""The handler threads: one delivery each at a time, and nothing that a handler raises, or hangs in, can stop them."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from engine.bus import context as contexts
-from engine.bus.consuming.breaker import Breaker
-from engine.bus.consuming.feed import Feed
-from engine.bus.consuming.in_flight import InFlight, InFlightTable
-from engine.bus.consuming.keyed_dispatcher import KeyedDispatcher
-from engine.bus.consuming.prefetch import Prefetch
-from engine.bus.consuming.retry_decider import RetryDecider
+from engine.bus.consuming.dispatch import InFlight
+from engine.bus.consuming.reader import Breaker, Reader
+from engine.bus.consuming.scope import ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
+from engine.bus.dead import RetryDecider
 from engine.bus.errors import HandlerHung, MalformedEnvelope, Unrecoverable
 from engine.bus.inbox import Inbox
 from engine.bus.message import Message, decode
-from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Verdict
-from engine.core.clock import Clock
 
 #: How many attempts beyond the policy's last a message is given when its consumers died under it: a deployment or a
 #: crash is not its fault, but a message that kills every consumer must not go round for ever.
 LAPSES_FORGIVEN = 3
+#: A handler that runs for longer than this, and than its lease, is shown as hung, in seconds.
+HUNG_S = 30.0
+#: How much of a hung handler's stack is shown, counted from where it is.
+FRAMES = 12
+#: Seconds between two looks for handlers that have taken longer than they may, at most.
+WATCH_S = 1.0
 
 #: What handles a message: returning settles it, raising fails the attempt.
 Handler = Callable[[Message, Context], object]
@@ -37,37 +42,28 @@ class Worker:
 
     def __init__(
         self,
-        *,
-        policy: SubscriptionPolicy,
+        scope: ConsumerScope,
         handler: Handler,
+        *,
         inbox: Inbox | None,
         decider: RetryDecider,
-        feed: Feed,
-        in_flight: InFlightTable,
         settler: Settler,
-        prefetch: Prefetch,
-        clock: Clock,
-        freed: Callable[[], None],
-        dispatcher: KeyedDispatcher | None = None,
-        breaker: Breaker | None = None,
+        reader: Reader,
+        breaker: Breaker | None,
     ) -> None:
-        self._policy = policy
-        # What every message needs, one step away.
-        self._topic, self._group, self._lease_s = policy.topic, policy.group, policy.lease_s
-        self._last_attempt = policy.retry.max_attempts + LAPSES_FORGIVEN
+        self._scope = scope
         self._handler = handler
         self._inbox = inbox
         self._decider = decider
-        self._feed = feed
-        self._in_flight = in_flight
         self._settler = settler
-        self._prefetch = prefetch
-        self._clock = clock
-        self._freed = freed
-        self._dispatcher = dispatcher
         self._breaker = breaker
+        # What every message needs, one step away.
+        self._clock, self._dispatcher = scope.clock, scope.dispatcher
+        self._observe, self._freed = reader.prefetch.observe, reader.freed
+        self._topic, self._group, self._lease_s = scope.topic, scope.group, scope.policy.lease_s
+        self._last_attempt = scope.policy.retry.max_attempts + LAPSES_FORGIVEN
         #: Decides between a handler's return and its being given up; needed only where there is a limit.
-        self._end = threading.Lock() if policy.max_handler_s else None
+        self._end = threading.Lock() if scope.policy.max_handler_s else None
         self._given_up = False
         #: What the handler has that runs in this thread, even if it was given up.
         self.at_work: InFlight | None = None
@@ -76,8 +72,8 @@ class Worker:
         self.begun = 0.0
 
     def run(self) -> None:
-        """The worker thread; ends when the feed is closed."""
-        take, freed = self._feed.take, self._freed
+        """The worker thread; ends when the dispatcher tells it to."""
+        take, freed = self._dispatcher.take, self._freed
         while True:
             held = take()
             if held is None:
@@ -91,18 +87,18 @@ class Worker:
                 # Another thread has taken this one's place.
                 return
             if not kept:
-                self._feed.done(held)
+                self._dispatcher.done(held)
             freed()
 
     def _handle(self, held: InFlight) -> bool:
-        """Handle one delivery; ``True`` when the feed keeps it for another attempt."""
+        """Handle one delivery; ``True`` when the dispatcher keeps it for another attempt."""
         clock = self._clock
         begun = clock.monotonic()
         if held.lost or begun - held.leased_at >= self._lease_s:
             # It may be with another consumer by now: starting it would run it twice at once.
-            self._in_flight.drop(held)
+            self._scope.in_flight.drop(held)
             held.lose()
-            self._settler.say(held, "lease_lost", at_ms=clock.now_ms(), detail="the lease ran out before its turn")
+            self._settler.say(held, "lease_lost", "the lease ran out before its turn")
             return self._let_go(held)
         begun_ms = clock.now_ms()
         try:
@@ -149,7 +145,7 @@ class Worker:
         duration_s = clock.monotonic() - begun
         if self._end is not None and not self._ended(held, context, duration_s):
             return True
-        self._prefetch.observe(duration_s)
+        self._observe(duration_s)
         if failure is not None:
             return self._failed(held, failure, begun_ms, int(duration_s * 1e6))
         if self._breaker is not None:
@@ -172,10 +168,12 @@ class Worker:
         if held.context is not None:
             held.context.lease_lost = True
         self.running = None
-        error = HandlerHung(f"the handler did not return within {self._policy.max_handler_s:g} s and was given up")
+        error = HandlerHung(
+            f"the handler did not return within {self._scope.policy.max_handler_s:g} s and was given up"
+        )
         kept = self._failed(held, error, self._clock.now_ms() - int(ran_s * 1e3), int(ran_s * 1e6))
         if not kept:
-            self._feed.done(held)
+            self._dispatcher.done(held)
         self._freed()
         return True
 
@@ -186,11 +184,11 @@ class Worker:
             if not self._given_up:
                 return True
         said = f"attempt {context.attempt} was given up; its handler returned after {duration_s:.1f} s"
-        self._settler.say(held, "lease_lost", at_ms=self._clock.now_ms(), detail=said)
+        self._settler.say(held, "lease_lost", said)
         return False
 
     def _failed(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
-        """An attempt of the handler failed: judge it, and let the breaker know."""
+        """An attempt of the handler failed: decide what becomes of it, and let the breaker know."""
         kept = self._fail(held, error, begun_ms, duration_us)
         if self._breaker is not None:
             # Last: it may withdraw what waits, this one included.
@@ -199,7 +197,7 @@ class Worker:
 
     def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:
         return inbox.once(
-            f"{self._policy.topic}/{self._policy.group}",
+            str(self._scope),
             message.source,
             message.id,
             lambda: self._effect(message, context),
@@ -211,62 +209,189 @@ class Worker:
     def _fail(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         if held.lost:
             # Another consumer has it: what becomes of it is decided there.
-            self._in_flight.drop(held)
-            self._settler.say(
-                held, "lease_lost", at_ms=self._clock.now_ms(), detail=f"the attempt had failed: {error}"[:500]
-            )
+            self._scope.in_flight.drop(held)
+            self._settler.say(held, "lease_lost", f"the attempt had failed: {error}"[:500])
             return self._let_go(held)
         decision = self._decider.decide(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
-        after_ms = round(decision.after_s * 1000)
         finished = Finished(
             held,
             "dead" if decision.verdict is Verdict.DEAD else "retried",
             begun_ms + duration_us // 1000,
             duration_us,
             decision.verdict,
-            after_ms,
+            round(decision.after_s * 1000),
             decision.attempt,
             decision.dead,
-            decision.error,
+            decision.attempt.error,
             decision.fingerprint,
         )
         _log.log(
             logging.ERROR if decision.verdict is Verdict.DEAD else logging.WARNING,
-            "%s/%s attempt %d of message %s failed: %s",
-            self._policy.topic,
-            self._policy.group,
+            "%s attempt %d of message %s failed: %s",
+            self._scope,
             held.attempt,
             held.message.id if held.message else held.delivery.position,
-            decision.error,
+            finished.error,
         )
-        if decision.verdict is Verdict.DEAD and self._parks(held):
+        if decision.verdict is Verdict.DEAD and held.key and self._scope.policy.on_failed_head == "park":
             return self._park(held, finished)
         if decision.verdict is Verdict.RETRY:
-            held.context = None
-            number, history = held.attempt, held.history
-            held.attempt, held.history = number + 1, (*history, decision.attempt)
-            if self._feed.retry(held, decision.after_s):
-                self._settler.say_retry(finished)
-                return True
-            held.attempt, held.history = number, history
+            return self._retry(held, finished, decision.after_s)
         self._settler.add(finished)
         return False
 
-    def _parks(self, held: InFlight) -> bool:
-        return self._policy.on_failed_head == "park" and self._dispatcher is not None and bool(held.key)
+    def _retry(self, held: InFlight, finished: Finished, after_s: float) -> bool:
+        """Another attempt, made here where order asks for it and by the store otherwise."""
+        assert finished.attempt is not None
+        number, history = held.attempt, held.history
+        held.context = None
+        held.attempt, held.history = number + 1, (*history, finished.attempt)
+        if self._dispatcher.retry(held, after_s):
+            self._settler.say_retry(finished)
+            return True
+        held.attempt, held.history = number, history
+        self._settler.add(finished)
+        return False
 
     def _park(self, held: InFlight, finished: Finished) -> bool:
         """Set the whole key aside instead of burying its head."""
-        assert self._dispatcher is not None
         followers = self._dispatcher.park(held)
         finished.verdict, finished.kind = Verdict.PARK, "parked"
         # The head first: what follows it is set aside only with a key that is parked.
         self._settler.add(finished)
-        self._dispatcher.put_aside(followers)
+        self._settler.set_aside(followers)
         return True
 
     def _let_go(self, held: InFlight) -> bool:
-        if self._dispatcher is None or not held.key:
+        """It is not ours to settle; with order, nothing of its key may be handled before it comes again."""
+        if not held.key:
             return False
-        self._dispatcher.let_go(held)
+        self._settler.set_aside(self._dispatcher.let_go(held))
         return True
+
+
+@dataclass(frozen=True)
+class Hung:
+    """A handler that does not return. Its lease is renewed all the same: nobody else is given its message."""
+
+    message_id: str
+    position: str
+    attempt: int
+    running_s: float
+    #: Where it is: file, line and function of each call, without any values.
+    stack: tuple[str, ...]
+    #: Its message was given up and is tried again elsewhere; only the thread is left.
+    given_up: bool = False
+
+
+class WorkerPool:
+    """As many threads as are wanted now, and one more for each that hangs and was given up. Thread-safe."""
+
+    def __init__(self, scope: ConsumerScope, recruit: Callable[[], Worker]) -> None:
+        self._scope = scope
+        self._recruit = recruit
+        self._clock = scope.clock
+        self._hung_s = max(HUNG_S, scope.policy.lease_s)
+        self._max_handler_s = scope.policy.max_handler_s
+        self._lock = threading.Lock()
+        self._number = 0
+        self._started = False
+        self._members: list[tuple[Worker, RestartingThread]] = []
+        self._given_up: list[tuple[Worker, RestartingThread]] = []
+        #: How many threads are wanted.
+        self.size = scope.policy.concurrency
+
+    def start(self) -> None:
+        with self._lock:
+            self._started = True
+            self._hire(self.size)
+
+    def resize(self, size: int) -> None:
+        """Be that many from now on. Who is too many ends when its handler does; nothing in hand is dropped."""
+        with self._lock:
+            change, self.size = size - self.size, size
+            if not self._started:
+                return
+            if change > 0:
+                self._prune()
+                self._hire(change)
+            elif change < 0:
+                self._scope.dispatcher.dismiss(-change)
+
+    def close(self, until: float) -> None:
+        """Let all end once the rest is taken; waits for their handlers up to that monotonic time."""
+        with self._lock:
+            members = list(self._members)
+        self._scope.dispatcher.close(len(members))
+        for _, thread in members:
+            self._clock.wait(thread.ended, until - self._clock.monotonic())
+
+    def running(self) -> int:
+        """How many handlers run now."""
+        count = 0
+        for worker, _ in self._members:
+            if worker.running is not None:
+                count += 1
+        return count
+
+    def oldest_s(self, now: float) -> float:
+        """For how long the oldest running handler has been at it."""
+        return max((now - worker.begun for worker, _ in self._members if worker.running is not None), default=0.0)
+
+    def hung(self, now: float) -> tuple[Hung, ...]:
+        """Those that do not return, the given-up ones included."""
+        with self._lock:
+            self._prune()
+            found = [(*one, False) for one in self._members] + [(*one, True) for one in self._given_up]
+        frames: dict[int, object] = {}
+        hung = []
+        for worker, thread, given_up in found:
+            held, ran_s = worker.at_work, now - worker.begun
+            if held is None or (ran_s < self._hung_s and not given_up):
+                continue
+            frames = frames or dict(sys._current_frames())
+            hung.append(
+                Hung(
+                    held.message.id if held.message else "",
+                    held.delivery.position,
+                    held.attempt,
+                    ran_s,
+                    _stack(frames.get(thread.ident or 0)),
+                    given_up,
+                )
+            )
+        return tuple(hung)
+
+    def watch(self) -> None:
+        """The loop that gives up handlers which take longer than they may."""
+        while not self._clock.wait(self._scope.stop, min(WATCH_S, self._max_handler_s / 4)):
+            now = self._clock.monotonic()
+            for worker, thread in list(self._members):
+                if worker.running is None or now - worker.begun < self._max_handler_s:
+                    continue
+                if worker.give_up(now - worker.begun):
+                    with self._lock:
+                        self._members = [one for one in self._members if one[0] is not worker]
+                        self._given_up.append((worker, thread))
+                        self._hire(1)
+
+    def _hire(self, number: int) -> None:
+        for _ in range(number):
+            worker = self._recruit()
+            thread = self._scope.thread(f"worker-{self._number}", worker.run)
+            self._number += 1
+            # Replaced, never changed: it is read without the lock.
+            self._members = [*self._members, (worker, thread)]
+            thread.start()
+
+    def _prune(self) -> None:
+        self._members = [one for one in self._members if not one[1].ended.is_set()]
+        self._given_up = [one for one in self._given_up if not one[1].ended.is_set()]
+
+
+def _stack(frame: object) -> tuple[str, ...]:
+    if frame is None:
+        return ()
+    # Names and places only: values may be somebody's personal data.
+    frames = traceback.extract_stack(frame, limit=None)[-FRAMES:]  # type: ignore[arg-type]
+    return tuple(f"{each.filename.rpartition('/')[2]}:{each.lineno} {each.name}" for each in frames)

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from engine.bus.config import BusConfig
-from engine.bus.consuming.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, Backoff
+from engine.bus.consuming.scope import FIRST_PAUSE_S, LONGEST_PAUSE_S, Backoff
 from engine.bus.errors import PublishFailed, PublishUnknown
 from engine.bus.message import decode
 from engine.core.clock import ManualClock, SystemClock

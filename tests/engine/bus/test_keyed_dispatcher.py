@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from engine.bus.consuming.in_flight import InFlight
-from engine.bus.consuming.keyed_dispatcher import KeyedDispatcher
+from engine.bus.consuming.dispatch import InFlight, KeyedDispatcher
 from engine.bus.message import Message, encode
 from engine.bus.transport import Delivery
 from engine.core.clock import ManualClock
@@ -19,10 +16,7 @@ class Lanes:
     def __init__(self) -> None:
         self.aside: list[InFlight] = []
         self.parked: set[str] = set()
-        self.lanes = KeyedDispatcher(ManualClock(), set_aside=self._set_aside, is_parked=self.parked.__contains__)
-
-    def _set_aside(self, deliveries: Sequence[InFlight]) -> None:
-        self.aside += deliveries
+        self.lanes = KeyedDispatcher(ManualClock(), is_parked=self.parked.__contains__)
 
     def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[InFlight]:
         batch = []
@@ -30,7 +24,7 @@ class Lanes:
             body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key))
             delivery = Delivery(f"r{n}", str(n), body, 1, partition=partition)
             batch.append(InFlight(delivery, 0.0, 1, ()))
-        self.lanes.offer(batch)
+        self.aside += self.lanes.offer(batch)
         return batch
 
 
@@ -69,8 +63,8 @@ def test_what_comes_of_a_key_that_goes_back_follows_it_until_the_store_has_answe
 def test_a_parked_key_is_set_aside_whole_and_others_are_not(bench: Lanes) -> None:
     head, follower = bench.offer(1, 2)
     bench.lanes.take()
-    assert bench.lanes.park(head) == [follower]
-    bench.lanes.put_aside([follower])
+    bench.aside += bench.lanes.park(head)
+    assert bench.aside == [follower]
     bench.parked.add("a")
     for held in (head, follower):
         bench.lanes.answered(held)
@@ -83,7 +77,7 @@ def test_a_parked_key_is_set_aside_whole_and_others_are_not(bench: Lanes) -> Non
 def test_a_head_that_was_lost_takes_its_lane_with_it(bench: Lanes) -> None:
     head, follower = bench.offer(1, 2)
     bench.lanes.take()
-    bench.lanes.let_go(head)
+    bench.aside += bench.lanes.let_go(head)
     assert bench.aside == [follower]
     assert bench.lanes.ready() == 0
 

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from engine.bus.policy import JITTER_FLOOR, RetryPolicy, SubscriptionPolicy
+from engine.bus.dead import RetryDecider
+from engine.bus.policy import RetryPolicy, SubscriptionPolicy
+from engine.core.clock import JITTER_FLOOR
 from engine.core.errors import BadInput
+
+
+def pauses(retry: RetryPolicy, rng: Any, *attempts: int) -> list[float]:
+    decider = RetryDecider(SubscriptionPolicy("t", "g", retry), consumer="c", handler="h", rng=rng)
+    return [decider.pause_s(ValueError(), attempt) for attempt in attempts]
 
 
 def test_tiers_follow_each_other_and_the_last_repeats() -> None:
@@ -14,13 +21,11 @@ def test_tiers_follow_each_other_and_the_last_repeats() -> None:
         def random(self) -> float:
             return 1.0
 
-    policy = RetryPolicy(10, (1, 5, 30))
-    assert [policy.delay_s(attempt, Full()) for attempt in (1, 2, 3, 4, 9)] == [1, 5, 30, 30, 30]  # type: ignore[arg-type]
+    assert pauses(RetryPolicy(10, (1, 5, 30)), Full(), 1, 2, 3, 4, 9) == [1, 5, 30, 30, 30]
 
 
 def test_jitter_spreads_over_the_upper_half_of_a_tier() -> None:
-    rng = random.Random(3)
-    drawn = [RetryPolicy(5, (10,)).delay_s(1, rng) for _ in range(1_000)]
+    drawn = pauses(RetryPolicy(5, (10,)), random.Random(3), *[1] * 1_000)
     assert 10 * JITTER_FLOOR <= min(drawn) < 5.2
     assert 9.8 < max(drawn) <= 10
 
