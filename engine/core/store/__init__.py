@@ -1,0 +1,10 @@
+"""The store, wherever it is: one Redis or Valkey, one that Sentinels watch, or a cluster of them."""
+
+from __future__ import annotations
+
+from engine.core.store.address import StoreAddress
+from engine.core.store.client import each_primary, open_client, open_nodes
+from engine.core.store.nodes import Nodes
+from engine.core.store.slots import key_of, slot_of
+
+__all__ = ["Nodes", "StoreAddress", "each_primary", "key_of", "open_client", "open_nodes", "slot_of"]

@@ -1,0 +1,137 @@
+"""Where the store is: what an address may say, taken apart once and refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from redis.connection import parse_url
+
+from engine.core.errors import ConfigurationError
+
+
+class Kind(StrEnum):
+    """How the store is run."""
+
+    SINGLE = "single"
+    SENTINEL = "sentinel"
+    CLUSTER = "cluster"
+
+
+#: Scheme of an address -> how the store is run, and the scheme of one of its servers.
+SCHEMES = {
+    "redis": (Kind.SINGLE, "redis"),
+    "rediss": (Kind.SINGLE, "rediss"),
+    "unix": (Kind.SINGLE, "unix"),
+    "sentinel": (Kind.SENTINEL, "redis"),
+    "sentinels": (Kind.SENTINEL, "rediss"),
+    "cluster": (Kind.CLUSTER, "redis"),
+    "clusters": (Kind.CLUSTER, "rediss"),
+}
+_FORMS = {
+    Kind.SINGLE: "Write redis://user:password@host:port/db, with the password percent-encoded.",
+    Kind.SENTINEL: "Write sentinel://user:password@host:port,host:port/primary-name?db=0 (sentinels:// with TLS).",
+    Kind.CLUSTER: "Write cluster://user:password@host:port,host:port (clusters:// with TLS).",
+}
+SENTINEL_PORT = 26379
+REDIS_PORT = 6379
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class StoreAddress:
+    """An address taken apart. Shows neither user nor password."""
+
+    kind: Kind
+    #: One server, the Sentinels, or some nodes of the cluster; empty for a Unix socket.
+    places: tuple[Place, ...]
+    #: What the Sentinels call the primary.
+    primary_name: str = ""
+    #: For a connection to a server: redis-py's own words, with neither host nor port.
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    #: For a connection to a Sentinel.
+    sentinel_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        if not self.places:
+            return str(self.options.get("path", ""))
+        places = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.places)
+        return f"{places}/{self.primary_name}" if self.primary_name else places
+
+    @property
+    def database(self) -> int:
+        """Number of the database; a cluster has only 0."""
+        return int(self.options.get("db", 0))
+
+    @property
+    def encrypted(self) -> bool:
+        return "SSL" in getattr(self.options.get("connection_class"), "__name__", "")
+
+    @classmethod
+    def parse(cls, url: str, *, field: str = "REDIS_URL") -> StoreAddress:
+        """Take ``url`` apart. Raises ``ConfigurationError`` for ``field``, which never quotes what was written there."""
+        scheme, found, rest = url.partition("://")
+        if not found or scheme not in SCHEMES:
+            raise _refused("begins with none of " + ", ".join(f"{each}://" for each in SCHEMES), Kind.SINGLE, field)
+        kind, server = SCHEMES[scheme]
+        if kind is Kind.SINGLE:
+            return _single(url, field)
+        body, _, query = rest.partition("?")
+        authority, _, path = body.partition("/")
+        user, at, hosts = authority.rpartition("@")
+        places = tuple(_place(each, kind, field) for each in hosts.split(","))
+        words = dict(parse_qsl(query))
+        sentinel_words = {name: words.pop(f"sentinel_{name}", "") for name in ("username", "password")}
+        options = _options(f"{server}://{user}{at}host?{urlencode(words)}", kind, field)
+        if kind is Kind.CLUSTER:
+            if path.strip("/") not in ("", "0") or options.get("db"):
+                raise _refused("names a database, and a cluster has only one", kind, field)
+            options.pop("db", None)
+            return cls(kind, places, options=options)
+        if not path or "/" in path:
+            raise _refused("does not say what the Sentinels call the primary", kind, field)
+        shared = {
+            name: value for name, value in options.items() if name.startswith("ssl") or name == "connection_class"
+        }
+        own = {name: value for name, value in sentinel_words.items() if value}
+        return cls(kind, places, path, options, {**shared, **own})
+
+
+def _single(url: str, field: str) -> StoreAddress:
+    options = _options(url, Kind.SINGLE, field)
+    if "path" in options:
+        return StoreAddress(Kind.SINGLE, (), options=options)
+    place = (str(options.pop("host", "localhost")), int(options.pop("port", REDIS_PORT)))
+    return StoreAddress(Kind.SINGLE, (place,), options=options)
+
+
+def _options(url: str, kind: Kind, field: str) -> dict[str, Any]:
+    try:
+        options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+    except ValueError:
+        # Not chained: what cannot be parsed may quote the password.
+        raise _refused("is not a Redis URL", kind, field) from None
+    if kind is not Kind.SINGLE:
+        options.pop("host", None)
+    return options
+
+
+def _place(text: str, kind: Kind, field: str) -> Place:
+    default = SENTINEL_PORT if kind is Kind.SENTINEL else REDIS_PORT
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    else:
+        host, _, port = text.partition(":")
+    if not host or (port and not (port.isdigit() and 0 < int(port) < 65_536)):
+        # The place is not quoted: an unencoded password may have ended up in it.
+        raise _refused("has a host or a port that is none", kind, field)
+    return host, int(port or default)
+
+
+def _refused(why: str, kind: Kind, field: str) -> ConfigurationError:
+    return ConfigurationError(f"The store's address {why}.", remedy=_FORMS[kind], field=field)

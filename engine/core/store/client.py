@@ -1,0 +1,95 @@
+"""The one place that makes connections to the store, whatever its address says."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool, SSLConnection
+from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool
+
+from engine.core.store.address import Kind, Place, StoreAddress
+from engine.core.store.cluster import ClusterNodes
+from engine.core.store.cluster_client import ClusterClient
+from engine.core.store.nodes import Nodes, OneServer
+
+#: Seconds to wait for an answer to a command that does not block, and for a connection.
+ANSWER_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 5.0
+#: Seconds that one Sentinel may take to name the primary.
+SENTINEL_TIMEOUT_S = 1.0
+
+
+def open_client(
+    url: str,
+    *,
+    field: str = "REDIS_URL",
+    answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    **options: Any,
+) -> redis.Redis:
+    """A client of the store at ``url``; connects on first use and repeats nothing by itself.
+
+    After a failover a connection that breaks is replaced by one to the new primary. ``options`` are redis-py's own of a
+    connection. Raises ``ConfigurationError`` for ``field`` when ``url`` is no address.
+    """
+    address = StoreAddress.parse(url, field=field)
+    words = {"socket_connect_timeout": connect_timeout_s, **options}
+    if address.kind is Kind.CLUSTER:
+        return ClusterClient(ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s))
+    return redis.Redis.from_pool(_primary_pool(address, words, answer_timeout_s))
+
+
+def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Nodes:
+    """Connections for who must know what was sent and what was answered (see the Redis Streams transport)."""
+    words = {
+        "socket_connect_timeout": CONNECT_TIMEOUT_S,
+        "socket_keepalive": True,
+        # RESP2 keeps the pool's check for connections that the server has closed.
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "decode_responses": False,
+    }
+    if address.kind is Kind.CLUSTER:
+        return ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s)
+    return OneServer(partial(_primary_pool, address, words), str(address), answer_timeout_s)
+
+
+def each_primary(client: redis.Redis) -> list[redis.Redis]:
+    """A client of each primary: of a cluster several, else ``client`` itself."""
+    return client.each() if isinstance(client, ClusterClient) else [client]
+
+
+def _primary_pool(address: StoreAddress, words: dict[str, Any], answer_timeout_s: float) -> ConnectionPool:
+    if address.kind is Kind.SENTINEL:
+        return _sentinel_pool(address, {**address.options, **words, "socket_timeout": answer_timeout_s})
+    if not address.places:
+        return ConnectionPool(**{**address.options, **words, "socket_timeout": answer_timeout_s})
+    return _server_pool(address, words, address.places[0], answer_timeout_s)
+
+
+def _server_pool(address: StoreAddress, words: dict[str, Any], place: Place, answer_timeout_s: float) -> ConnectionPool:
+    host, port = place
+    return ConnectionPool(
+        **{**address.options, **words, "host": host, "port": port, "socket_timeout": answer_timeout_s}
+    )
+
+
+def _sentinel_pool(address: StoreAddress, words: dict[str, Any]) -> ConnectionPool:
+    own = dict(address.sentinel_options)
+    encrypted = own.pop("connection_class", None) is SSLConnection
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]
+        list(address.places),
+        sentinel_kwargs={
+            **own,
+            "ssl": encrypted,
+            "socket_timeout": SENTINEL_TIMEOUT_S,
+            "socket_connect_timeout": SENTINEL_TIMEOUT_S,
+            "retry": Retry(NoBackoff(), 0),
+        },
+    )
+    words.pop("connection_class", None)
+    return SentinelConnectionPool(address.primary_name, sentinel, ssl=encrypted, **words)  # type: ignore[no-untyped-call]
