@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests.store_servers import SentinelTrio, StoreCluster
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,3 +59,33 @@ def own_store(tmp_path: Path) -> Iterator[StandaloneStore]:
     store = StandaloneStore(tmp_path / "own-store").start()
     yield store
     store.kill()
+
+
+@pytest.fixture(scope="session")
+def store_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreCluster]:
+    """A cluster of three primaries with replicas. Kill none of it: other tests share it; use ``prefix``."""
+    cluster = StoreCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[StoreCluster]:
+    """A cluster of the test's own, to be killed at will."""
+    cluster = StoreCluster(tmp_path / "own-cluster")
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def own_trio(tmp_path: Path) -> Iterator[SentinelTrio]:
+    """A primary with two replicas and three Sentinels of the test's own, to be killed at will."""
+    trio = SentinelTrio(tmp_path / "own-trio")
+    try:
+        yield trio.start()
+    finally:
+        trio.stop()

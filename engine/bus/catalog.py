@@ -42,6 +42,8 @@ class TopicPolicy:
     ttl_s: int | None = None
     #: Name of the transport that carries it; empty: the installation's default.
     transport: str = ""
+    #: A publish is confirmed once so many replicas of the store have it; 0: once the store itself has it.
+    replicas: int = 0
 
 
 class TopicCatalog(Protocol):

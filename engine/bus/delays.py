@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -10,10 +11,12 @@ from typing import Protocol, TypeVar
 import msgspec
 import redis
 
+from engine.bus.replicas import replicated
 from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.scripts import UNREACHABLE, ScriptFolder
+from engine.core.store.link import REPLICAS_WAIT_MS
 
 T = TypeVar("T")
 
@@ -48,6 +51,10 @@ class DelayPath(Protocol):
         """
         ...
 
+    def confirming(self, replicas: int) -> DelayPath:
+        """This path, which answers ``OK`` or ``DUPLICATE`` only once so many replicas have what it wrote."""
+        ...
+
 
 class Cancelled(StrEnum):
     """The definite answer to a cancellation."""
@@ -78,6 +85,12 @@ class RedisDelays:
         self._waiting = f"{self._base}:waiting"
         self._moving = f"{self._base}:moving"
         self._entries = f"{self._base}:entries"
+        self._replicas = 0
+
+    def confirming(self, replicas: int) -> RedisDelays:
+        made = copy(self)
+        made._replicas = replicas
+        return made
 
     def schedule(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
         keys = [self._waiting, self._moving, self._entries]
@@ -90,12 +103,16 @@ class RedisDelays:
             entry = msgspec.msgpack.encode((topic, item.body))
             args += [item.message_id, item.due_ms, entry, place, item.idempotency_digest, item.idempotency_window_ms]
         try:
+            if self._replicas:
+                wanted = self._replicas
+                answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted, REPLICAS_WAIT_MS)
+                return replicated(_outcomes(batch, answers), reached, wanted)
             answers = self._scripts.call("schedule", keys, args)
         except Unavailable as error:
             return [Outcome(Status.UNKNOWN, item.message_id, error=error.what) for item in batch]
         except redis.RedisError as error:
             return [Outcome(Status.FAILED, item.message_id, error=str(error)) for item in batch]
-        return [_outcome(item, bytes(answer).decode()) for item, answer in zip(batch, answers, strict=True)]
+        return _outcomes(batch, answers)
 
     def due(self, limit: int = BATCH) -> list[Due]:
         """Claim what is due, for :data:`CLAIM_S` seconds. Raises ``Unavailable``."""
@@ -148,6 +165,10 @@ def _asked(question: Callable[[], T]) -> T:
         return question()
     except UNREACHABLE as error:
         raise Unavailable(f"The store cannot be reached: {error}.", remedy="It is tried again.") from error
+
+
+def _outcomes(batch: Sequence[Delayed], answers: Sequence[bytes]) -> list[Outcome]:
+    return [_outcome(item, bytes(answer).decode()) for item, answer in zip(batch, answers, strict=True)]
 
 
 def _outcome(item: Delayed, answer: str) -> Outcome:

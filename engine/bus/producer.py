@@ -16,6 +16,7 @@ from engine.bus.errors import ProducerClosed
 from engine.bus.message import Message, encode
 from engine.bus.options import NO_OPTIONS, PublishOptions
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus
+from engine.bus.replicas import transport_for
 from engine.bus.sending import Sending, size_limit, too_large
 from engine.bus.transport import Transport
 from engine.core.clock import Clock, SystemClock
@@ -98,7 +99,7 @@ class Producer:
         policy = self._policy(topic)
         builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms())
         message = builder.message(BatchItem(payload, options))
-        body, limit = encode(message), size_limit(policy, self._transports(policy.transport))
+        body, limit = encode(message), size_limit(policy, self._transport(policy))
         if len(body) > limit:
             raise too_large(policy, limit, body)
         return message
@@ -131,6 +132,9 @@ class Producer:
         building.check_owner(policy)
         return policy
 
+    def _transport(self, policy: TopicPolicy) -> Transport:
+        return transport_for(policy, self._transports(policy.transport))
+
     def _one(self, topic: str, item: BatchItem) -> Receipt:
         answer = self.publish_batch(topic, [item])[0]
         if isinstance(answer, HbusError):
@@ -149,11 +153,11 @@ class Producer:
         try:
             return Sending(
                 policy,
-                self._transports(policy.transport),
+                self._transport(policy),
                 make=make,
                 facts=self._facts,
                 clock=self._clock,
-                delays=self._delays,
+                delays=self._delays.confirming(policy.replicas) if self._delays and policy.replicas else self._delays,
                 node=self._node,
             ).run(things)
         finally:

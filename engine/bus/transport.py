@@ -381,6 +381,19 @@ class Overlapping(Protocol):
 
 
 @runtime_checkable
+class Replicating(Protocol):
+    """What a transport may offer beside :class:`Transport`: confirming a message only once replicas have it too."""
+
+    def confirming(self, replicas: int) -> Transport:
+        """This transport, which answers ``OK`` or ``DUPLICATE`` only once so many replicas have what it wrote.
+
+        Where they do not have it in time the answer is ``UNKNOWN``: the message is stored, and a failover may lose it.
+        Shares everything with this one; do not close it.
+        """
+        ...
+
+
+@runtime_checkable
 class Claiming(Protocol):
     """What a transport may offer beside :class:`Transport`: keys that stand for messages kept elsewhere until due."""
 

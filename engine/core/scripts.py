@@ -3,28 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 import redis
+from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
 
 from engine.core.errors import Unavailable
 
-#: What redis-py raises when the store cannot be reached, answers too late or is still loading.
-UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
+#: What redis-py raises when the store cannot be reached, answers too late, is still loading, or has no primary for the
+#: key at this moment.
+UNREACHABLE = (redis.ConnectionError, redis.TimeoutError, ClusterDownError, ReadOnlyError, TryAgainError)
+
+Arg = str | bytes | int
+
+
+class Script:
+    """One script: its text, and the digest by which a server that has seen it knows it."""
+
+    def __init__(self, path: Path, common: str = "") -> None:
+        self.name = path.stem
+        self.text = common + path.read_text(encoding="utf-8")
+        self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
 class ScriptFolder:
     """The scripts of one folder, each called by its file name. Thread-safe."""
 
     def __init__(self, client: redis.Redis, folder: Path) -> None:
-        self._scripts = {
-            path.stem: client.register_script(path.read_text(encoding="utf-8")) for path in folder.glob("*.lua")
-        }
+        self._client = client
+        self._scripts = {path.stem: Script(path) for path in folder.glob("*.lua")}
 
-    def call(self, name: str, keys: Sequence[str], args: Sequence[str | int | bytes]) -> Any:
+    def call(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
         """Run a script; raises :class:`Unavailable` when the store cannot be reached."""
+        script = self._scripts[name]
         try:
-            return self._scripts[name](keys=list(keys), args=list(args))
+            try:
+                return self._client.evalsha(script.sha, len(keys), *keys, *args)
+            except NoScriptError:
+                return self._client.eval(script.text, len(keys), *keys, *args)
         except UNREACHABLE as error:
-            raise Unavailable(f"The store cannot be reached: {error}.", remedy="It is tried again.") from error
+            raise _away(error) from error
+
+    def call_replicated(
+        self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int, wait_ms: int
+    ) -> tuple[Any, int]:
+        """Run a script; its result, and how many replicas had what it wrote in ``wait_ms``. Raises as :meth:`call`."""
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.execute_command("EVAL", self._scripts[name].text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+        pipeline.execute_command("WAIT", replicas, wait_ms)  # type: ignore[no-untyped-call]
+        try:
+            result, reached = pipeline.execute(raise_on_error=False)
+            if isinstance(result, Exception):
+                raise result
+        except UNREACHABLE as error:
+            raise _away(error) from error
+        return result, reached if isinstance(reached, int) else 0
+
+
+def _away(error: Exception) -> Unavailable:
+    return Unavailable(f"The store cannot be reached: {error}.", remedy="It is tried again.")

@@ -13,7 +13,7 @@ from redis.connection import parse_url
 from engine.core.errors import ConfigurationError
 
 
-class Kind(StrEnum):
+class StoreKind(StrEnum):
     """How the store is run."""
 
     SINGLE = "single"
@@ -23,18 +23,18 @@ class Kind(StrEnum):
 
 #: Scheme of an address -> how the store is run, and the scheme of one of its servers.
 SCHEMES = {
-    "redis": (Kind.SINGLE, "redis"),
-    "rediss": (Kind.SINGLE, "rediss"),
-    "unix": (Kind.SINGLE, "unix"),
-    "sentinel": (Kind.SENTINEL, "redis"),
-    "sentinels": (Kind.SENTINEL, "rediss"),
-    "cluster": (Kind.CLUSTER, "redis"),
-    "clusters": (Kind.CLUSTER, "rediss"),
+    "redis": (StoreKind.SINGLE, "redis"),
+    "rediss": (StoreKind.SINGLE, "rediss"),
+    "unix": (StoreKind.SINGLE, "unix"),
+    "sentinel": (StoreKind.SENTINEL, "redis"),
+    "sentinels": (StoreKind.SENTINEL, "rediss"),
+    "cluster": (StoreKind.CLUSTER, "redis"),
+    "clusters": (StoreKind.CLUSTER, "rediss"),
 }
 _FORMS = {
-    Kind.SINGLE: "Write redis://user:password@host:port/db, with the password percent-encoded.",
-    Kind.SENTINEL: "Write sentinel://user:password@host:port,host:port/primary-name?db=0 (sentinels:// with TLS).",
-    Kind.CLUSTER: "Write cluster://user:password@host:port,host:port (clusters:// with TLS).",
+    StoreKind.SINGLE: "Write redis://user:password@host:port/db, with the password percent-encoded.",
+    StoreKind.SENTINEL: "Write sentinel://user:password@host:port,host:port/primary-name?db=0 (sentinels:// with TLS).",
+    StoreKind.CLUSTER: "Write cluster://user:password@host:port,host:port (clusters:// with TLS).",
 }
 SENTINEL_PORT = 26379
 REDIS_PORT = 6379
@@ -46,7 +46,7 @@ Place = tuple[str, int]
 class StoreAddress:
     """An address taken apart. Shows neither user nor password."""
 
-    kind: Kind
+    kind: StoreKind
     #: One server, the Sentinels, or some nodes of the cluster; empty for a Unix socket.
     places: tuple[Place, ...]
     #: What the Sentinels call the primary.
@@ -73,12 +73,13 @@ class StoreAddress:
 
     @classmethod
     def parse(cls, url: str, *, field: str = "REDIS_URL") -> StoreAddress:
-        """Take ``url`` apart. Raises ``ConfigurationError`` for ``field``, which never quotes what was written there."""
+        """Take ``url`` apart. Raises ``ConfigurationError`` for ``field``, which never quotes what it refuses."""
         scheme, found, rest = url.partition("://")
         if not found or scheme not in SCHEMES:
-            raise _refused("begins with none of " + ", ".join(f"{each}://" for each in SCHEMES), Kind.SINGLE, field)
+            known = ", ".join(f"{each}://" for each in SCHEMES)
+            raise _refused(f"begins with none of {known}", StoreKind.SINGLE, field) from None
         kind, server = SCHEMES[scheme]
-        if kind is Kind.SINGLE:
+        if kind is StoreKind.SINGLE:
             return _single(url, field)
         body, _, query = rest.partition("?")
         authority, _, path = body.partition("/")
@@ -87,41 +88,39 @@ class StoreAddress:
         words = dict(parse_qsl(query))
         sentinel_words = {name: words.pop(f"sentinel_{name}", "") for name in ("username", "password")}
         options = _options(f"{server}://{user}{at}host?{urlencode(words)}", kind, field)
-        if kind is Kind.CLUSTER:
+        if kind is StoreKind.CLUSTER:
             if path.strip("/") not in ("", "0") or options.get("db"):
-                raise _refused("names a database, and a cluster has only one", kind, field)
+                raise _refused("names a database, and a cluster has only one", kind, field) from None
             options.pop("db", None)
             return cls(kind, places, options=options)
         if not path or "/" in path:
-            raise _refused("does not say what the Sentinels call the primary", kind, field)
-        shared = {
-            name: value for name, value in options.items() if name.startswith("ssl") or name == "connection_class"
-        }
+            raise _refused("does not say what the Sentinels call the primary", kind, field) from None
+        shared = {name: options[name] for name in options if name.startswith("ssl") or name == "connection_class"}
         own = {name: value for name, value in sentinel_words.items() if value}
         return cls(kind, places, path, options, {**shared, **own})
 
 
 def _single(url: str, field: str) -> StoreAddress:
-    options = _options(url, Kind.SINGLE, field)
+    options = _options(url, StoreKind.SINGLE, field)
     if "path" in options:
-        return StoreAddress(Kind.SINGLE, (), options=options)
+        return StoreAddress(StoreKind.SINGLE, (), options=options)
     place = (str(options.pop("host", "localhost")), int(options.pop("port", REDIS_PORT)))
-    return StoreAddress(Kind.SINGLE, (place,), options=options)
+    return StoreAddress(StoreKind.SINGLE, (place,), options=options)
 
 
-def _options(url: str, kind: Kind, field: str) -> dict[str, Any]:
+def _options(url: str, kind: StoreKind, field: str) -> dict[str, Any]:
     try:
         options: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
     except ValueError:
         # Not chained: what cannot be parsed may quote the password.
         raise _refused("is not a Redis URL", kind, field) from None
-    if kind is not Kind.SINGLE:
+    if kind is not StoreKind.SINGLE:
         options.pop("host", None)
     return options
 
 
-def _place(text: str, kind: Kind, field: str) -> Place:
-    default = SENTINEL_PORT if kind is Kind.SENTINEL else REDIS_PORT
+def _place(text: str, kind: StoreKind, field: str) -> Place:
+    default = SENTINEL_PORT if kind is StoreKind.SENTINEL else REDIS_PORT
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         port = rest.removeprefix(":")
@@ -129,9 +128,9 @@ def _place(text: str, kind: Kind, field: str) -> Place:
         host, _, port = text.partition(":")
     if not host or (port and not (port.isdigit() and 0 < int(port) < 65_536)):
         # The place is not quoted: an unencoded password may have ended up in it.
-        raise _refused("has a host or a port that is none", kind, field)
+        raise _refused("has a host or a port that is none", kind, field) from None
     return host, int(port or default)
 
 
-def _refused(why: str, kind: Kind, field: str) -> ConfigurationError:
+def _refused(why: str, kind: StoreKind, field: str) -> ConfigurationError:
     return ConfigurationError(f"The store's address {why}.", remedy=_FORMS[kind], field=field)

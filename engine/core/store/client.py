@@ -11,10 +11,10 @@ from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from engine.core.store.address import Kind, Place, StoreAddress
+from engine.core.store.address import Place, StoreAddress, StoreKind
 from engine.core.store.cluster import ClusterNodes
 from engine.core.store.cluster_client import ClusterClient
-from engine.core.store.nodes import Nodes, OneServer
+from engine.core.store.nodes import OneServer, StoreNodes
 
 #: Seconds to wait for an answer to a command that does not block, and for a connection.
 ANSWER_TIMEOUT_S = 10.0
@@ -38,12 +38,12 @@ def open_client(
     """
     address = StoreAddress.parse(url, field=field)
     words = {"socket_connect_timeout": connect_timeout_s, **options}
-    if address.kind is Kind.CLUSTER:
+    if address.kind is StoreKind.CLUSTER:
         return ClusterClient(ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s))
     return redis.Redis.from_pool(_primary_pool(address, words, answer_timeout_s))
 
 
-def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Nodes:
+def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> StoreNodes:
     """Connections for who must know what was sent and what was answered (see the Redis Streams transport)."""
     words = {
         "socket_connect_timeout": CONNECT_TIMEOUT_S,
@@ -53,7 +53,7 @@ def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOU
         "retry": Retry(NoBackoff(), 0),
         "decode_responses": False,
     }
-    if address.kind is Kind.CLUSTER:
+    if address.kind is StoreKind.CLUSTER:
         return ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s)
     return OneServer(partial(_primary_pool, address, words), str(address), answer_timeout_s)
 
@@ -64,7 +64,7 @@ def each_primary(client: redis.Redis) -> list[redis.Redis]:
 
 
 def _primary_pool(address: StoreAddress, words: dict[str, Any], answer_timeout_s: float) -> ConnectionPool:
-    if address.kind is Kind.SENTINEL:
+    if address.kind is StoreKind.SENTINEL:
         return _sentinel_pool(address, {**address.options, **words, "socket_timeout": answer_timeout_s})
     if not address.places:
         return ConnectionPool(**{**address.options, **words, "socket_timeout": answer_timeout_s})

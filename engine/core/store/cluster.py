@@ -106,10 +106,10 @@ class Topology:
             pool = self._pools[place] = self._make_pool(place, ASK_TIMEOUT_S)
         connection = pool.get_connection()
         try:
-            connection.send_command("CLUSTER", "SLOTS")
+            connection.send_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
             rows: list[Any] = connection.read_response()
         except BaseException:
-            connection.disconnect()
+            connection.disconnect()  # type: ignore[no-untyped-call]
             raise
         finally:
             pool.release(connection)
@@ -117,7 +117,7 @@ class Topology:
 
 
 class ClusterNodes:
-    """:class:`engine.core.store.nodes.Nodes` of a cluster."""
+    """:class:`engine.core.store.nodes.StoreNodes` of a cluster."""
 
     def __init__(self, address: StoreAddress, make_pool: MakePool, answer_timeout_s: float) -> None:
         self._address = address

@@ -36,12 +36,13 @@ class ClusterClient(redis.Redis):
     def execute_command(self, *args: Any, **options: Any) -> Any:
         if args[0] == "SCRIPT LOAD":
             # Whoever loads a script will call it by its digest, at the node of a key that is not named here.
-            return [self.at(pool).execute_command(*args, **options) for pool in self._nodes.primaries()][0]
+            loaded = [client.execute_command(*args, **options) for client in self.each()]  # type: ignore[no-untyped-call]
+            return loaded[0]
         key = key_of(args)
         for _ in range(REDIRECTS):
             pool = self._nodes.pool_for(key)
             try:
-                return self.at(pool).execute_command(*args, **options)
+                return self.at(pool).execute_command(*args, **options)  # type: ignore[no-untyped-call]
             except (redis.RedisError, OSError) as error:
                 if asked := self._nodes.asked(error):
                     return self._after_asking(asked, args, options)
@@ -68,8 +69,8 @@ class ClusterClient(redis.Redis):
 
     def _after_asking(self, pool: ConnectionPool, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         pipe = self.at(pool).pipeline(transaction=False)
-        pipe.execute_command("ASKING")
-        pipe.execute_command(*args, **options)
+        pipe.execute_command("ASKING")  # type: ignore[no-untyped-call]
+        pipe.execute_command(*args, **options)  # type: ignore[no-untyped-call]
         return pipe.execute()[-1]
 
 
@@ -80,18 +81,23 @@ class ClusterPipeline(Pipeline):
         super().__init__(client.connection_pool, client.response_callbacks, transaction, None)
         self._client = client
         self._nodes = nodes
+        self._atomic = transaction
 
-    def watch(self, *names: Any) -> bool:
+    def watch(self, *names: Any) -> None:
         raise redis.DataError("A pipeline on a cluster has no WATCH: use a script.")
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         stack, self.command_stack = self.command_stack, []
         slots = {slot_of(key_of(args)) for args, _ in stack}
-        if self.transaction and len(slots) > 1:
+        if self._atomic and len(slots) > 1:
             raise ClusterCrossSlotError("The keys of a transaction must share a hash tag.")
         by_pool: dict[ConnectionPool, list[int]] = defaultdict(list)
+        pool = None
         for index, (args, _) in enumerate(stack):
-            by_pool[self._nodes.pool_for(key_of(args))].append(index)
+            # WAIT is about what was written just before it.
+            if pool is None or args[0] != "WAIT":
+                pool = self._nodes.pool_for(key_of(args))
+            by_pool[pool].append(index)
         answers: list[Any] = [None] * len(stack)
         for pool, indexes in by_pool.items():
             found = self._at(pool, [stack[index] for index in indexes])
@@ -104,7 +110,7 @@ class ClusterPipeline(Pipeline):
         return answers
 
     def _at(self, pool: ConnectionPool, stack: list[Any]) -> list[Any]:
-        pipe = self._client.at(pool).pipeline(transaction=self.transaction)
+        pipe = self._client.at(pool).pipeline(transaction=self._atomic)
         pipe.command_stack = list(stack)
         try:
             answers: list[Any] = pipe.execute(raise_on_error=False)
@@ -112,7 +118,7 @@ class ClusterPipeline(Pipeline):
             self._nodes.heed(error, pool)
             raise
         for index, answer in enumerate(answers):
-            if isinstance(answer, AskError) and not self.transaction:
+            if isinstance(answer, AskError) and not self._atomic:
                 # It did not run: the key is elsewhere, or on its way.
                 self._nodes.heed(answer, pool)
                 args, options = stack[index]

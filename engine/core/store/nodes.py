@@ -11,7 +11,7 @@ from typing import Protocol
 from redis.connection import ConnectionPool
 
 
-class Nodes(Protocol):
+class StoreNodes(Protocol):
     """Thread-safe. No connection is made before the first use."""
 
     @property
@@ -35,7 +35,7 @@ class Nodes(Protocol):
         """One for each primary. Raises redis-py's errors."""
         ...
 
-    def sibling(self, answer_timeout_s: float) -> Nodes:
+    def sibling(self, answer_timeout_s: float) -> StoreNodes:
         """The same servers by connections of its own, which wait longer or shorter for an answer."""
         ...
 

@@ -47,7 +47,7 @@ class NsqAdmin(NotBrowsable):
         cursor: Any = b"0"
         while True:
             cursor, found = self._side_store.command(
-                "SCAN", cursor, "MATCH", names.idempotency_pattern, "COUNT", SCAN_STEP
+                "SCAN", cursor, "MATCH", names.idempotency_pattern, "COUNT", SCAN_STEP, at=names.stats
             )
             if found:
                 self._side_store.command("DEL", *found)

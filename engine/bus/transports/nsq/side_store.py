@@ -6,19 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from engine.bus.errors import GroupLost
-from engine.core.errors import ConfigurationError, Unavailable
-from engine.core.scripts import UNREACHABLE, ScriptFolder
+from engine.core.errors import Unavailable
+from engine.core.scripts import Script
+from engine.core.store.link import AnswerLost, Link, NotSent, Refused
 
-#: Seconds to wait for an answer.
-ANSWER_TIMEOUT_S = 10.0
-CONNECT_TIMEOUT_S = 5.0
-
-_LUA = Path(__file__).parent / "lua"
+_SCRIPTS = {path.stem: Script(path) for path in (Path(__file__).parent / "lua").glob("*.lua")}
 
 
 def group_lost(group: str, why: str = "is not in the store: it was flushed, failed over or deleted") -> GroupLost:
@@ -33,55 +26,46 @@ class SideStore:
     """Thread-safe. Nothing is repeated behind the caller's back: a script that ran twice would lease twice."""
 
     def __init__(self, url: str) -> None:
-        try:
-            self._client = redis.Redis.from_url(
-                url,
-                socket_timeout=ANSWER_TIMEOUT_S,
-                socket_connect_timeout=CONNECT_TIMEOUT_S,
-                socket_keepalive=True,
-                protocol=2,
-                retry=Retry(NoBackoff(), 0),
-            )
-        except ValueError:
-            # Not chained: what cannot be parsed may quote the password.
-            raise ConfigurationError(
-                "The address of the store beside NSQ is not a Redis URL.",
-                remedy="Write redis://user:password@host:port/db, with the password percent-encoded.",
-                field="REDIS_URL",
-            ) from None
-        self._scripts = ScriptFolder(self._client, _LUA)
+        self._link = Link.open(url)
 
     def run(self, script: str, keys: Sequence[str], args: Sequence[str | int | bytes], *, group: str = "") -> Any:
         """Run a script. Raises :class:`Unavailable`, or :class:`GroupLost` where the script says so."""
         try:
-            return self._scripts.call(script, keys, args)
-        except Unavailable as error:
-            raise _away(error.__cause__ or error) from error
-        except redis.RedisError as error:
-            if str(error).startswith("GROUPLOST"):
+            return self._link.run(_SCRIPTS[script], keys, args)
+        except Refused as error:
+            if error.words.startswith("GROUPLOST"):
                 raise group_lost(group) from error
             raise _refused(error) from error
-
-    def command(self, *args: str | int | bytes) -> Any:
-        """Run one command. Raises :class:`Unavailable`."""
-        try:
-            return self._client.execute_command(*args)  # type: ignore[no-untyped-call]
-        except UNREACHABLE as error:
+        except (NotSent, AnswerLost) as error:
             raise _away(error) from error
-        except redis.RedisError as error:
+
+    def command(self, *args: str | int | bytes, at: str = "") -> Any:
+        """Run one command; one about no key runs where the key ``at`` is. Raises :class:`Unavailable`."""
+        try:
+            return self._link.command(*args, at=at)
+        except Refused as error:
             raise _refused(error) from error
+        except (NotSent, AnswerLost) as error:
+            raise _away(error) from error
+
+    def ping(self) -> None:
+        """Ask each primary. Raises :class:`Unavailable`."""
+        try:
+            self._link.ping()
+        except (NotSent, AnswerLost, Refused) as error:
+            raise _away(error) from error
 
     def close(self) -> None:
         """Free the connections. Idempotent."""
-        self._client.close()
+        self._link.close()
 
 
-def _away(error: BaseException) -> Unavailable:
+def _away(error: Unavailable) -> Unavailable:
     return Unavailable(
-        f"The store beside NSQ cannot be reached: {str(error).rstrip('.')}.",
+        f"The store beside NSQ cannot be reached: {error.what.rstrip('.')}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",
     )
 
 
-def _refused(error: redis.RedisError) -> Unavailable:
-    return Unavailable(f"The store beside NSQ refused: {str(error).rstrip('.')}.", remedy="Look at the store's log.")
+def _refused(error: Refused) -> Unavailable:
+    return Unavailable(f"The store beside NSQ refused: {error.words.rstrip('.')}.", remedy=error.remedy)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from engine.bus.consumer_names import ConsumerName
 from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
-from engine.bus.transports.redis_stream import naming, reading, retention
+from engine.bus.transports.redis_stream import browsing, naming, retention
 from engine.bus.transports.redis_stream.inspection import (
     COUNT_LIMIT,
     checkpoint,
@@ -19,7 +19,6 @@ from engine.bus.transports.redis_stream.inspection import (
     says_group_lost,
 )
 from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
-from engine.bus.transports.redis_stream.link import Link, Refused
 from engine.bus.transports.redis_stream.ordering import partitions_of_topic
 from engine.bus.transports.redis_stream.positions import (
     ZERO,
@@ -32,6 +31,7 @@ from engine.bus.transports.redis_stream.positions import (
 )
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.times import StoreTime
+from engine.core.store.link import Link, Refused
 
 #: How many keys one SCAN step looks at when a topic is deleted.
 SCAN_STEP = 1_000
@@ -60,7 +60,9 @@ class RedisStreamAdmin:
         self._link.command("DEL", *[key for part in parts for key in part.streams], keys.stats)
         cursor = b"0"
         while True:
-            cursor, found = self._link.command("SCAN", cursor, "MATCH", keys.idempotency_pattern, "COUNT", SCAN_STEP)
+            cursor, found = self._link.command(
+                "SCAN", cursor, "MATCH", keys.idempotency_pattern, "COUNT", SCAN_STEP, at=keys.stats
+            )
             if found:
                 self._link.command("DEL", *found)
             if cursor == b"0":
@@ -109,7 +111,7 @@ class RedisStreamAdmin:
         return sorted(names)
 
     def depth(self, topic: str) -> Depth:
-        return reading.depth(self._link, self._parts(topic))
+        return browsing.depth(self._link, self._parts(topic))
 
     def lag(self, topic: str, group: str) -> Lag:
         return together([lag(self._link, keys, group, self._time) for keys in self._groups(topic, group)])
@@ -127,10 +129,10 @@ class RedisStreamAdmin:
         return dict(totals)
 
     def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
-        return reading.browse(self._link, self._parts(topic), after=after, limit=limit, newest_first=newest_first)
+        return browsing.browse(self._link, self._parts(topic), after=after, limit=limit, newest_first=newest_first)
 
     def read(self, topic: str, position: str) -> Stored | None:
-        return reading.read(self._link, self._parts(topic), position)
+        return browsing.read(self._link, self._parts(topic), position)
 
     def seek(self, topic: str, group: str, position: str) -> None:
         for keys in self._groups(topic, group):
@@ -225,5 +227,5 @@ class RedisStreamAdmin:
         added = info.get(b"entries-added")
         last = info[b"last-generated-id"].decode()
         # Both numbers grow alike with what is published meanwhile, so their difference stays true.
-        behind = reading.count_ids(self._link, stream, f"({after}", last, limit=COUNT_LIMIT)
+        behind = browsing.count_ids(self._link, stream, f"({after}", last, limit=COUNT_LIMIT)
         return "" if added is None or behind is None else int(added) - behind

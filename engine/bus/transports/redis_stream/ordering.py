@@ -7,15 +7,15 @@ from functools import partial
 
 from engine.bus.partitions import MOST_PARTITIONS, Owned, Parked, PartitionedReceiver, Unparked
 from engine.bus.transport import Stored
-from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.inspection import group_lost, inspect, lag, says_group_lost
 from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
-from engine.bus.transports.redis_stream.link import Link, Refused
 from engine.bus.transports.redis_stream.partitioned import RedisPartitionedReceiver
 from engine.bus.transports.redis_stream.positions import of_entry
+from engine.bus.transports.redis_stream.receiver import PartitionReader
 from engine.bus.transports.redis_stream.scripts import PLACE_GROUP, UNPARK
 from engine.bus.transports.redis_stream.times import StoreTime
 from engine.core.errors import BadInput
+from engine.core.store.link import Link, Refused
 
 #: Ends the members of one key in ``aside``: the character after the one that follows the key.
 MEMBER_END = "\x01"
@@ -25,7 +25,6 @@ class RedisPartitions:
     """See :class:`engine.bus.partitions.Partitioned`."""
 
     _link: Link
-    _url: str
     _prefix: str
     _time: StoreTime
 
@@ -36,7 +35,6 @@ class RedisPartitions:
         make_end = partial(_end, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time)
         return RedisPartitionedReceiver(
             self._link,
-            self._url,
             group=group,
             consumer=consumer,
             parts=[each.group(group) for each in keys],

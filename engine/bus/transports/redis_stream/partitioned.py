@@ -11,13 +11,12 @@ from typing import Any
 
 from engine.bus.partitions import Turn
 from engine.bus.transport import Delivery, Settlement, Verdict
-from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.keys import GroupKeys, SeatKeys
-from engine.bus.transports.redis_stream.link import Arg, Link, Refused
-from engine.bus.transports.redis_stream.receiver import Waiting
+from engine.bus.transports.redis_stream.receiver import PartitionReader, Waiting
 from engine.bus.transports.redis_stream.scripts import SEATS
 from engine.bus.transports.redis_stream.times import StoreTime
+from engine.core.store.link import Arg, Link, Refused
 
 #: Makes the end of one partition under one epoch.
 EndMaker = Callable[[GroupKeys, int], PartitionReader]
@@ -39,7 +38,6 @@ class RedisPartitionedReceiver:
     def __init__(
         self,
         link: Link,
-        url: str,
         *,
         group: str,
         consumer: str,
@@ -65,7 +63,7 @@ class RedisPartitionedReceiver:
             stats,
             *(k for part in parts for k in (part.state, part.leases)),
         )
-        self._waiting = Waiting(link, url, time)
+        self._waiting = Waiting(link, time)
         self._lock = threading.Lock()
         self._owned: dict[int, PartitionReader] = {}
         self._kept_off: set[int] = set()

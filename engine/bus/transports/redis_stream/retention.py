@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 
 from engine.bus.transport import TrimReport
+from engine.bus.transports.redis_stream.browsing import count_ids, merged
 from engine.bus.transports.redis_stream.keys import TopicKeys
-from engine.bus.transports.redis_stream.link import Link
 from engine.bus.transports.redis_stream.positions import Place
-from engine.bus.transports.redis_stream.reading import count_ids, merged
 from engine.bus.transports.redis_stream.scripts import TRIM
+from engine.core.store.link import Link
 
 #: How many messages that a group holds back are counted; a report of this many means "at least".
 HELD_COUNT_LIMIT = 100_000

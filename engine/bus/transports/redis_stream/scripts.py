@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from hashlib import sha1
 from pathlib import Path
 
+from engine.core.scripts import Script
+
 _FOLDER = Path(__file__).parent / "lua"
-_COMMON = (_FOLDER / "common.lua").read_text(encoding="utf-8")
+_COMMON = (_FOLDER / "common.lua").read_text(encoding="utf-8") + "\n"
 
 
-class Script:
-    """One script: its text, and the digest by which a server that has seen it knows it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.text = f"{_COMMON}\n{(_FOLDER / f'{name}.lua').read_text(encoding='utf-8')}"
-        self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+def _script(name: str) -> Script:
+    return Script(_FOLDER / f"{name}.lua", _COMMON)
 
 
-PUBLISH = Script("publish")
-RECEIVE = Script("receive")
-SETTLE = Script("settle")
-EXTEND = Script("extend")
-PLACE_GROUP = Script("place_group")
-INSPECT_GROUP = Script("inspect_group")
-PAUSE_GROUP = Script("pause_group")
-WALK = Script("walk")
-TRIM = Script("trim")
-SEATS = Script("seats")
-UNPARK = Script("unpark")
-CONSUMER_NAMES = Script("consumer_names")
+PUBLISH = _script("publish")
+RECEIVE = _script("receive")
+SETTLE = _script("settle")
+EXTEND = _script("extend")
+PLACE_GROUP = _script("place_group")
+INSPECT_GROUP = _script("inspect_group")
+PAUSE_GROUP = _script("pause_group")
+WALK = _script("walk")
+TRIM = _script("trim")
+SEATS = _script("seats")
+UNPARK = _script("unpark")
+CONSUMER_NAMES = _script("consumer_names")

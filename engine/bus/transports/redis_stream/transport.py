@@ -6,23 +6,24 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from copy import copy
 from typing import Any
 
 import msgspec
 
 from engine.bus.config import BusConfig
+from engine.bus.replicas import replicated
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
 from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
-from engine.bus.transports.redis_stream.end import PartitionReader
 from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
-from engine.bus.transports.redis_stream.link import AnswerLost, Arg, Conversation, Link, Refused
 from engine.bus.transports.redis_stream.ordering import RedisPartitions
 from engine.bus.transports.redis_stream.positions import MARKS, suffix_of
-from engine.bus.transports.redis_stream.receiver import RedisStreamReceiver
+from engine.bus.transports.redis_stream.receiver import PartitionReader, RedisStreamReceiver
 from engine.bus.transports.redis_stream.scripts import PUBLISH
 from engine.bus.transports.redis_stream.times import StoreTime
 from engine.core.clock import Clock
 from engine.core.errors import Unavailable
+from engine.core.store.link import AnswerLost, Arg, Conversation, Link, wait_for
 
 #: The most messages and bytes of one script call; the server does nothing else meanwhile.
 CHUNK_MESSAGES = 500
@@ -56,12 +57,12 @@ class RedisStreamTransport(RedisPartitions):
     name = "redis_stream"
 
     def __init__(self, config: BusConfig, clock: Clock | None = None) -> None:
-        self._url = config.url
         self._prefix = config.prefix
         self._time = StoreTime(clock)
-        self._link = Link(config.url)
+        self._link = Link.open(config.url)
         self._admin = RedisStreamAdmin(self._link, config.prefix, self._time)
         self._keys: dict[str, TopicKeys] = {}
+        self._replicas = 0
 
     def __repr__(self) -> str:
         return f"RedisStreamTransport({self._link.address}, prefix={self._prefix!r})"
@@ -73,6 +74,11 @@ class RedisStreamTransport(RedisPartitions):
     @property
     def admin(self) -> Admin:
         return self._admin
+
+    def confirming(self, replicas: int) -> RedisStreamTransport:
+        made = copy(self)
+        made._replicas = replicas
+        return made
 
     def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         keys = self._topic(topic)
@@ -101,7 +107,7 @@ class RedisStreamTransport(RedisPartitions):
         error: Unavailable | None = None
         with ExitStack() as stack:
             try:
-                conversation = stack.enter_context(self._link.conversation())
+                conversation = stack.enter_context(self._link.conversation(keys.stats))
             except Unavailable as failure:
                 error = failure
             for chunk in chunks:
@@ -111,6 +117,8 @@ class RedisStreamTransport(RedisPartitions):
                         # By its text, not by its digest: a server that does not know the digest would refuse this
                         # chunk and might take the next.
                         conversation.send(("EVAL", PUBLISH.text, len(script_keys), *script_keys, *args))
+                        if self._replicas:
+                            conversation.send(wait_for(self._replicas))
                     except Unavailable as failure:
                         error = failure
                     else:
@@ -131,11 +139,11 @@ class RedisStreamTransport(RedisPartitions):
     def receiver(self, topic: str, group: str, *, consumer: str, lease_ms: int, partition: int = 0) -> Receiver:
         keys = TopicKeys(self._prefix, topic, partition).group(group)
         end = PartitionReader(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=self._time)
-        return RedisStreamReceiver(self._link, self._url, end, self._time)
+        return RedisStreamReceiver(self._link, end, self._time)
 
     def ping(self) -> float:
         started = time.perf_counter()
-        self._link.command("PING")
+        self._link.ping()
         return time.perf_counter() - started
 
     def close(self) -> None:
@@ -149,7 +157,10 @@ class RedisStreamTransport(RedisPartitions):
 
     def _append(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> list[Outcome]:
         script_keys, args = self._call(keys, chunk)
-        return self._outcomes(chunk, self._link.run(PUBLISH, script_keys, args))
+        if not self._replicas:
+            return self._outcomes(chunk, self._link.run(PUBLISH, script_keys, args))
+        replies, reached = self._link.run_replicated(PUBLISH, script_keys, args, self._replicas)
+        return replicated(self._outcomes(chunk, replies), reached, self._replicas)
 
     def _call(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], tuple[Arg, ...]]:
         script_keys, plan = _plan(keys, chunk)
@@ -160,7 +171,10 @@ class RedisStreamTransport(RedisPartitions):
     ) -> tuple[list[Outcome], Unavailable | None]:
         """What became of a chunk that was sent, and what went wrong, if anything did."""
         try:
-            return self._outcomes(chunk, conversation.answer()), None
+            outcomes = self._outcomes(chunk, conversation.answer())
+            if self._replicas:
+                outcomes = replicated(outcomes, conversation.replicas_reached(), self._replicas)
+            return outcomes, None
         except Unavailable as error:
             status = Status.UNKNOWN if isinstance(error, AnswerLost) else Status.FAILED
             return [Outcome(status, each.message_id, error=str(error)) for each in chunk], error
@@ -183,7 +197,7 @@ class RedisStreamTransport(RedisPartitions):
     def _other(self, each: Outgoing, reply: list[bytes]) -> Outcome:
         what, first, position = (part.decode() for part in reply)
         if what == "failed":
-            return Outcome(Status.FAILED, each.message_id, error=str(Refused(self._link.address, first)))
+            return Outcome(Status.FAILED, each.message_id, error=str(self._link.refused(first)))
         if what == "ok":
             return Outcome(Status.OK, each.message_id)
         if what == "held":

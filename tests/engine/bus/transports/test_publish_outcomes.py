@@ -10,9 +10,10 @@ import redis
 from engine.bus.config import BusConfig
 from engine.bus.transport import Outcome, Outgoing, Priority, Status, Transport
 from engine.bus.transports.redis_stream import open_transport
-from engine.bus.transports.redis_stream.link import AnswerLost, Link, NotSent
 from engine.bus.transports.redis_stream.scripts import PUBLISH
 from engine.core.errors import Unavailable
+from engine.core.store import StoreAddress, open_nodes
+from engine.core.store.link import AnswerLost, Link, NotSent
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.transports.conftest import GROUP, TOPIC
 from tests.engine.bus.transports.proxy import Proxy
@@ -119,7 +120,8 @@ def test_what_was_not_sent_after_a_break_is_failed_so_that_order_holds(
 def test_a_store_that_does_not_answer_in_time_leaves_the_outcome_unknown(
     own_store: StandaloneStore, proxy: Proxy
 ) -> None:
-    link = Link(own_store.url.replace(str(own_store.port), str(proxy.port)), answer_timeout_s=0.2)
+    address = StoreAddress.parse(own_store.url.replace(str(own_store.port), str(proxy.port)))
+    link = Link(open_nodes(address, answer_timeout_s=0.2))
     link.command("PING")
     proxy.mode = "mute"
 
@@ -133,7 +135,7 @@ def test_a_store_that_does_not_answer_in_time_leaves_the_outcome_unknown(
 def test_a_refused_connection_is_known_not_to_have_sent_anything(own_store: StandaloneStore) -> None:
     own_store.kill()
     with pytest.raises(NotSent):
-        Link(own_store.url).command("PING")
+        Link.open(own_store.url).command("PING")
 
 
 @pytest.mark.parametrize(

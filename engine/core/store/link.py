@@ -1,0 +1,311 @@
+"""The wire to the store: single commands, scripts, and errors that say whether a command may have run.
+
+Works on redis-py's connections rather than its client: the client hides the moment of sending, and a publish must
+know it to tell ``failed`` from ``unknown``. Nothing is repeated behind the caller's back but what the store said it
+did not run, because another of its nodes has the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hiredis import pack_command
+from redis.connection import ConnectionPool
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    ConnectionError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+
+from engine.core.errors import Unavailable
+from engine.core.scripts import Script
+from engine.core.store.address import StoreAddress
+from engine.core.store.client import open_nodes
+from engine.core.store.nodes import StoreNodes
+from engine.core.store.slots import key_of
+
+#: Seconds added to a blocking read before its connection counts as dead.
+BLOCK_MARGIN_S = 5.0
+#: How long replicas are waited for before a write counts as not surely kept, in milliseconds.
+REPLICAS_WAIT_MS = 2_000
+#: How often one command follows the word of a node that another has the key.
+REDIRECTS = 5
+
+Arg = str | bytes | int | float
+
+
+class NotSent(Unavailable):
+    """The command did not reach the store: it certainly did not run."""
+
+
+class Elsewhere(NotSent):
+    """Another node has the key; with :attr:`asking`, for this one command after ASKING there."""
+
+    def __init__(self, address: str, asking: ConnectionPool | None) -> None:
+        super().__init__(
+            f"The nodes of the store at {address} do not agree on who has the key.", remedy="It is tried again."
+        )
+        self.asking = asking
+
+
+class AnswerLost(Unavailable):
+    """The command was sent and the answer did not come: it may have run."""
+
+
+class Refused(Unavailable):
+    """The store answered with an error; :attr:`words` are its own."""
+
+    def __init__(self, address: str, words: str) -> None:
+        # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
+        said = words.partition(". ")[0].rstrip(".")
+        super().__init__(f"The store at {address} refused: {said}.", remedy=_remedy(words))
+        self.words = words
+
+
+#: redis-py takes these words off the errors that it has classes for.
+_CODES: dict[type[Exception], str] = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    BusyLoadingError: "LOADING",
+    NoPermissionError: "NOPERM",
+    MasterDownError: "MASTERDOWN",
+    ClusterDownError: "CLUSTERDOWN",
+    ClusterCrossSlotError: "CROSSSLOT",
+    TryAgainError: "TRYAGAIN",
+}
+
+
+def _words(error: Exception) -> str:
+    """The error as the store sent it."""
+    text = str(error)
+    code = _CODES.get(type(error), "")
+    return text if text.startswith(code) else f"{code} {text}"
+
+
+def _remedy(words: str) -> str:
+    for code, remedy in (
+        ("OOM", "It is full: raise its memory limit, or let retention remove what is settled."),
+        ("MISCONF", "It cannot write to its disk: make room there and look at its log."),
+        ("READONLY", "This is a replica: point REDIS_URL at the primary."),
+        ("CLUSTERDOWN", "A part of the cluster has no primary now: it is tried again once one was chosen."),
+        ("TRYAGAIN", "Its keys are on their way to another node: it is tried again."),
+        ("NOREPLICAS", "Fewer replicas follow it than its min-replicas-to-write asks for: start them."),
+        ("LOADING", "It is still reading its data: try again shortly."),
+        ("NOPERM", "Give this user the commands and keys of hbus."),
+    ):
+        if code in words:
+            return remedy
+    return "Look at the store's log."
+
+
+class Link:
+    """Commands to one store. Thread-safe; each command has a connection of its own while it runs."""
+
+    def __init__(self, nodes: StoreNodes) -> None:
+        self.address = nodes.label
+        self._nodes = nodes
+
+    @classmethod
+    def open(cls, url: str, *, field: str = "REDIS_URL") -> Link:
+        """Raises ``ConfigurationError`` for ``field`` when ``url`` is no address; connects on first use."""
+        return cls(open_nodes(StoreAddress.parse(url, field=field)))
+
+    def __repr__(self) -> str:
+        return f"Link({self.address})"
+
+    def patient(self, wait_s: float) -> Link:
+        """A link of its own to the same store for commands that block up to ``wait_s`` seconds."""
+        return Link(self._nodes.sibling(wait_s + BLOCK_MARGIN_S))
+
+    def command(self, *args: Arg, at: str = "") -> Any:
+        """Run one command; one about no key runs at the node that has the key ``at``.
+
+        Raises :class:`NotSent`, :class:`AnswerLost` or :class:`Refused`.
+        """
+        return self._exchange(at or key_of(args), args)
+
+    def run(self, script: Script, keys: Iterable[str], args: Iterable[Arg]) -> Any:
+        """Run a script by its digest, or by its text where the server does not know it (yet, or any more)."""
+        keys = tuple(keys)
+        rest = (len(keys), *keys, *args)
+        try:
+            return self._exchange(keys[0], ("EVALSHA", script.sha, *rest))
+        except NoScriptError:
+            return self._exchange(keys[0], ("EVAL", script.text, *rest))
+
+    def run_replicated(
+        self, script: Script, keys: Iterable[str], args: Iterable[Arg], replicas: int
+    ) -> tuple[Any, int]:
+        """Run a script; its reply, and how many replicas had what it wrote within :data:`REPLICAS_WAIT_MS`.
+
+        Waits for ``replicas`` of them. Raises as :meth:`command`; :class:`AnswerLost` also when it certainly ran.
+        """
+        keys = tuple(keys)
+        call = ("EVAL", script.text, len(keys), *keys, *args)
+        for _ in range(REDIRECTS):
+            with self.conversation(keys[0]) as conversation:
+                conversation.send(call)
+                conversation.send(wait_for(replicas))
+                try:
+                    return conversation.answer(), conversation.replicas_reached()
+                except Elsewhere as error:
+                    elsewhere = error
+        raise elsewhere
+
+    def ping(self) -> None:
+        """Ask each primary. Raises as :meth:`command`."""
+        try:
+            pools = self._nodes.primaries()
+        except (RedisError, OSError) as error:
+            raise self._no_connection(error) from error
+        for pool in pools:
+            self._exchange_at(pool, ("PING",))
+
+    def refused(self, words: str) -> Refused:
+        """What to say of an error that a script has met and handed on."""
+        if words.startswith("READONLY"):
+            self._nodes.heed(ReadOnlyError(words), None)
+        return Refused(self.address, words)
+
+    def close(self) -> None:
+        """Close the connections that nobody uses now. Idempotent; a later command opens one again."""
+        self._nodes.close()
+
+    @contextmanager
+    def conversation(self, key: str | bytes) -> Iterator[Conversation]:
+        """A connection, to who has ``key``, for commands each sent before the one ahead of it need be answered.
+
+        Raises as :meth:`command`. A connection that still owes answers at the end is closed, never reused.
+        """
+        try:
+            pool = self._nodes.pool_for(key)
+        except (RedisError, OSError) as error:
+            raise self._no_connection(error) from error
+        with self._conversation_at(pool) as made:
+            yield made
+
+    @contextmanager
+    def _conversation_at(self, pool: ConnectionPool) -> Iterator[Conversation]:
+        try:
+            connection = pool.get_connection()
+        except (RedisError, OSError) as error:
+            self._nodes.heed(error, pool)
+            raise self._no_connection(error) from error
+        made = Conversation(connection, self._nodes, pool)
+        try:
+            yield made
+        finally:
+            if made.owed:
+                connection.disconnect()  # type: ignore[no-untyped-call]
+            pool.release(connection)
+
+    def _exchange(self, key: str | bytes, args: tuple[Arg, ...]) -> Any:
+        for _ in range(REDIRECTS):
+            try:
+                with self.conversation(key) as conversation:
+                    conversation.send(args)
+                    return conversation.answer()
+            except Elsewhere as error:
+                elsewhere = error
+                if error.asking is not None:
+                    return self._exchange_at(error.asking, ("ASKING",), args)
+        raise elsewhere
+
+    def _exchange_at(self, pool: ConnectionPool, *commands: tuple[Arg, ...]) -> Any:
+        """The answer to the last of some commands."""
+        with self._conversation_at(pool) as conversation:
+            for args in commands:
+                conversation.send(args)
+            return [conversation.answer() for _ in commands][-1]
+
+    def _no_connection(self, error: Exception) -> Unavailable:
+        if isinstance(error, (BusyLoadingError, AuthenticationError, ResponseError)):
+            return Refused(self.address, _words(error))
+        return _not_sent(self.address, error)
+
+
+class Conversation:
+    """Commands and their answers on one connection, in order. Used by one thread."""
+
+    __slots__ = ("_address", "_connection", "_nodes", "_pool", "owed")
+
+    def __init__(self, connection: Any, nodes: StoreNodes, pool: ConnectionPool) -> None:
+        self._connection = connection
+        self._nodes = nodes
+        self._pool = pool
+        self._address = nodes.label
+        #: How many answers are still to come.
+        self.owed = 0
+
+    def send(self, args: tuple[Arg, ...]) -> None:
+        """Send one command; raises :class:`NotSent` when it certainly will not run."""
+        try:
+            # Packed here: the client would look at each of a batch's hundreds of bodies in Python first.
+            self._connection.send_packed_command([pack_command(args)])  # type: ignore[arg-type]
+        except (ConnectionError, TimeoutError) as error:
+            self._nodes.heed(error, self._pool)
+            # Not all of it left this machine, and the store runs no half commands.
+            raise _not_sent(self._address, error) from error
+        self.owed += 1
+
+    def answer(self) -> Any:
+        """The answer to the oldest command; raises :class:`AnswerLost`, :class:`Elsewhere` or :class:`Refused`, and
+        ``NoScriptError``."""
+        try:
+            found = self._connection.read_response()
+        except BusyLoadingError as error:
+            self.owed -= 1
+            raise Refused(self._address, _words(error)) from error
+        except (ConnectionError, TimeoutError) as error:
+            self._nodes.heed(error, self._pool)
+            raise AnswerLost(
+                f"The connection to the store at {self._address} broke before its answer came: {error}.",
+                remedy="Make sure that the store runs and can be reached; then try again.",
+            ) from error
+        except NoScriptError:
+            self.owed -= 1
+            raise
+        except (MovedError, AskError) as error:
+            self.owed -= 1
+            self._nodes.heed(error, self._pool)
+            raise Elsewhere(self._address, self._nodes.asked(error)) from error
+        except ResponseError as error:
+            self.owed -= 1
+            self._nodes.heed(error, self._pool)
+            raise Refused(self._address, _words(error)) from error
+        self.owed -= 1
+        return found
+
+    def replicas_reached(self) -> int:
+        """The answer to :func:`wait_for`; 0 where the store refuses to wait."""
+        try:
+            return int(self.answer())
+        except Refused:
+            return 0
+
+
+def wait_for(replicas: int) -> tuple[Arg, ...]:
+    """The command that waits until replicas have what this connection wrote."""
+    return ("WAIT", replicas, REPLICAS_WAIT_MS)
+
+
+def _not_sent(address: str, error: Exception) -> NotSent:
+    return NotSent(
+        f"The store at {address} cannot be reached: {error}.",
+        remedy="Make sure that it runs and that REDIS_URL names it.",
+    )
