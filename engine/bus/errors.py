@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from engine.core.errors import BadInput, HbusError, Unavailable
+from engine.core.errors import BadInput, Conflict, NotThere, OutcomeUnknown, StateLost, Unavailable
 
 
 class PublishRefused(BadInput):
     """A message was refused before it reached a store: nothing was written."""
 
 
-class UnknownTopic(PublishRefused):
+class UnknownTopic(PublishRefused, NotThere):
     """The topic is not in the catalog."""
+
+    title = "Unknown topic"
 
 
 class OwnerlessTopic(PublishRefused):
     """The topic has no owner, so nobody would answer for its messages."""
 
 
-class IdempotencyConflict(PublishRefused):
+class IdempotencyConflict(PublishRefused, Conflict):
     """The idempotency key was used before with another body."""
+
+    title = "Idempotency key used with another body"
 
 
 class PublishFailed(Unavailable):
@@ -29,12 +33,14 @@ class ProducerClosed(PublishFailed):
     """The producer was closed before the publish began: nothing was sent."""
 
 
-class PublishUnknown(Unavailable):
+class PublishUnknown(OutcomeUnknown):
     """The connection broke after the message was sent: it may be stored. Repeat with the same idempotency key."""
 
 
-class GroupLost(HbusError):
+class GroupLost(StateLost):
     """The subscription's state is gone from the store (flushed, failed over or deleted by hand)."""
+
+    title = "Subscription lost in the store"
 
 
 class MalformedEnvelope(BadInput):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,11 +11,9 @@ from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, encode
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 
 CONTENT_TYPE = "application/cloudevents+json"
-SIGNATURE_HEADER = "X-Hbus-Signature"
-#: Client errors that may pass by themselves.
-PASSING = frozenset({408, 425, 429})
 
 
 class WebhookFailed(Exception):
@@ -108,23 +102,3 @@ def check_url(url: str) -> str:
             "The webhook's address holds credentials.", remedy="Leave them out; messages are signed.", field="url"
         )
     return url
-
-
-def sign(secret: bytes, at_s: int, body: bytes) -> str:
-    """The value of the signature header: ``t=<epoch seconds>,v1=<hex HMAC-SHA256 of "t.body">``."""
-    digest = hmac.new(secret, b"%d.%b" % (at_s, body), hashlib.sha256).hexdigest()
-    return f"t={at_s},v1={digest}"
-
-
-def retry_after_s(value: str, now: datetime) -> float | None:
-    """Seconds that a Retry-After header (seconds or an HTTP date) asks for; ``None`` when it says nothing usable."""
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
-    try:
-        moment = parsedate_to_datetime(value)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())

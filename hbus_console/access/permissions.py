@@ -16,6 +16,8 @@ SOMEWHERE = "?"
 class Forbidden(HbusError):
     """The actor may not do this. ``action`` and ``resource`` say what was refused, when :func:`require` refused it."""
 
+    title = "Not allowed"
+
     def __init__(
         self,
         what: str,

@@ -17,8 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 
-from engine.bus.errors import GroupLost
-from engine.core.errors import BadInput, HbusError, Unavailable
+from engine.core.errors import BadInput, HbusError, StateLost, Unavailable
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import GLOBAL, Forbidden, require
 from hbus_console.accounts import people
@@ -101,7 +100,7 @@ def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
         record_refusal(actor(request), error)
         context = {"problem": error, "helpers": people.who_can_help(error)}
         return render(request, "accounts/forbidden.html", context, status=HTTPStatus.FORBIDDEN)
-    if isinstance(error, (Unavailable, GroupLost)):
+    if isinstance(error, (Unavailable, StateLost)):
         return _problem(request, error, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE)
     if isinstance(error, NotThere):
         return _problem(request, error, "Not there", HTTPStatus.NOT_FOUND)

@@ -12,9 +12,9 @@ import structlog
 from django.conf import settings
 from django.core.mail import EmailMessage
 
-from engine.bus.webhook import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from hbus_console.alerts import messages
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.database import fresh_connections

@@ -11,12 +11,19 @@ from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
-from engine.bus.errors import GroupLost, IdempotencyConflict, PublishUnknown, UnknownTopic
-from engine.core.errors import BadInput, ConfigurationError, HbusError, Unavailable
+from engine.core.errors import (
+    BadInput,
+    ConfigurationError,
+    Conflict,
+    HbusError,
+    NotThere,
+    OutcomeUnknown,
+    StateLost,
+    Unavailable,
+)
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit import context
 from hbus_console.audit.refusals import record_refusal
-from hbus_console.errors import Conflict, NotThere
 
 CONTENT_TYPE = "application/problem+json"
 #: The same for the OpenAPI document.
@@ -61,26 +68,22 @@ def problem(
 
 
 #: The first class that matches decides; order matters because the classes are related.
-_STATUS: tuple[tuple[type[HbusError], int, str], ...] = (
-    (Forbidden, status.HTTP_403_FORBIDDEN, "Not allowed"),
-    (NotThere, status.HTTP_404_NOT_FOUND, "Not found"),
-    (UnknownTopic, status.HTTP_404_NOT_FOUND, "Unknown topic"),
-    (Conflict, status.HTTP_409_CONFLICT, "Conflict"),
-    (IdempotencyConflict, status.HTTP_409_CONFLICT, "Idempotency key used with another body"),
-    (BadInput, status.HTTP_422_UNPROCESSABLE_ENTITY, "Refused"),
-    (PublishUnknown, status.HTTP_504_GATEWAY_TIMEOUT, "Outcome unknown"),
-    (Unavailable, status.HTTP_503_SERVICE_UNAVAILABLE, "Unavailable"),
-    (GroupLost, status.HTTP_503_SERVICE_UNAVAILABLE, "Subscription lost in the store"),
-    (ConfigurationError, status.HTTP_503_SERVICE_UNAVAILABLE, "Not configured"),
+_STATUS: tuple[tuple[type[HbusError], int], ...] = (
+    (Forbidden, status.HTTP_403_FORBIDDEN),
+    (NotThere, status.HTTP_404_NOT_FOUND),
+    (Conflict, status.HTTP_409_CONFLICT),
+    (BadInput, status.HTTP_422_UNPROCESSABLE_ENTITY),
+    (OutcomeUnknown, status.HTTP_504_GATEWAY_TIMEOUT),
+    (Unavailable, status.HTTP_503_SERVICE_UNAVAILABLE),
+    (StateLost, status.HTTP_503_SERVICE_UNAVAILABLE),
+    (ConfigurationError, status.HTTP_503_SERVICE_UNAVAILABLE),
 )
 
 
 def describe(error: HbusError) -> tuple[int, str]:
     """The status code and title of one of our errors."""
-    for kind, code, title in _STATUS:
-        if isinstance(error, kind):
-            return code, title
-    return status.HTTP_500_INTERNAL_SERVER_ERROR, "Failed"
+    code = next((code for kind, code in _STATUS if isinstance(error, kind)), status.HTTP_500_INTERNAL_SERVER_ERROR)
+    return code, error.title
 
 
 def handle(error: Exception, where: dict[str, Any]) -> Response | None:

@@ -16,9 +16,10 @@ import pytest
 from engine.bus.context import Context
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, decode
-from engine.bus.webhook import WebhookFailed, WebhookHandler, check_url, retry_after_s
+from engine.bus.webhook import WebhookFailed, WebhookHandler, check_url
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
+from engine.core.signing import retry_after_s
 
 SECRET = "s3cret-of-the-partner"
 

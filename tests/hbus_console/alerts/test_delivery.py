@@ -12,8 +12,8 @@ import pytest
 from django.core import mail
 from pytest_django import Settings
 
-from engine.bus.webhook import sign
 from engine.core.clock import ManualClock
+from engine.core.signing import sign
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts import services
 from hbus_console.alerts.delivery import BACKOFF_S, STALE_MS, AlertNotifier
