@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Protocol
 
 from django.http import QueryDict
@@ -13,6 +14,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.models import OperationItem
+from hbus_console.registry.loading import features, resolve
 
 Result = OperationItem.Result
 
@@ -129,28 +131,16 @@ class Kind(Protocol):
         ...
 
 
-@dataclass
-class _Registry:
-    kinds: dict[str, Kind] = field(default_factory=dict)
-
-
-_registry = _Registry()
-
-
-def register(kind: Kind) -> None:
-    """Let operations of this kind be started; called from an app's ``ready``. Registering it again replaces it."""
-    _registry.kinds[kind.name] = kind
-
-
-def known() -> list[Kind]:
-    """Every registered kind."""
-    return list(_registry.kinds.values())
+@cache
+def _kinds() -> dict[str, Kind]:
+    kinds: list[Kind] = [resolve(kind) for feature in features() for kind in feature.operations]
+    return {kind.name: kind for kind in kinds}
 
 
 def kind_named(name: str) -> Kind:
-    """Raises ``BadInput`` for a name that nobody registered."""
+    """The kind that some feature declares. Raises ``BadInput`` for a name that none has."""
     try:
-        return _registry.kinds[name]
+        return _kinds()[name]
     except KeyError:
-        names = ", ".join(sorted(_registry.kinds))
+        names = ", ".join(sorted(_kinds()))
         raise BadInput(f"{name!r} is no kind of operation.", remedy=f"Use one of {names}.", field="kind") from None

@@ -19,7 +19,7 @@ class Operation(models.Model):
         CANCELLED = "cancelled"
         FAILED = "failed"
 
-    #: Name of a registered :class:`~hbus_console.operations.kinds.Kind`.
+    #: Name of a declared :class:`~hbus_console.operations.kinds.Kind`.
     kind = models.CharField(max_length=40)
     title = models.CharField(max_length=300)
     spec = models.JSONField()

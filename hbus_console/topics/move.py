@@ -120,5 +120,8 @@ class Move:
         return Item(f"{row.name}/{group}", "", row.name, Result.DONE, subscription=group, detail="; ".join(parts))
 
 
+MOVE = Move()
+
+
 def _groups(row: Topic) -> list[str]:
     return list(row.subscriptions.order_by("group").values_list("group", flat=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -71,11 +71,10 @@ class Words:
 
 
 @pytest.fixture
-def words() -> Iterator[Words]:
+def words(monkeypatch: pytest.MonkeyPatch) -> Words:
     kind = Words()
-    kinds.register(kind)
-    yield kind
-    del kinds._registry.kinds[kind.name]
+    monkeypatch.setitem(kinds._kinds(), kind.name, kind)
+    return kind
 
 
 @pytest.fixture
