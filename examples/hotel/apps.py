@@ -9,8 +9,5 @@ class HotelConfig(AppConfig):
 
     def ready(self) -> None:
         from examples.hotel import console
-        from examples.hotel.loading import LoadDuty
-        from hbus_console.keeper.duties import add_duty
 
-        add_duty(LoadDuty)
         console.offer()

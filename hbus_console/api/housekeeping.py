@@ -1,4 +1,4 @@
-"""Small duties that belong to no engine."""
+"""What the keeper does for the API."""
 
 from __future__ import annotations
 

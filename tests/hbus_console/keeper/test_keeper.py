@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings as django_settings
 from pytest_django import Settings
 
 from engine.core.clock import SystemClock
+from hbus_console.api.housekeeping import IdempotencyExpiry
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.cluster.nodes import Node, read_nodes
 from hbus_console.keeper import duties
-from hbus_console.keeper.duties import add_duty, all_duties
-from hbus_console.keeper.housekeeping import IdempotencyExpiry
+from hbus_console.keeper.duties import all_duties
 from hbus_console.keeper.keeper import HUNG_AFTER_S, Keeper
+from hbus_console.registry.declaration import Feature
+from hbus_console.registry.loading import features
 from hbus_console.wiring import store
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +48,7 @@ class Counting:
 
 
 def node() -> Node:
-    prefix = duties.settings.HBUS_PREFIX
+    prefix = django_settings.HBUS_PREFIX
     (found,) = read_nodes(store.client(), prefix, SystemClock())
     return found
 
@@ -85,10 +88,9 @@ def test_every_duty_ticks_on_an_empty_installation() -> None:
         duty.tick()
 
 
-def test_an_app_can_add_a_duty_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duties, "_more", [])
-    add_duty(Counting)
-    add_duty(Counting)
+def test_a_feature_brings_its_duties_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = Feature("toy", duties=(f"{__name__}:Counting",))
+    monkeypatch.setattr(duties, "features", lambda: (*features(), toy))
     assert [duty.name for duty in all_duties()].count("counting") == 1
 
 
@@ -117,11 +119,11 @@ def test_it_stamps_its_duties_and_leaves_in_good_order() -> None:
     keeper.start()
     assert counting.entered.wait(10)
     # The first stamp may come after the first tick.
-    eventually(lambda: bool(read_nodes(store.client(), duties.settings.HBUS_PREFIX, SystemClock())))
+    eventually(lambda: bool(read_nodes(store.client(), django_settings.HBUS_PREFIX, SystemClock())))
     eventually(lambda: node().detail["duties"][0]["name"] == "counting")
     assert node().role == "keeper"
     keeper.stop(5)
-    assert read_nodes(store.client(), duties.settings.HBUS_PREFIX, SystemClock()) == []
+    assert read_nodes(store.client(), django_settings.HBUS_PREFIX, SystemClock()) == []
 
 
 def test_a_hung_duty_makes_the_stamp_old(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,10 @@
+"""What the keeper does for publishing."""
+
+from __future__ import annotations
+
+from engine.bus.delay_mover import DelayMover
+from hbus_console.wiring import bus
+
+
+def delay_mover() -> DelayMover:
+    return DelayMover(bus.delays(), bus.producer)
