@@ -9,10 +9,8 @@ import dj_database_url
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
-from hbus_console import installed
+from hbus_console import installed, remembered
 from hbus_console.state import ROOT, secret, state_dir
-from hbus_console.supervisor import nsqd
-from hbus_console.supervisor.store import remembered_url
 
 env = Env()
 STATE = state_dir()
@@ -162,7 +160,7 @@ STORAGES = {
 }
 
 #: The store. Not set: the embedded Valkey of this installation, where it was last started.
-REDIS_URL = env.text("REDIS_URL") or remembered_url(STATE)
+REDIS_URL = env.text("REDIS_URL") or remembered.store_url(STATE)
 HBUS_TRANSPORT = env.text("HBUS_TRANSPORT", "redis_stream")
 #: Where a transport of another package has its store; handed to it unread. Not set: the store.
 HBUS_TRANSPORT_URL = env.text("HBUS_TRANSPORT_URL")
@@ -171,7 +169,7 @@ HBUS_TRANSPORT_URL = env.text("HBUS_TRANSPORT_URL")
 NSQD_URL = env.words("NSQD_URL")
 NSQLOOKUPD_URL = env.words("NSQLOOKUPD_URL")
 if not NSQD_URL and not NSQLOOKUPD_URL:
-    NSQD_URL = nsqd.remembered_urls(STATE)
+    NSQD_URL = remembered.nsqd_urls(STATE)
 #: What those nsqds take at most: their --max-msg-size, in bytes.
 NSQD_MAX_BYTES = env.integer("NSQD_MAX_BYTES", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
 #: First part of every key in the store.

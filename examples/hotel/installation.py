@@ -13,10 +13,10 @@ import redis
 from django.conf import settings
 
 from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console import remembered
 from hbus_console.cluster.nodes import nodes
 from hbus_console.state import ROOT
-from hbus_console.supervisor import nsqd, state
-from hbus_console.supervisor.store import remembered_url
+from hbus_console.supervisor import state
 from hbus_console.wiring import store
 
 #: What has to run besides the store.
@@ -76,9 +76,9 @@ def _await_ready(supervisor: subprocess.Popen[bytes], log: Path) -> None:
             raise Unavailable("The installation did not become ready.", remedy=f"Its words are in {log}.")
         time.sleep(0.2)
     # The first start has only now chosen the ports of the embedded store and nsqd.
-    settings.REDIS_URL = settings.REDIS_URL or remembered_url(settings.STATE)
+    settings.REDIS_URL = settings.REDIS_URL or remembered.store_url(settings.STATE)
     if not settings.NSQLOOKUPD_URL:
-        settings.NSQD_URL = settings.NSQD_URL or nsqd.remembered_urls(settings.STATE)
+        settings.NSQD_URL = settings.NSQD_URL or remembered.nsqd_urls(settings.STATE)
 
 
 def _own_ready(pid: int) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
+from hbus_console import remembered
 from hbus_console.state import state_dir
 from hbus_console.supervisor import nsqd, store
 
@@ -37,7 +38,7 @@ class Installation:
 
         external = Env().text("REDIS_URL")
         state = state_dir()
-        port = store.choose_port(state) if starting_store else store.remembered_port(state) or 0
+        port = store.choose_port(state) if starting_store else remembered.store_port(state) or 0
         allowed = settings.ALLOWED_HOSTS[0].lstrip(".") if settings.ALLOWED_HOSTS else "localhost"
         return cls(
             state=state,
@@ -48,13 +49,13 @@ class Installation:
             external_store=external,
             store_port=0 if external else port,
             store_fsync=_fsync(),
-            nsqd_ports=nsqd.choose_ports(state) if starting_nsqd else nsqd.remembered_ports(state) or (0, 0),
+            nsqd_ports=nsqd.choose_ports(state) if starting_nsqd else remembered.nsqd_ports(state) or (0, 0),
         )
 
     @property
     def store_url(self) -> str:
         """REDIS_URL for the roles."""
-        return self.external_store or store.remembered_url(self.state)
+        return self.external_store or remembered.store_url(self.state)
 
     @property
     def console_url(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.core.errors import ConfigurationError
+from hbus_console import remembered
 from hbus_console.state import ROOT
 from hbus_console.supervisor import store
 
@@ -116,30 +117,11 @@ def command(
     ]
 
 
-def remembered_ports(state: Path) -> tuple[int, int] | None:
-    """The TCP and the HTTP port that this installation's embedded nsqd was last started on."""
-    try:
-        tcp, http = (state / "run" / "nsqd-ports").read_text(encoding="utf-8").split()
-        return int(tcp), int(http)
-    except (OSError, ValueError):
-        return None
-
-
-def remembered_urls(state: Path) -> tuple[str, ...]:
-    """The HTTP address of this installation's embedded nsqd; none when it never had one."""
-    ports = remembered_ports(state)
-    return () if ports is None else (f"http://127.0.0.1:{ports[1]}",)
-
-
 def choose_ports(state: Path) -> tuple[int, int]:
     """The remembered ports while they are free, else others, which are then remembered."""
-    ports = remembered_ports(state)
+    ports = remembered.nsqd_ports(state)
     if ports is not None and all(store.is_free(port) for port in ports):
         return ports
     ports = store.free_port(), store.free_port()
-    run = state / "run"
-    run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = run / f".nsqd-ports.{os.getpid()}"
-    draft.write_text(f"{ports[0]} {ports[1]}", encoding="utf-8")
-    draft.replace(run / "nsqd-ports")
+    remembered.remember_nsqd(state, ports)
     return ports

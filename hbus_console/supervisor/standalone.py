@@ -9,6 +9,7 @@ from pathlib import Path
 
 import redis
 
+from hbus_console import remembered
 from hbus_console.supervisor import store
 
 
@@ -22,7 +23,7 @@ class StandaloneStore:
         self.folder = folder
         self.port = store.free_port()
         self.password = secrets.token_hex(16)
-        self.url = store.url(self.port, self.password)
+        self.url = remembered.loopback_url(self.port, self.password)
         self._binary = store.find_binary()
         self._config = store.write_config(folder, port=self.port, password=self.password, fsync=fsync)
         self._process: subprocess.Popen[bytes] | None = None

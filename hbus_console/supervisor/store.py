@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import shutil
 import socket
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
-from hbus_console.state import secret
+from hbus_console import remembered
 
 _CONFIG = """\
 # Written by hbus at every start. Loopback only, durable, and never evicts: the bus is not a cache.
@@ -64,35 +63,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def remembered_port(state: Path) -> int | None:
-    """The port that this installation's embedded store was last started on."""
-    try:
-        return int((state / "run" / "store-port").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
 def choose_port(state: Path) -> int:
     """The remembered port while it is free, else another free one, which is then remembered.
 
     A stable port lets what runs in other terminals, and clients that outlive a restart, find the store again.
     """
-    port = remembered_port(state)
+    port = remembered.store_port(state)
     if port is not None and is_free(port):
         return port
     port = free_port()
-    folder = state / "run"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = folder / f".store-port.{os.getpid()}"
-    draft.write_text(str(port), encoding="utf-8")
-    draft.replace(folder / "store-port")
+    remembered.remember_store(state, port)
     return port
-
-
-def remembered_url(state: Path) -> str:
-    """The REDIS_URL of this installation's embedded store; empty when it never had one."""
-    port = remembered_port(state)
-    return "" if port is None else url(port, secret("store"))
 
 
 def is_free(port: int) -> bool:
@@ -118,8 +99,3 @@ def write_config(folder: Path, *, port: int, password: str, fsync: str = "always
     path.touch(mode=0o600)
     path.write_text(_CONFIG.format(port=port, password=password, folder=folder, fsync=fsync), encoding="utf-8")
     return path
-
-
-def url(port: int, password: str) -> str:
-    """The REDIS_URL of an embedded store."""
-    return f"redis://:{password}@127.0.0.1:{port}/0"

@@ -11,7 +11,8 @@ import redis
 
 from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console.supervisor import checks, store
+from hbus_console import remembered
+from hbus_console.supervisor import checks
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.loading import KEYS, start_slowly
 
@@ -91,7 +92,7 @@ def test_a_store_that_reads_its_data_for_ever_is_given_up(loading: StandaloneSto
 
 def test_a_wrong_password_is_told_apart_from_silence(own_store: StandaloneStore) -> None:
     with pytest.raises(ConfigurationError, match="refused the password"):
-        checks.check_store(store.url(own_store.port, "wrong"))
+        checks.check_store(remembered.loopback_url(own_store.port, "wrong"))
 
 
 def test_a_replica_is_refused(own_store: StandaloneStore, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import ConfigurationError
+from hbus_console import remembered
 from hbus_console.supervisor import store
 
 
 def test_the_port_is_chosen_once_and_kept(tmp_path: Path) -> None:
     first = store.choose_port(tmp_path)
-    assert store.choose_port(tmp_path) == first == store.remembered_port(tmp_path)
+    assert store.choose_port(tmp_path) == first == remembered.store_port(tmp_path)
 
 
 def test_another_port_is_chosen_when_a_stranger_took_it(tmp_path: Path) -> None:
@@ -21,16 +22,16 @@ def test_another_port_is_chosen_when_a_stranger_took_it(tmp_path: Path) -> None:
         stranger.listen()
         second = store.choose_port(tmp_path)
     assert second != first
-    assert store.remembered_port(tmp_path) == second
+    assert remembered.store_port(tmp_path) == second
 
 
 def test_an_installation_that_never_had_one_knows_no_url(tmp_path: Path) -> None:
-    assert store.remembered_url(tmp_path) == ""
+    assert remembered.store_url(tmp_path) == ""
 
 
 def test_the_url_leads_to_the_remembered_port(tmp_path: Path) -> None:
     port = store.choose_port(tmp_path)
-    assert store.remembered_url(tmp_path).endswith(f"@127.0.0.1:{port}/0")
+    assert remembered.store_url(tmp_path).endswith(f"@127.0.0.1:{port}/0")
 
 
 def test_another_server_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
