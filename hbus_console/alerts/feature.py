@@ -21,6 +21,7 @@ FEATURE = Feature(
             "Governance",
             30,
             badge="hbus_console.alerts.standing:firing",
+            badge_live="alerts",
         ),
     ),
     pages=(Mount("alerts/", "hbus_console.alerts.urls"),),
@@ -48,5 +49,6 @@ FEATURE = Feature(
         "hbus_console.alerts.delivery:AlertNotifier",
     ),
     concerns=("hbus_console.alerts.concerns:concerns",),
+    live=("hbus_console.alerts.live:cells",),
     prepare=("hbus_console.alerts.services.defaults:ensure_defaults",),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
+from engine.core.clock import SystemClock
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import KINDS, TONES, URGENCY, Kind
@@ -18,6 +19,7 @@ BEHIND_MS = 60_000
 #: Alerts on one page.
 PAGE = 50
 STATES = ("open", "firing", "pending", "resolved")
+_clock = SystemClock()
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:
 def count(scopes: tuple[str, ...], now_ms: int) -> int:
     """How many wait for a person: two small queries."""
     return len(waiting(scopes, now_ms))
+
+
+def firing(who: Actor) -> int:
+    """How many wait for a person now, in what ``who`` may see."""
+    return count(visible_scopes(who), _clock.now_ms())
 
 
 def failing_channels(since_ms: int) -> list[Notification]:

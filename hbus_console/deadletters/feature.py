@@ -21,6 +21,7 @@ FEATURE = Feature(
             "Bus",
             50,
             badge="hbus_console.deadletters.counting:waiting",
+            badge_live="dead",
         ),
     ),
     pages=(Mount("dead-letters/", "hbus_console.deadletters.urls"),),
@@ -39,6 +40,7 @@ FEATURE = Feature(
     duties=("hbus_console.deadletters.duties:dead_letter_collector",),
     alerts=("hbus_console.deadletters.alerts:KINDS",),
     concerns=("hbus_console.deadletters.concerns:concerns",),
+    live=("hbus_console.deadletters.live:cells",),
     operations=(
         "hbus_console.deadletters.bulk:REDRIVE",
         "hbus_console.deadletters.bulk:DISCARD",

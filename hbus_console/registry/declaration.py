@@ -32,8 +32,8 @@ class MenuEntry:
     act: Act = VIEW
     #: A count beside it: ``count(actor) -> int``; nothing is drawn for 0.
     badge: Dotted = ""
-    #: The tone of that count.
-    badge_tone: str = "bad"
+    #: The live cell (see :attr:`Feature.live`) that carries the same count; empty: it moves with the next page only.
+    badge_live: str = ""
 
 
 SECTIONS = ("Bus", "Governance", "System")

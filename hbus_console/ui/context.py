@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -10,13 +9,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from engine.core.clock import SystemClock
 from hbus_console.access.permissions import ANONYMOUS, GLOBAL, Actor, visible_scopes
-from hbus_console.access.scopes import scopes_q
 from hbus_console.ui import timerange
 
 THEMES = ("light", "dark")
-_clock = SystemClock()
 
 
 def layout(request: HttpRequest) -> dict[str, Any]:
@@ -37,8 +33,6 @@ def layout(request: HttpRequest) -> dict[str, Any]:
         frame |= {
             "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
             "actor_scopes": _scopes(who),
-            "dead_count": cache(lambda: dead_letters(who)),
-            "alert_count": cache(lambda: alerts(who)),
             "logout_url": reverse("accounts:logout"),
             "live_url": reverse("overview:live"),
         }
@@ -48,17 +42,3 @@ def layout(request: HttpRequest) -> dict[str, Any]:
 def _scopes(who: Actor) -> str:
     scopes = visible_scopes(who)
     return "all topics" if GLOBAL in scopes else " ".join(scopes) or "no topics yet"
-
-
-def alerts(who: Actor) -> int:
-    """How many alerts fire in what ``who`` may see and wait for somebody."""
-    from hbus_console.alerts import standing
-
-    return standing.count(visible_scopes(who), _clock.now_ms())
-
-
-def dead_letters(who: Actor) -> int:
-    """How many dead letters wait for a decision in what ``who`` may see."""
-    from hbus_console.deadletters.models import DeadLetter
-
-    return DeadLetter.objects.filter(scopes_q(visible_scopes(who)), state=DeadLetter.State.DEAD).count()

@@ -20,6 +20,6 @@ _LONGEST = 300
 @console_view(VIEW, resource=SOMEWHERE)
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:_LONGEST]
-    context = {"search_text": text, "groups": find(actor(request), text)}
+    context = {"nav": "search", "search_text": text, "groups": find(actor(request), text)}
     inside = request.headers.get("HX-Request") == "true"
     return render(request, "overview/found.html" if inside else "overview/search.html", context)

@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.urls import resolve
 
 from hbus_console.accounts.models import User
+from hbus_console.ui import menu
 from tests.hbus_console.accounts.conftest import MakeUser
 from tests.hbus_console.ui.conftest import dead_letters
 
@@ -39,6 +41,38 @@ def test_dead_letters_count_only_what_one_may_see(page: Client, viewer: User, br
     dead_letters(4, "stay.completed", fingerprint="02be41")
     assert '<span class="count" data-live="dead">7</span>' in page.get("/ui-kit/").content.decode()
     assert '<span class="count" data-live="dead">3</span>' in browse(viewer).get("/ui-kit/").content.decode()
+
+
+def test_what_the_features_bring_stands_in_the_order_of_sections_and_places() -> None:
+    assert {title: [entry.key for entry in group] for title, group in menu.entries()} == {
+        "Bus": ["overview", "topics", "subscriptions", "messages", "dead-letters"],
+        "Governance": ["audit", "operations", "alerts", "access"],
+        "System": ["cluster"],
+    }
+    assert len({entry.shortcut for _, group in menu.entries() for entry in group}) == 10
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/subscriptions/booking.created/billing/order/", "subscriptions"),
+        ("/topics/booking.created/subscribe/", "subscriptions"),
+        ("/topics/booking.created/", "topics"),
+        ("/messages/01K9ZC", "messages"),
+        ("/dead-letters/", "dead-letters"),
+        ("/access/tokens/new/", "access"),
+        ("/theme/", ""),
+    ],
+)
+def test_a_page_that_names_no_entry_belongs_to_the_feature_that_answers(path: str, key: str) -> None:
+    request = RequestFactory().get(path)
+    assert menu.guess(request) == ""
+    request.resolver_match = resolve(path)
+    assert menu.guess(request) == key
+
+
+def test_the_search_is_no_part_of_the_menu(page: Client) -> None:
+    assert 'aria-current="page" data-go=' not in page.get("/search/?q=x").content.decode()
 
 
 def test_nobody_signed_in_has_no_menu() -> None:

@@ -1,0 +1,20 @@
+"""How many dead letters wait for a decision."""
+
+from __future__ import annotations
+
+from django.db.models import Count
+
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.access.scopes import scopes_q
+from hbus_console.deadletters.models import DeadLetter
+
+
+def waiting(who: Actor) -> int:
+    """How many there are in what ``who`` may see."""
+    return DeadLetter.objects.filter(scopes_q(visible_scopes(who)), state=DeadLetter.State.DEAD).count()
+
+
+def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:
+    """How many there are of each topic in ``scopes`` that has any."""
+    rows = DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD).values_list("topic")
+    return dict(rows.annotate(count=Count("id")).order_by())
