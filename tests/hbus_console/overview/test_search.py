@@ -8,7 +8,8 @@ from django.test import Client
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.messages.models import LedgerMessage
-from hbus_console.overview.search import MOST, find
+from hbus_console.overview.search import find
+from hbus_console.ui.finding import MOST
 from tests.hbus_console.ui.conftest import subscription, topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])

@@ -1,0 +1,32 @@
+"""Messages by the beginning of their id, by their key or by their correlation id."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+from django.urls import reverse
+
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.messages.models import LedgerMessage
+from hbus_console.topics.scopes import topic_filter
+from hbus_console.ui.finding import MOST, Group, Hit, group
+
+#: Fewer characters than this match names only: a message is looked up by an exact or nearly whole value.
+_LEAST = 3
+
+
+def find(who: Actor, text: str) -> list[Group]:
+    """What ``who`` may see, the newest first: three queries, each on an index."""
+    if len(text) < _LEAST:
+        return []
+    seen = topic_filter(visible_scopes(who))
+    return [
+        _group("Messages by id", seen & Q(message_id__gte=text, message_id__lt=text + "\U0010ffff")),
+        _group("Messages by key", seen & Q(key=text)),
+        _group("Messages by correlation id", seen & Q(correlation_id=text)),
+    ]
+
+
+def _group(title: str, wanted: Q) -> Group:
+    rows = LedgerMessage.objects.filter(wanted).order_by("-published_ms")[: MOST + 1]
+    hits = (Hit(row.message_id, row.topic, reverse("messages:message", args=[row.message_id])) for row in rows)
+    return group(title, hits, ids=True)
