@@ -9,15 +9,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from engine.bus import context, trace
+from engine.bus import context
 from engine.bus.catalog import TopicPolicy
-from engine.bus.envelope import LONGEST, check_text
 from engine.bus.errors import MalformedEnvelope, OwnerlessTopic, PublishRefused
-from engine.bus.message import ATTRIBUTE_NAME, KNOWN_ATTRIBUTES, NO_DATA, Message
+from engine.bus.message import ATTRIBUTE_NAME, KNOWN_ATTRIBUTES, LONGEST, NO_DATA, Message, check_text
 from engine.bus.options import DELAY_HORIZON_DAYS, PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
-from engine.core.ids import MANY, new_id, new_ids
+from engine.core.ids import MANY, new_id, new_ids, new_trace, new_traceparents, parse_traceparent
 
 JSON = "application/json"
 #: How many headers one message may carry.
@@ -184,7 +183,7 @@ class EnvelopeBuilder:
         return next(self._ids)
 
     def _new_trace(self) -> str:
-        self._traces = iter(trace.new_traceparents(self._draw))
+        self._traces = iter(new_traceparents(self._draw))
         return next(self._traces)
 
 
@@ -371,9 +370,9 @@ def _priority(policy: TopicPolicy, priority: Priority) -> str:
 
 def _traceparent(options: PublishOptions, ambient: context.Context | None) -> str:
     # A malformed one is ignored and a new trace begun, as the standard asks of a receiver.
-    if options.traceparent and trace.parse(options.traceparent):
+    if options.traceparent and parse_traceparent(options.traceparent):
         return options.traceparent
-    return str(ambient.trace.child() if ambient else trace.new_trace())
+    return str(ambient.trace.child() if ambient else new_trace())
 
 
 def _expiry(ttl_s: float, from_ms: int) -> str:

@@ -6,8 +6,8 @@ from contextvars import ContextVar
 
 import msgspec
 
-from engine.bus import trace
 from engine.bus.message import Message
+from engine.core.ids import TraceParent, new_trace, parse_traceparent
 
 
 class Context(msgspec.Struct, eq=False, gc=False):
@@ -24,7 +24,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
     attempt: int
     delivered_ms: int
     lease_lost: bool = False
-    _trace: trace.TraceParent | None = None
+    _trace: TraceParent | None = None
 
     @property
     def replayed(self) -> bool:
@@ -37,11 +37,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
         return self.message.correlationid or self.message.id
 
     @property
-    def trace(self) -> trace.TraceParent:
+    def trace(self) -> TraceParent:
         """The span of this attempt: in the message's trace, or in a new one when it has none."""
         if self._trace is None:
-            parent = trace.parse(self.message.traceparent)
-            self._trace = parent.child() if parent else trace.new_trace()
+            parent = parse_traceparent(self.message.traceparent)
+            self._trace = parent.child() if parent else new_trace()
         return self._trace
 
 
@@ -52,6 +52,5 @@ enter = _current.set
 leave = _current.reset
 
 
-def current() -> Context | None:
-    """The attempt this thread (or task) is running in, or ``None`` outside a handler."""
-    return _current.get()
+#: ``current()``: the attempt this thread (or task) is running in, or ``None`` outside a handler.
+current = _current.get

@@ -18,10 +18,10 @@ from engine.bus.message import Message, encode
 from engine.bus.partitions import partition_of
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
 from engine.bus.schedule_once import Kept, Later, ScheduleOnce
-from engine.bus.trace import trace_id_of
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Priority, Status, Transport
 from engine.core.clock import Clock
 from engine.core.facts import Emitter, Fact
+from engine.core.ids import trace_id_of
 
 #: How many messages, and how many bytes of envelopes, go to the store in one call.
 CHUNK = 500

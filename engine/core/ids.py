@@ -1,16 +1,27 @@
-"""Ids that sort by time: ULIDs (github.com/ulid/spec), monotonic within one process."""
+"""Ids: of things, as ULIDs (github.com/ulid/spec) that sort by time; of traces, as W3C Trace Context has them.
+
+What is done because of something else is a span of its own in the same trace, and carries the ``traceparent`` that
+says so: a message that of the span that published it, and every attempt to handle it one of its own.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import re
 import threading
+from typing import NamedTuple
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _RANDOM_BITS = 80
 _ULID = re.compile(rf"[0-7][{_ALPHABET}]{{25}}")
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_NO_TRACE = "0" * 32
+_NO_SPAN = "0" * 16
+#: Sampled, and the trace id is random (level 2).
+NEW_FLAGS = "03"
 #: The last four letters.
 _TAIL_BITS = 20
 _TAIL = (1 << _TAIL_BITS) - 1
@@ -86,3 +97,58 @@ def instant_of(text: str) -> int | None:
             value = value * 32 + _ALPHABET.index(letter)
         return value
     return int(text[:8] + text[9:13], 16) if _UUID7.fullmatch(text.lower()) else None
+
+
+# These need chance, not secrecy; the system's generator would cost more than the rest of a publish.
+_rng = random.Random()  # noqa: S311
+
+
+class TraceParent(NamedTuple):
+    """The parts of a ``traceparent``."""
+
+    trace_id: str
+    span_id: str
+    flags: str
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
+
+    def child(self) -> TraceParent:
+        """The same trace, a new span."""
+        return TraceParent(self.trace_id, new_span_id(), self.flags)
+
+
+def new_span_id() -> str:
+    """16 hex digits, never all zero."""
+    return f"{_rng.getrandbits(64) or 1:016x}"
+
+
+def new_trace() -> TraceParent:
+    """The first span of a new trace."""
+    return TraceParent(f"{_rng.getrandbits(128) or 1:032x}", new_span_id(), NEW_FLAGS)
+
+
+def new_traceparents(count: int) -> list[str]:
+    """The texts of so many :func:`new_trace`, made in one go: every publish outside a handler needs one."""
+    digits = _rng.randbytes(24 * count).hex()
+    if _NO_SPAN in digits:
+        return [str(new_trace()) for _ in range(count)]
+    return [f"00-{digits[at : at + 32]}-{digits[at + 32 : at + 48]}-03" for at in range(0, 48 * count, 48)]
+
+
+def parse_traceparent(text: str) -> TraceParent | None:
+    """The parts of ``text``, or ``None`` when the standard says to ignore it and start a new trace."""
+    found = _TRACEPARENT.fullmatch(text)
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    if version == "ff" or (version == "00" and more) or trace_id == _NO_TRACE or span_id == _NO_SPAN:
+        return None
+    return TraceParent(trace_id, span_id, flags)
+
+
+def trace_id_of(traceparent: str) -> str:
+    """The trace id of a ``traceparent``; empty when it is malformed. What lies between the dashes is not read."""
+    if len(traceparent) == 55 and traceparent[2] == traceparent[35] == "-":
+        return traceparent[3:35]
+    return ""

@@ -12,11 +12,10 @@ from engine.bus import message as envelope
 from engine.bus.building import check_owner
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
-from engine.bus.trace import trace_id_of
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
-from engine.core.ids import new_id
+from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.permissions import Actor, require, visible_scopes
 from hbus_console.audit.services import record

@@ -16,12 +16,11 @@ from django.utils.http import urlencode
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
-from engine.bus.trace import trace_id_of
 from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.facts import Fact
-from engine.core.ids import new_id
+from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.messages.payloads import Rules, shown
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task

@@ -11,10 +11,10 @@ import msgspec
 
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
-from engine.bus.trace import trace_id_of
 from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
 from engine.core.facts import Fact
+from engine.core.ids import trace_id_of
 
 #: A batch goes when it is this large …
 BATCH = 500

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.bus import envelope
+from engine.bus import message
 from engine.bus.errors import MalformedEnvelope
 
 GOOD = {
@@ -23,7 +23,7 @@ GOOD = {
 
 
 def test_a_well_formed_envelope_is_read() -> None:
-    assert envelope.read(json.dumps(GOOD).encode()).json() == {"nights": 3}
+    assert message.read(json.dumps(GOOD).encode()).json() == {"nights": 3}
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def test_a_well_formed_envelope_is_read() -> None:
 )
 def test_a_malformed_attribute_is_refused_by_name(attribute: str, value: str) -> None:
     with pytest.raises(MalformedEnvelope) as refused:
-        envelope.read(json.dumps({**GOOD, attribute: value}).encode())
+        message.read(json.dumps({**GOOD, attribute: value}).encode())
     assert refused.value.field == attribute
     assert refused.value.remedy
 
 
 def test_a_lone_surrogate_is_no_text() -> None:
     with pytest.raises(MalformedEnvelope) as refused:
-        envelope.check_text("tenant", "a\ud800")
+        message.check_text("tenant", "a\ud800")
     assert refused.value.field == "tenant"
 
 
 def test_two_payloads_are_refused() -> None:
     with pytest.raises(MalformedEnvelope) as refused:
-        envelope.read(json.dumps({**GOOD, "data_base64": "AAA="}).encode())
+        message.read(json.dumps({**GOOD, "data_base64": "AAA="}).encode())
     assert refused.value.field == "data"
