@@ -4,49 +4,37 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from itertools import islice
 from typing import Any
 
-import msgspec
 import structlog
 
-from engine.core.facts import KINDS, Fact, FactSink
+from engine.core.fact_kinds import QUIET
+from engine.core.facts import FactBatch, FactSink
 from hbus_console.audit import context
 from hbus_console.audit.redact import redact
+from hbus_console.evidence.kinds import catalog_of, kinds
 
-#: Facts that get a line each; the others are counted, and lie in the ledger. ``HBUS_LOG_FACTS=all`` logs every one.
-_LEVELS = {
-    "retried": logging.INFO,
-    "expired": logging.INFO,
-    "redriven": logging.INFO,
-    "replayed": logging.INFO,
-    "discarded": logging.INFO,
-    "store_back": logging.INFO,
-    "lease_lost": logging.WARNING,
-    "retention_held": logging.WARNING,
-    "facts_dropped": logging.WARNING,
-    "dead": logging.ERROR,
-    "publish_failed": logging.ERROR,
-    "group_lost": logging.ERROR,
-    "store_lost": logging.ERROR,
-}
-#: Of one batch (at most a thousand facts) so many lines of one kind; the rest is one line that says how many.
+#: Of what goes to the sink at once (at most two thousand facts) so many lines of one kind; the rest is one line that
+#: says how many.
 _LINES = 100
 
 
 class LoggingSink:
-    """A fact sink that writes a JSON line for each fact that matters, then passes the batch on to ``sink``.
+    """A fact sink that writes a JSON line for each fact of a kind that has a level, then passes all on to ``sink``.
 
-    The line carries the ids that lead on to ledger, page and trace. A batch offered again is logged once.
+    The other kinds are counted, and lie in the ledger; with ``everything`` (``HBUS_LOG_FACTS=all``) each has a line.
+    A line carries the ids that lead on to ledger, page and trace. What is offered again is logged once.
     """
 
     def __init__(self, sink: FactSink, *, everything: bool = False) -> None:
         self._sink = sink
         self._everything = everything
-        self._logged: Sequence[Fact] | None = None
+        self._logged: Sequence[FactBatch] | None = None
         self._log = structlog.get_logger("hbus.facts")
 
-    def write(self, facts: Sequence[Fact]) -> None:
+    def write(self, facts: Sequence[FactBatch]) -> None:
         # Logged first: a lost store must be told while it is lost.
         if facts is not self._logged:
             self._tell(facts)
@@ -54,25 +42,37 @@ class LoggingSink:
         self._sink.write(facts)
         self._logged = None
 
-    def _tell(self, facts: Sequence[Fact]) -> None:
-        if not self._everything and _LEVELS.keys().isdisjoint({fact.kind for fact in facts}):
-            return
+    def _tell(self, facts: Sequence[FactBatch]) -> None:
         told: dict[str, int] = {}
-        for fact in facts:
-            level = _LEVELS.get(fact.kind, logging.INFO if self._everything else None)
-            if level is None:
+        for batch in facts:
+            level = self._level(batch.kind)
+            if level == QUIET:
                 continue
-            told[fact.kind] = told.get(fact.kind, 0) + 1
-            if self._everything or told[fact.kind] <= _LINES:
-                self._log.log(level, fact.kind, **_fields(fact))
+            before = told.get(batch.kind, 0)
+            told[batch.kind] = before + batch.count
+            for line in islice(_lines(batch), None if self._everything else max(0, _LINES - before)):
+                self._log.log(level, batch.kind, **line)
         for kind, number in told.items():
             if not self._everything and number > _LINES:
-                self._log.warning(f"{kind}_suppressed", suppressed=number - _LINES, of=number, meaning=KINDS[kind])
+                meaning = kinds()[kind].sentence
+                self._log.warning(f"{kind}_suppressed", suppressed=number - _LINES, of=number, meaning=meaning)
+
+    def _level(self, name: str) -> int:
+        kind = kinds().get(name)
+        level = kind.level if kind is not None else QUIET
+        return logging.INFO if level == QUIET and self._everything else level
 
 
-def _fields(fact: Fact) -> dict[str, Any]:
-    """What is known about ``fact``, without its kind and without what does not apply."""
-    return {name: value for name, value in msgspec.structs.asdict(fact).items() if value and name != "kind"}
+def _lines(batch: FactBatch) -> Iterator[dict[str, Any]]:
+    """What is known about each fact, without its kind and without what does not apply."""
+    subject, catalog = batch.subject, catalog_of(batch.kind)
+    about: dict[str, Any] = {"node": batch.node}
+    if subject is not None and catalog is not None and catalog.labels:
+        about |= zip(catalog.labels, (subject.namespace, subject.name), strict=False)
+    elif subject is not None:
+        about["subject"] = str(subject)
+    for row in batch.rows():
+        yield {name: value for name, value in {**about, **row}.items() if value}
 
 
 def _add_request(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

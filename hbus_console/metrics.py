@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_right
-from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -31,9 +30,11 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from engine.core.facts import Fact, FactSink
+from engine.core.fact_kinds import FactKind
+from engine.core.facts import FactBatch, FactSink
 from hbus_console.access.permissions import GLOBAL, visible_scopes
 from hbus_console.cluster.feature import CLUSTER_VIEW
+from hbus_console.evidence.kinds import kinds
 from hbus_console.messages.models import LagSample
 
 #: More (topic, subscription) pairs than this are counted together as ``other``: a scrape must stay small.
@@ -41,16 +42,6 @@ MOST_LABELS = 2_000
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _PAIR = ("topic", "subscription")
 
-PUBLISHED = Counter("hbus_published_total", "Messages appended to their topic.", ("topic",))
-PUBLISH_FAILED = Counter("hbus_publish_failed_total", "Messages the store did not take, or not surely.", ("topic",))
-DELAYED = Counter("hbus_delayed_total", "Messages stored until their due time.", ("topic",))
-DEDUPLICATED = Counter("hbus_deduplicated_total", "Repeated publishes and deliveries that had no effect.", _PAIR)
-SETTLED = Counter("hbus_settled_total", "Deliveries handled and acknowledged.", _PAIR)
-RETRIED = Counter("hbus_retried_total", "Attempts that failed and were scheduled again.", _PAIR)
-DEAD = Counter("hbus_dead_total", "Deliveries that became dead letters.", _PAIR)
-EXPIRED = Counter("hbus_expired_total", "Messages that outlived their expiry.", _PAIR)
-DROPPED = Counter("hbus_facts_dropped_total", "Evidence dropped because its queue was full.")
-HANDLER = Histogram("hbus_handler_seconds", "Time in the handler of settled deliveries.", _PAIR, buckets=_BUCKETS_S)
 UNSETTLED = Gauge("hbus_unsettled_messages", "Messages not settled yet.", _PAIR, multiprocess_mode="mostrecent")
 OLDEST = Gauge(
     "hbus_oldest_unsettled_seconds", "Age of the oldest unsettled message.", _PAIR, multiprocess_mode="mostrecent"
@@ -63,22 +54,19 @@ BREAKER = Gauge(
 )
 BREAKER_STATES = ("closed", "open", "probing")
 
-_OF_TOPIC = {"published": PUBLISHED, "delayed": DELAYED}
-_OF_PAIR = {"deduplicated": DEDUPLICATED, "settled": SETTLED, "retried": RETRIED, "dead": DEAD, "expired": EXPIRED}
-_PLACE = attrgetter("kind", "topic", "subscription")
 _labels_seen: set[tuple[str, str]] = set()
-_lag_shown: set[tuple[str, str]] = set()
-_breakers_shown: set[tuple[str, str]] = set()
+_lag_shown: set[tuple[str, ...]] = set()
+_breakers_shown: set[tuple[str, ...]] = set()
 
 
 class CountingSink:
-    """A fact sink that counts what passes to ``sink``. A batch offered again after an error is counted once."""
+    """A fact sink that counts what passes to ``sink``. What is offered again after an error is counted once."""
 
     def __init__(self, sink: FactSink) -> None:
         self._sink = sink
-        self._counted: Sequence[Fact] | None = None
+        self._counted: Sequence[FactBatch] | None = None
 
-    def write(self, facts: Sequence[Fact]) -> None:
+    def write(self, facts: Sequence[FactBatch]) -> None:
         # Counted first: the counters must go on while the store is away.
         if facts is not self._counted:
             count(facts)
@@ -87,29 +75,48 @@ class CountingSink:
         self._counted = None
 
 
-def count(facts: Iterable[Fact]) -> None:
+def count(facts: Iterable[FactBatch]) -> None:
     """Add ``facts`` to this process's counters."""
-    tally: Tally[tuple[str, str, str]] = Tally()
-    spent: dict[tuple[str, str], list[int]] = {}
-    # Facts of a batch are mostly of one kind and place: counted in runs, each costs next to nothing.
-    for (kind, topic, subscription), run in groupby(facts, _PLACE):
-        if kind == "facts_dropped":
-            DROPPED.inc(sum(fact.size for fact in run))
-        elif kind == "publish_failed":
-            PUBLISH_FAILED.labels(_bounded(topic, "")[0]).inc(sum(fact.size for fact in run))
-        elif kind == "settled":
-            durations = [fact.duration_us for fact in run]
-            tally[kind, topic, subscription] += len(durations)
-            spent.setdefault((topic, subscription), []).extend(durations)
-        else:
-            tally[kind, topic, subscription] += sum(1 for _ in run)
-    for (kind, topic, subscription), number in tally.items():
-        if kind in _OF_TOPIC:
-            _OF_TOPIC[kind].labels(_bounded(topic, "")[0]).inc(number)
-        elif kind in _OF_PAIR:
-            _OF_PAIR[kind].labels(*_bounded(topic, subscription)).inc(number)
-    for pair, durations in spent.items():
-        _observe_all(HANDLER.labels(*_bounded(*pair)), durations)
+    counters = _counters()
+    for batch in facts:
+        found = counters.get(batch.kind)
+        if found is None:
+            continue
+        declared = found.kind.counter
+        subject = batch.subject
+        place = _bounded(subject.namespace if subject else "", subject.name if subject else "", len(declared.labels))
+        counter, histogram = found.counter, found.histogram
+        if place:
+            counter, histogram = counter.labels(*place), histogram and histogram.labels(*place)
+        counter.inc(sum(_numbers(batch, declared.adds)) if declared.adds else batch.count)
+        if histogram is not None and found.kind.timer is not None:
+            _observe_all(histogram, _numbers(batch, found.kind.timer.field))
+
+
+def _numbers(batch: FactBatch, field: str) -> list[int]:
+    column = getattr(batch.fields, field, 0)
+    return list(column) if isinstance(column, list) else [column] * batch.count
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A kind with what it is counted by."""
+
+    kind: FactKind
+    counter: Counter
+    histogram: Histogram | None
+
+
+@cache
+def _counters() -> Mapping[str, _Counted]:
+    """By kind; made on first use, for a process that emits nothing has nothing to count."""
+    return {kind.name: _counted(kind) for kind in kinds().values()}
+
+
+def _counted(kind: FactKind) -> _Counted:
+    labels, timer = kind.counter.labels, kind.timer
+    histogram = Histogram(timer.name, timer.says, labels, buckets=_BUCKETS_S) if timer else None
+    return _Counted(kind, Counter(f"hbus_{kind.name}_total", kind.counter.says, labels), histogram)
 
 
 def _observe_all(histogram: Histogram, durations_us: list[int]) -> None:
@@ -126,7 +133,7 @@ def _observe_all(histogram: Histogram, durations_us: list[int]) -> None:
 
 def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:
     """Set the gauges; a subscription that is no longer sampled becomes NaN, which Prometheus takes as no value."""
-    shown: set[tuple[str, str]] = set()
+    shown: set[tuple[str, ...]] = set()
     for sample in samples:
         pair = _bounded(sample.topic, sample.subscription)
         shown.add(pair)
@@ -144,7 +151,7 @@ def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:
 
 def show_breakers(states: Mapping[tuple[str, str], str]) -> None:
     """Set the gauges from each (topic, subscription)'s state; one that is no longer there becomes NaN, as above."""
-    shown: set[tuple[str, str]] = set()
+    shown: set[tuple[str, ...]] = set()
     for subscription, state in states.items():
         pair = _bounded(*subscription)
         shown.add(pair)
@@ -198,11 +205,12 @@ def _sees_everything(request: HttpRequest) -> bool:
     return token is not None and GLOBAL in visible_scopes(actor_of_token(token), CLUSTER_VIEW)
 
 
-def _bounded(topic: str, subscription: str) -> tuple[str, str]:
-    pair = (topic, subscription)
-    if pair in _labels_seen:
-        return pair
-    if len(_labels_seen) >= MOST_LABELS:
-        return "other", "other" if subscription else ""
-    _labels_seen.add(pair)
-    return pair
+def _bounded(namespace: str, name: str, labels: int = 2) -> tuple[str, ...]:
+    """The first so many of the two, while they are few enough to tell apart."""
+    pair = (namespace if labels else "", name if labels > 1 else "")
+    if pair not in _labels_seen:
+        if len(_labels_seen) >= MOST_LABELS:
+            pair = ("other", "other" if pair[1] else "")
+        else:
+            _labels_seen.add(pair)
+    return pair[:labels]

@@ -14,13 +14,14 @@ from engine.bus import building
 from engine.bus.catalog import TopicPolicy
 from engine.bus.delays import DelayPath
 from engine.bus.errors import PublishRefused
+from engine.bus.facts import Fact, batches
 from engine.bus.message import Message, encode
 from engine.bus.partitions import partition_of
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
 from engine.bus.schedule_once import Kept, Later, ScheduleOnce
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Priority, Status, Transport
 from engine.core.clock import Clock
-from engine.core.facts import Emitter, Fact
+from engine.core.facts import Emitter
 from engine.core.ids import trace_id_of
 
 #: How many messages, and how many bytes of envelopes, go to the store in one call.
@@ -176,7 +177,7 @@ class Sending(Generic[Thing]):
         if failed:
             facts += self._failed(failed, now_ms)
         if facts:
-            self._facts.emit(facts)
+            self._facts.emit(batches(facts))
         if held:
             kept = self._schedule_once.see_to(
                 [(one, sent.idempotency_window_ms, claim) for _, one, sent, claim in held]
@@ -218,7 +219,7 @@ class Sending(Generic[Thing]):
                 for kind in kinds
             ]
         if facts:
-            self._facts.emit(facts)
+            self._facts.emit(batches(facts))
 
     def _failed(self, outcomes: Sequence[Outcome], now_ms: int) -> list[Fact]:
         """One fact for all that the store did not take, or not surely; a conflict is the caller's mistake."""

@@ -22,7 +22,7 @@ from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Producer
 from engine.bus.registry import open_transport
-from engine.core.facts import FactLog
+from engine.core.fact_log import FactLog
 from hbus_console.bench.processes import together
 from hbus_console.bench.rows import Row
 from hbus_console.evidence.fact_stream import FactStream

@@ -19,7 +19,8 @@ from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.bus.registry import open_transport
 from engine.bus.transport import Transport
-from engine.core.facts import Emitter, FactLog, NullFacts
+from engine.core.fact_log import FactLog
+from engine.core.facts import Emitter, NullFacts
 from hbus_console.bench.processes import report, wait_for_go
 from hbus_console.evidence.fact_stream import FactStream
 

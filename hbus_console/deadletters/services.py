@@ -11,10 +11,10 @@ from django.db import transaction
 from engine.bus import message as envelope
 from engine.bus.building import check_owner
 from engine.bus.errors import MalformedEnvelope
+from engine.bus.facts import Fact
 from engine.bus.message import Message
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
-from engine.core.facts import Fact
 from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.permissions import Actor, require, visible_scopes
@@ -131,7 +131,7 @@ def redrive_now(
     send_on_commit(letter.topic, copy)
     how = "" if edited is _AS_IT_IS else "edited, "
     fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
-    transaction.on_commit(lambda: store.facts().emit([fact]))
+    transaction.on_commit(lambda: store.facts().emit([fact.batch()]))
     return True
 
 
@@ -200,7 +200,7 @@ def discard_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock =
         return False
     original, _ = _message(letter)
     fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {reason}")
-    transaction.on_commit(lambda: store.facts().emit([fact]))
+    transaction.on_commit(lambda: store.facts().emit([fact.batch()]))
     return True
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 import redis
-from django.db import transaction
+from django.db import DataError, IntegrityError, transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
-from engine.core.facts import Fact
+from engine.core.facts import CoreFields, FactBatch
 from hbus_console.database import fresh_connections
+from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.models import Cursor
 from hbus_console.evidence.router import LEDGER
-from hbus_console.messages.projection import Rows
+from hbus_console.evidence.wire import Contents
 
 CURSOR = "facts"
 #: Entries read at once; an entry holds up to two thousand facts.
@@ -21,6 +25,12 @@ READ_ENTRIES = 16
 BOOK_FACTS = 10_000
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 5.0
+#: How many notices one entry may leave about what could not be read of it.
+MOST_NOTICES = 20
+#: How a database says that it will never take these rows, however often it is asked.
+_REFUSED = (DataError, IntegrityError, OverflowError, ValueError)
+
+_log = logging.getLogger(__name__)
 
 
 class FactCollector:
@@ -52,19 +62,29 @@ class FactCollector:
                 return self._check_end(cursor)
         except redis.RedisError as error:
             raise Unavailable(f"The fact stream could not be read: {error}.") from error
-        booked = 0
-        for batch in _batches(entries):
-            booked += self._book(cursor, batch)
+        booked = sum(self._book_or_bury(cursor, batch) for batch in _batches(entries))
         self._reader.forget(cursor.entry, cursor.facts)
         return booked
 
+    def _book_or_bury(self, cursor: Cursor, entries: list[Entry]) -> int:
+        """Book ``entries``; what the database can never take must not hold up all that follow."""
+        try:
+            return self._book(cursor, entries)
+        except _REFUSED as error:
+            if len(entries) > 1:
+                return sum(self._book_or_bury(cursor, [entry]) for entry in entries)
+            (entry,) = entries
+            _log.exception("entry %s of the fact stream cannot be booked", entry.id)
+            lost = [(entry.count, f"the database refused it: {type(error).__name__}: {error}"[:300])]
+            return self._book(cursor, [replace(entry, contents=Contents(lost=lost))])
+
     def _book(self, cursor: Cursor, entries: list[Entry]) -> int:
-        rows = Rows()
+        rows = Booking(self._per_message)
         position, booked = cursor.facts, 0
         for entry in entries:
-            rows.add(self._gap(entry, position), per_message=self._per_message)
-            rows.add(entry.facts, per_message=self._per_message)
-            booked += len(entry.facts)
+            rows.add(self._missing(entry, position))
+            rows.add(entry.contents.batches)
+            booked += entry.count
             # A broken entry tells no number; the next one shows what it was worth.
             position = entry.last or position
         last, now_ms = entries[-1].id, self._clock.now_ms()
@@ -78,24 +98,30 @@ class FactCollector:
         cursor.entry, cursor.facts = last, position
         return booked
 
-    def _gap(self, entry: Entry, position: int) -> list[Fact]:
-        """Notices about what is missing between fact number ``position`` and ``entry``."""
+    def _missing(self, entry: Entry, position: int) -> list[FactBatch]:
+        """Notices about what is missing between fact number ``position`` and ``entry``, and in it."""
         if entry.broken:
             return [self._dropped(0, f"Entry {entry.id} of the fact stream is unreadable: {entry.broken}.")]
-        lost = entry.last - len(entry.facts) - position
+        found = [
+            self._dropped(count, f"A part of entry {entry.id} of the fact stream is unreadable: {why}.")
+            for count, why in entry.contents.lost[:MOST_NOTICES]
+        ]
+        lost = entry.last - entry.count - position
         if lost > 0:
-            return [self._dropped(lost, f"{lost} facts were dropped because the keeper was away for too long.")]
-        if lost < 0:
-            return [self._dropped(0, "The store has forgotten facts: it was emptied, or restored from an older state.")]
-        return []
+            said = f"{lost} facts were dropped because the keeper was away for too long."
+            found.append(self._dropped(lost, said))
+        elif lost < 0:
+            said = "The store has forgotten facts: it was emptied, or restored from an older state."
+            found.append(self._dropped(0, said))
+        return found
 
     def _check_end(self, cursor: Cursor) -> int:
         """Nothing lies after the cursor: either all is booked, or the store has gone back to before it."""
         end, facts = self._reader.end()
         if end == "0-0" or _order(end) >= _order(cursor.entry):
             return 0
-        rows = Rows()
-        rows.add([self._dropped(0, "The store's clock or data went back; evidence may be missing.")], per_message=False)
+        rows = Booking()
+        rows.add([self._dropped(0, "The store's clock or data went back; evidence may be missing.")])
         with transaction.atomic(using=LEDGER):
             Cursor.objects.filter(name=CURSOR, entry=cursor.entry).update(
                 entry=end, facts=facts, at_ms=self._clock.now_ms()
@@ -103,8 +129,8 @@ class FactCollector:
             rows.write()
         return 0
 
-    def _dropped(self, count: int, detail: str) -> Fact:
-        return Fact("facts_dropped", self._clock.now_ms(), size=count, detail=detail)
+    def _dropped(self, count: int, detail: str) -> FactBatch:
+        return FactBatch("facts_dropped", self._clock.now_ms(), detail=detail, fields=CoreFields(count))
 
 
 def _batches(entries: list[Entry]) -> list[list[Entry]]:
@@ -112,11 +138,11 @@ def _batches(entries: list[Entry]) -> list[list[Entry]]:
     batches: list[list[Entry]] = [[]]
     held = 0
     for entry in entries:
-        if held and held + len(entry.facts) > BOOK_FACTS:
+        if held and held + entry.count > BOOK_FACTS:
             batches.append([])
             held = 0
         batches[-1].append(entry)
-        held += len(entry.facts)
+        held += entry.count
     return batches
 
 

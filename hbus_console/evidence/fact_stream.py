@@ -1,4 +1,4 @@
-"""The way of facts from any process to the keeper: one bounded stream in the store, one entry a batch."""
+"""The way of facts from any process to the keeper: one bounded stream in the store, an entry for what goes at once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import redis
 
-from engine.core.facts import Fact
+from engine.core.facts import FactBatch
+from hbus_console.evidence import wire
 
-#: How many facts may wait for the keeper (about 200 bytes each). With it away for longer the oldest are dropped,
+#: How many facts may wait for the keeper (about 150 bytes each). With it away for longer the oldest are dropped,
 #: and the keeper reports the gap.
 BACKLOG_LIMIT = 1_000_000
 #: How long a writer's last batch is remembered, so that repeating it after a timeout adds nothing.
 REMEMBER_S = 600
+#: No more digits than this are taken for a number.
+_LONGEST_NUMBER = 20
 
 _APPEND = (Path(__file__).parent / "lua" / "append_facts.lua").read_text(encoding="utf-8")
 
@@ -51,24 +53,28 @@ class FactStream:
         keys = Keys(prefix)
         self._keys = [keys.log, keys.count, keys.floor, keys.last(secrets.token_hex(6))]
         self._append = store.register_script(_APPEND)
-        self._encoder = msgspec.msgpack.Encoder()
         self._limit = limit
 
-    def write(self, facts: Sequence[Fact]) -> None:
-        body = self._encoder.encode(list(facts))
-        # Python's own hash tells a writer's batch from the one before it, at a fifth of a digest's cost.
-        self._append(keys=self._keys, args=[body, len(facts), hash(body), self._limit, REMEMBER_S])
+    def write(self, facts: Sequence[FactBatch]) -> None:
+        body, count = wire.encode(facts), sum(batch.count for batch in facts)
+        # Python's own hash tells a writer's entry from the one before it, at a fifth of a digest's cost.
+        self._append(keys=self._keys, args=[body, count, hash(body), self._limit, REMEMBER_S])
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One batch as it lies in the stream. ``last`` is the running number of its last fact, counted from 1."""
+    """One entry of the stream. ``last`` is the running number of its last fact, counted from 1."""
 
     id: str
     last: int
-    #: Empty with ``broken`` set when the bytes could not be read.
-    facts: list[Fact]
+    contents: wire.Contents
+    #: Why nothing of it could be read.
     broken: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many facts it was written with."""
+        return self.contents.count
 
 
 class FactReader:
@@ -77,7 +83,6 @@ class FactReader:
     def __init__(self, store: redis.Redis, prefix: str) -> None:
         self._store = store
         self._keys = Keys(prefix)
-        self._decoder = msgspec.msgpack.Decoder(list[Fact])
 
     def read(self, after: str, limit: int) -> list[Entry]:
         """At most ``limit`` entries after the entry id ``after``, oldest first; does not wait."""
@@ -103,10 +108,13 @@ class FactReader:
 
     def _entry(self, entry: bytes, fields: dict[bytes, bytes]) -> Entry:
         try:
-            return Entry(_text(entry), int(fields[b"n"]), self._decoder.decode(fields[b"f"]))
-        except (KeyError, ValueError, msgspec.DecodeError) as error:
+            last = int(fields[b"n"][:_LONGEST_NUMBER])
+            if not 0 <= last < 2**63:
+                raise ValueError(f"its facts end with number {last}")
+            return Entry(_text(entry), last, wire.decode(fields[b"f"]))
+        except (KeyError, ValueError) as error:
             # Foreign bytes under our key must not stop the booking of everything after them.
-            return Entry(_text(entry), 0, [], broken=f"{type(error).__name__}: {error}")
+            return Entry(_text(entry), 0, wire.Contents(), broken=f"{type(error).__name__}: {error}")
 
 
 def _streams(answer: Any) -> list[tuple[Any, Any]]:

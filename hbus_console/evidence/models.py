@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import TEXT_LIMIT
+
 
 class Notice(models.Model):
     """A fact that concerns no single message: a group lost, retention held back, evidence dropped …"""
@@ -20,6 +22,29 @@ class Notice(models.Model):
     class Meta:
         db_table = "ledger_notice"
         indexes = [models.Index(fields=["-at_ms"], name="notice_time")]
+
+
+class Evidence(models.Model):
+    """A fact of an engine that keeps no ledger of its own."""
+
+    #: A fact's kind, see :func:`hbus_console.evidence.kinds.kinds`.
+    kind = models.CharField(max_length=40)
+    #: The text form of an :class:`engine.core.subject.Subject`; empty for the installation as such.
+    subject = models.CharField(max_length=TEXT_LIMIT, blank=True)
+    at_ms = models.BigIntegerField()
+    node = models.CharField(max_length=100, blank=True)
+    correlation_id = models.CharField(max_length=128, blank=True)
+    detail = models.CharField(max_length=500, blank=True)
+    #: The fields that its engine declares, without those that do not apply.
+    fields = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "ledger_evidence"
+        indexes = [
+            models.Index(fields=["subject", "at_ms"], name="evidence_subject"),
+            models.Index(fields=["kind", "at_ms"], name="evidence_kind"),
+            models.Index(fields=["correlation_id", "at_ms"], name="evidence_correlation"),
+        ]
 
 
 class Cursor(models.Model):

@@ -1,51 +1,35 @@
-"""Turns facts into rows of the ledger, in bulk. The caller opens the transaction.
+"""Turns the facts of the bus into rows of the message ledger, from columns to rows in bulk.
 
 Written in SQL that SQLite and PostgreSQL share: going through model instances costs more than the insert itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from itertools import compress, groupby, repeat
 from operator import add
 
 from django.db import connections
 
-from engine.core.facts import Fact
+from engine.bus.fact_kinds import Books, BusKind
+from engine.bus.facts import BusFields
+from engine.core.facts import FactBatch
+from hbus_console.evidence.columns import INT4, Row, each, numbers, texts, whole
+from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.router import LEDGER
+from hbus_console.evidence.rows import INSERT_NOTICE
 from hbus_console.messages.models import FlowRollup, FlowSample
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
 ROLLUP_MS = FlowRollup.BUCKET_S * 1000
+#: The longest that a handler or an append is taken to have lasted: a year.
+_LONGEST_US = 366 * 86_400_000_000
 
-#: Kinds that concern no single message.
-_NOTICES = frozenset(
-    {
-        "group_lost",
-        "retention_held",
-        "trimmed",
-        "store_lost",
-        "store_back",
-        "facts_dropped",
-        "breaker_opened",
-        "breaker_probing",
-        "breaker_closed",
-    }
-)
-#: What each kind adds to in a flow sample, and whether it is the topic's own row that counts it.
+#: What a flow sample counts.
 _COLUMNS = (
     "published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us", "failed",
 )  # fmt: skip
-_COLUMN_OF = {
-    "published": 0,
-    "deduplicated": 1,
-    "settled": 2,
-    "retried": 4,
-    "dead": 5,
-    "expired": 6,
-    "publish_failed": 8,
-}
-_SETTLED_FIRST, _DURATION, _FAILED = 3, 7, 8
+_SETTLED_FIRST, _DURATION = _COLUMNS.index("settled_first"), _COLUMNS.index("duration_us")
 
 # A delayed message is met twice: accepted without a position, then published with one, in either order.
 _INSERT_MESSAGE = """
@@ -61,10 +45,6 @@ INSERT INTO ledger_ledgerevent (message_id, kind, topic, subscription, at_ms, at
     error, fingerprint, detail)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
-_INSERT_NOTICE = """
-INSERT INTO ledger_notice (kind, at_ms, topic, subscription, node, count, detail)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
-"""
 
 
 def _adding_to(table: str) -> str:
@@ -78,120 +58,151 @@ ON CONFLICT (topic, subscription, bucket_ms) DO UPDATE
 
 _ADD_FLOW, _ADD_ROLLUP = _adding_to("ledger_flowsample"), _adding_to("ledger_flowrollup")
 
-Row = tuple[str | int, ...]
-#: The largest number of a PostgreSQL integer.
-_INT4 = 2**31 - 1
+Flow = dict[tuple[str, str, int], list[int]]
 
 
-@dataclass
-class Rows:
-    """What one batch of facts amounts to."""
+class MessageRows:
+    """What facts of the bus amount to; without ``per_message`` only flow and notices."""
 
-    messages: list[Row] = field(default_factory=list)
-    events: list[Row] = field(default_factory=list)
-    notices: list[Row] = field(default_factory=list)
-    flow: dict[tuple[str, str, int], list[int]] = field(default_factory=dict)
+    def __init__(self, per_message: bool = True) -> None:
+        self._per_message = per_message
+        self._messages: list[Row] = []
+        self._events: list[Row] = []
+        self._notices: list[Row] = []
+        self._flow: Flow = {}
 
-    def add(self, facts: Iterable[Fact], *, per_message: bool) -> None:
-        """Sort ``facts`` into rows; without ``per_message`` only flow and notices."""
-        messages, events, flow = self.messages.append, self.events.append, self.flow
-        for fact in facts:
-            kind = fact.kind
-            if kind in _NOTICES:
-                self.notices.append(_notice(fact))
-                continue
-            column = _COLUMN_OF.get(kind)
-            if column is not None:
-                cell = (fact.topic, fact.subscription, fact.at_ms - fact.at_ms % BUCKET_MS)
-                counts = flow.get(cell)
-                if counts is None:
-                    counts = flow[cell] = [0] * len(_COLUMNS)
-                # One fact tells of all messages that failed in one call.
-                counts[column] += fact.size if column == _FAILED else 1
-                if kind == "settled":
-                    counts[_DURATION] += fact.duration_us
-                    if fact.attempt <= 1:
-                        counts[_SETTLED_FIRST] += 1
-            if not per_message or not fact.message_id:
-                continue
-            if kind in ("published", "delayed"):
-                messages(_message(fact))
-            if kind != "published":
-                events(_event(fact))
+    def add(self, batch: FactBatch) -> None:
+        """Sort one batch into rows; one of a kind or fields that are not the bus's is passed over."""
+        kind, fields = kinds().get(batch.kind), batch.fields
+        if not isinstance(kind, BusKind) or not isinstance(fields, BusFields):
+            return
+        subject = batch.subject
+        topic = subject.namespace if subject is not None else ""
+        subscription = subject.name[:100] if subject is not None else ""
+        if kind.flow:
+            self._count(kind, batch, (topic, subscription))
+        if kind.books & Books.NOTICE:
+            self._notices += _notices(batch, fields, topic, subscription)
+        elif self._per_message and fields.message_id:
+            if kind.books & Books.MESSAGE:
+                self._messages += _messages(batch, fields, topic)
+            if kind.books & Books.EVENT:
+                self._events += _events(batch, fields, topic, subscription)
 
-    def _rolled_up(self) -> dict[tuple[str, str, int], list[int]]:
+    def write(self) -> None:
+        """Insert everything into the ledger database. The caller opens the transaction."""
+        flow: list[Row] = [(*cell, *counts) for cell, counts in self._flow.items()]
+        rollup: list[Row] = [(*cell, *counts) for cell, counts in self._rolled_up().items()]
+        with connections[LEDGER].cursor() as cursor:
+            for statement, rows in (
+                (_INSERT_MESSAGE, self._messages),
+                (_INSERT_EVENT, self._events),
+                (_ADD_FLOW, flow),
+                (_ADD_ROLLUP, rollup),
+                (INSERT_NOTICE, self._notices),
+            ):
+                if rows:
+                    cursor.executemany(statement, rows)
+
+    def _count(self, kind: BusKind, batch: FactBatch, place: tuple[str, str]) -> None:
+        column = _COLUMNS.index(kind.flow)
+        for bucket_ms, part in _by_bucket(batch):
+            counts = self._flow.setdefault((*place, bucket_ms), [0] * len(_COLUMNS))
+            fields = part.fields
+            assert isinstance(fields, BusFields)
+            # One fact of a call that failed tells of all its messages.
+            counts[column] += sum(numbers(fields.size, part.count, INT4)) if kind.counter.adds else part.count
+            if kind.flow == "settled":
+                counts[_DURATION] += sum(numbers(fields.duration_us, part.count, _LONGEST_US))
+                attempts = list(each(fields.attempt, part.count))
+                counts[_SETTLED_FIRST] += attempts.count(1) + attempts.count(0)
+
+    def _rolled_up(self) -> Flow:
         """The flow of this batch in the longer spans: mostly one for each topic and subscription."""
-        found: dict[tuple[str, str, int], list[int]] = {}
-        for (topic, subscription, bucket_ms), counts in self.flow.items():
+        found: Flow = {}
+        for (topic, subscription, bucket_ms), counts in self._flow.items():
             cell = (topic, subscription, bucket_ms - bucket_ms % ROLLUP_MS)
             known = found.get(cell)
             found[cell] = list(counts) if known is None else list(map(add, known, counts))
         return found
 
-    def write(self) -> None:
-        """Insert everything into the ledger database."""
-        connection = connections[LEDGER]
-        flow: list[Row] = [(*cell, *counts) for cell, counts in self.flow.items()]
-        rollup: list[Row] = [(*cell, *counts) for cell, counts in self._rolled_up().items()]
-        with connection.cursor() as cursor:
-            for statement, rows in (
-                (_INSERT_MESSAGE, self.messages),
-                (_INSERT_EVENT, self.events),
-                (_INSERT_NOTICE, self.notices),
-                (_ADD_FLOW, flow),
-                (_ADD_ROLLUP, rollup),
-            ):
-                if rows:
-                    cursor.executemany(statement, rows)
+
+def _by_bucket(batch: FactBatch) -> Iterator[tuple[int, FactBatch]]:
+    """The facts of each span of time. Nearly always that is all of them."""
+    at_ms = batch.at_ms
+    begin, end = (min(at_ms), max(at_ms)) if isinstance(at_ms, list) else (at_ms, at_ms)
+    if isinstance(at_ms, int) or end < begin - begin % BUCKET_MS + BUCKET_MS:
+        yield begin - begin % BUCKET_MS, batch
+        return
+    start = 0
+    for bucket_ms, run in groupby(at_ms, lambda moment: moment - moment % BUCKET_MS):
+        stop = start + sum(1 for _ in run)
+        yield bucket_ms, batch.part(start, stop)
+        start = stop
 
 
-def _message(fact: Fact) -> Row:
-    return (
-        _clean(fact.message_id, 64),
-        _clean(fact.topic, 200),
-        _clean(fact.type, 200),
-        _clean(fact.source, 300),
-        _clean(fact.key, 200),
-        _clean(fact.correlation_id, 128),
-        _clean(fact.causation_id, 64),
-        _clean(fact.trace_id, 32),
-        _clean(fact.position, 64),
-        min(fact.size, _INT4),
-        fact.at_ms,
-        fact.due_ms,
-        fact.duration_us,
+def _messages(batch: FactBatch, fields: BusFields, topic: str) -> Iterable[Row]:
+    count = batch.count
+    return _told(
+        fields.message_id,
+        zip(
+            texts(fields.message_id, count, 64),
+            repeat(topic, count),
+            texts(fields.type, count, 200),
+            texts(fields.source, count, 300),
+            texts(fields.key, count, 200),
+            texts(batch.correlation_id, count, 128),
+            texts(fields.causation_id, count, 64),
+            texts(fields.trace_id, count, 32),
+            texts(fields.position, count, 64),
+            numbers(fields.size, count, INT4),
+            each(batch.at_ms, count),
+            each(fields.due_ms, count),
+            numbers(fields.duration_us, count, _LONGEST_US),
+            strict=True,
+        ),
     )
 
 
-def _event(fact: Fact) -> Row:
-    return (
-        _clean(fact.message_id, 64),
-        fact.kind[:20],
-        _clean(fact.topic, 200),
-        _clean(fact.subscription, 100),
-        fact.at_ms,
-        min(fact.attempt, _INT4),
-        fact.duration_us,
-        fact.due_ms,
-        _clean(fact.node, 100),
-        _clean(fact.error, 500),
-        _clean(fact.fingerprint, 16),
-        _clean(fact.detail, 500),
+def _events(batch: FactBatch, fields: BusFields, topic: str, subscription: str) -> Iterable[Row]:
+    count = batch.count
+    return _told(
+        fields.message_id,
+        zip(
+            texts(fields.message_id, count, 64),
+            repeat(batch.kind, count),
+            repeat(topic, count),
+            repeat(subscription, count),
+            each(batch.at_ms, count),
+            numbers(fields.attempt, count, INT4),
+            numbers(fields.duration_us, count, _LONGEST_US),
+            each(fields.due_ms, count),
+            texts(batch.node, count, 100),
+            texts(fields.error, count, 500),
+            texts(fields.fingerprint, count, 16),
+            texts(batch.detail, count, 500),
+            strict=True,
+        ),
     )
 
 
-def _notice(fact: Fact) -> Row:
-    return (
-        fact.kind,
-        fact.at_ms,
-        _clean(fact.topic, 200),
-        _clean(fact.subscription, 100),
-        _clean(fact.node, 100),
-        fact.size,
-        _clean(fact.detail or fact.error, 500),
+def _told(message_ids: str | list[str], rows: Iterable[Row]) -> Iterable[Row]:
+    """Without what concerns no message that could be named, such as one whose envelope was unreadable."""
+    if isinstance(message_ids, list) and not whole(message_ids):
+        return compress(rows, message_ids)
+    return rows
+
+
+def _notices(batch: FactBatch, fields: BusFields, topic: str, subscription: str) -> Iterable[Row]:
+    count = batch.count
+    details = [one or other for one, other in zip(each(batch.detail, count), each(fields.error, count), strict=True)]
+    return zip(
+        repeat(batch.kind, count),
+        each(batch.at_ms, count),
+        repeat(topic, count),
+        repeat(subscription, count),
+        texts(batch.node, count, 100),
+        each(fields.size, count),
+        texts(details, count, 500),
+        strict=True,
     )
-
-
-def _clean(text: str, limit: int) -> str:
-    """What every database takes: PostgreSQL refuses NUL and, unlike SQLite, what is too long."""
-    return text[:limit].replace("\x00", "") if text else ""

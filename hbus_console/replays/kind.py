@@ -15,11 +15,11 @@ from django.utils.http import urlencode
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
+from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
 from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
-from engine.core.facts import Fact
 from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.messages.payloads import Rules, shown
@@ -106,7 +106,7 @@ class Replay:
                 items.append(_item(wanted, found, copy))
                 facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
         if facts:
-            transaction.on_commit(lambda: store.facts().emit(facts))
+            transaction.on_commit(lambda: store.facts().emit(batches(facts)))
         total = int(task.cursor.get("scanned", 0)) + scanned
         matched = int(task.cursor.get("matched", 0)) + len(facts)
         note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")

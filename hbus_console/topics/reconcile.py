@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from engine.bus.facts import Fact
 from engine.core.clock import Clock, SystemClock
-from engine.core.facts import Fact
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import store as topic_store
@@ -42,7 +42,7 @@ def ensure_transport_objects(clock: Clock | None = None) -> Reconciled:
         if topic_store.make_group(subscription):
             done.groups_made.append(label)
             if subscription.checkpoint_at is not None:
-                store.facts().emit([_group_lost(subscription, clock)])
+                store.facts().emit([_group_lost(subscription, clock).batch()])
         if topic_store.set_pause(subscription):
             done.pauses_set.append(label)
     return done

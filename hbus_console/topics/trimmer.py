@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.bus.facts import Fact
 from engine.bus.transport import Admin, TrimReport
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import HbusError, Unavailable
-from engine.core.facts import Emitter, Fact
+from engine.core.facts import Emitter
 from hbus_console.database import fresh_connections
 from hbus_console.topics.models import Topic
 
@@ -73,6 +74,5 @@ class StreamRetention:
     def _emit(self, kind: str, now_ms: int, topic: str, *, size: int, detail: str, held: tuple[str, ...] = ()) -> None:
         # One fact names one subscription; with several the sentence does.
         subscription = held[0] if len(held) == 1 else ""
-        self._facts.emit(
-            [Fact(kind, now_ms, topic=topic, subscription=subscription, size=size, node=self._node, detail=detail)]
-        )
+        fact = Fact(kind, now_ms, topic=topic, subscription=subscription, size=size, node=self._node, detail=detail)
+        self._facts.emit([fact.batch()])

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from django.db import transaction
 
 from engine.bus.errors import GroupLost
+from engine.bus.facts import Fact
 from engine.bus.partitions import together
 from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
-from engine.core.facts import Emitter, Fact
+from engine.core.facts import Emitter
 from hbus_console import metrics
 from hbus_console.database import fresh_connections
 from hbus_console.messages.models import LagSample
@@ -116,7 +117,7 @@ class LagSampler:
                     node=self._node,
                     error=error,
                     detail=f"The store has no such group; its consumer will make it anew at {where}.",
-                )
+                ).batch()
             ]
         )
 
@@ -126,7 +127,8 @@ class LagSampler:
             if transport in away and transport not in self._away:
                 self._away.add(transport)
                 detail = f"{name} cannot be reached: {away[transport].what}"
-                self._facts.emit([Fact("store_lost", now_ms, node=self._node, detail=detail)])
+                self._facts.emit([Fact("store_lost", now_ms, node=self._node, detail=detail).batch()])
             elif transport not in away and transport in self._away:
                 self._away.discard(transport)
-                self._facts.emit([Fact("store_back", now_ms, node=self._node, detail=f"{name} answers again.")])
+                back = Fact("store_back", now_ms, node=self._node, detail=f"{name} answers again.")
+                self._facts.emit([back.batch()])

@@ -17,7 +17,8 @@ import redis
 from django.conf import settings
 
 from engine.core.errors import ConfigurationError
-from engine.core.facts import Emitter, FactLog, NullFacts
+from engine.core.fact_log import FactLog
+from engine.core.facts import Emitter, NullFacts
 
 if TYPE_CHECKING:
     from engine.core.leases import Ownership

@@ -18,10 +18,11 @@ import redis
 from engine.bus.config import BusConfig
 from engine.bus.consumer import Consumer
 from engine.bus.context import Context
+from engine.bus.facts import facts_of
 from engine.bus.message import Message
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.bus.transports.redis_stream import open_transport
-from engine.core.facts import Fact
+from engine.core.facts import FactBatch
 
 TOPIC = "booking.created"
 GROUP = "availability"
@@ -50,8 +51,8 @@ class Journal:
     def mended(self) -> bool:
         return bool(self._client.exists(self._mended))
 
-    def emit(self, facts: Sequence[Fact]) -> None:
-        lines = [f"settled {self._name} {fact.key} {fact.type}" for fact in facts if fact.kind == "settled"]
+    def emit(self, facts: Sequence[FactBatch]) -> None:
+        lines = [f"settled {self._name} {fact.key} {fact.type}" for fact in facts_of(facts) if fact.kind == "settled"]
         if lines:
             self._client.rpush(self._list, *lines)
 

@@ -23,12 +23,12 @@ import redis
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
 from engine.bus.delays import RedisDelays
+from engine.bus.facts import FactRecorder
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer
 from engine.bus.transports.redis_stream import open_transport
 from engine.core.errors import HbusError, Unavailable
-from engine.core.facts import MemoryFacts
 from examples.hotel.bookings import Feed, read_feed
 from examples.hotel.lifecycle import moments
 from examples.hotel.simulator import simulate
@@ -78,7 +78,7 @@ class Installation:
         self.transport.admin.create_group(TOPIC, GROUP)
         self._client = redis.Redis.from_url(self.store.url)
         self.delays = RedisDelays(self._client, "ten")
-        self.facts = MemoryFacts()
+        self.facts = FactRecorder()
         self.producer = Producer(
             lambda _: self.transport, StaticCatalog(POLICY), source="/hotel", facts=self.facts, delays=self.delays
         )

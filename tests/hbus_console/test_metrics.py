@@ -13,7 +13,8 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client import REGISTRY, Histogram
 
-from engine.core.facts import Fact
+from engine.bus.facts import Fact, batches
+from engine.core.facts import FactBatch
 from hbus_console import metrics
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
@@ -29,10 +30,10 @@ class Sink:
         self.failures = list(failures)
         self.written = 0
 
-    def write(self, facts: Sequence[Fact]) -> None:
+    def write(self, facts: Sequence[FactBatch]) -> None:
         if self.failures:
             raise self.failures.pop()
-        self.written += len(facts)
+        self.written += sum(batch.count for batch in facts)
 
 
 def value(name: str, **labels: str) -> float:
@@ -45,10 +46,10 @@ def settled(topic: str, duration_us: int = 3_000) -> Fact:
 
 def test_facts_are_counted_by_topic_and_subscription(prefix: str) -> None:
     sink = Sink()
-    metrics.CountingSink(sink).write([
+    metrics.CountingSink(sink).write(batches([
         Fact("published", AT, topic=prefix), Fact("published", AT, topic=prefix), settled(prefix),
         Fact("dead", AT, topic=prefix, subscription="g"), Fact("retried", AT, topic=prefix, subscription="g"),
-    ])  # fmt: skip
+    ]))  # fmt: skip
     assert value("hbus_published_total", topic=prefix) == 2
     assert value("hbus_settled_total", topic=prefix, subscription="g") == 1
     assert value("hbus_dead_total", topic=prefix, subscription="g") == 1
@@ -58,20 +59,22 @@ def test_facts_are_counted_by_topic_and_subscription(prefix: str) -> None:
 
 
 def test_failed_publishes_are_counted_in_messages(prefix: str) -> None:
-    metrics.count([Fact("publish_failed", AT, topic=prefix, size=3), Fact("publish_failed", AT, topic=prefix, size=1)])
+    metrics.count(
+        batches([Fact("publish_failed", AT, topic=prefix, size=3), Fact("publish_failed", AT, topic=prefix, size=1)])
+    )
     assert value("hbus_publish_failed_total", topic=prefix) == 4
 
 
 def test_a_batch_offered_again_is_counted_once_and_counting_outlives_the_store(prefix: str) -> None:
     sink = Sink(ConnectionError("away"), ConnectionError("away"))
     counting = metrics.CountingSink(sink)
-    batch = [settled(prefix)]
+    batch = batches([settled(prefix)])
     for _ in range(2):
         with pytest.raises(ConnectionError):
             counting.write(batch)
         assert value("hbus_settled_total", topic=prefix, subscription="g") == 1
     counting.write(batch)
-    counting.write([settled(prefix)])
+    counting.write(batches([settled(prefix)]))
     assert value("hbus_settled_total", topic=prefix, subscription="g") == 2
 
 
@@ -84,7 +87,7 @@ def test_the_histogram_says_what_one_call_a_value_would_say(prefix: str) -> None
     for duration_us in durations_us:
         one_by_one.labels("t").observe(duration_us / 1_000_000)
 
-    metrics.count([Fact("settled", 1, f"{prefix}.h", "g", duration_us=each) for each in durations_us])
+    metrics.count(batches([Fact("settled", 1, f"{prefix}.h", "g", duration_us=each) for each in durations_us]))
 
     def samples(histogram: Histogram) -> list[tuple[str, float]]:
         return [
@@ -93,19 +96,19 @@ def test_the_histogram_says_what_one_call_a_value_would_say(prefix: str) -> None
             if sample.labels["topic"] in ("t", f"{prefix}.h") and not sample.name.endswith("created")
         ]
 
-    assert samples(metrics.HANDLER) == samples(one_by_one)
+    assert samples(metrics._counters()["settled"].histogram) == samples(one_by_one)
 
 
 def test_dropped_evidence_is_counted_by_its_number() -> None:
     before = value("hbus_facts_dropped_total")
-    metrics.count([Fact("facts_dropped", AT, size=40)])
+    metrics.count(batches([Fact("facts_dropped", AT, size=40)]))
     assert value("hbus_facts_dropped_total") == before + 40
 
 
 def test_labels_stay_bounded(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
     monkeypatch.setattr(metrics, "MOST_LABELS", 0)
     before = value("hbus_published_total", topic="other")
-    metrics.count([Fact("published", AT, topic=f"{prefix}{n}") for n in range(50)])
+    metrics.count(batches([Fact("published", AT, topic=f"{prefix}{n}") for n in range(50)]))
     assert value("hbus_published_total", topic="other") == before + 50
 
 
@@ -140,8 +143,8 @@ def test_counters_of_other_processes_are_on_the_page(tmp_path: Path, client: Cli
     code = (
         "import django; django.setup()\n"
         "from hbus_console import metrics\n"
-        "from engine.core.facts import Fact\n"
-        "metrics.count([Fact('published', 1, topic='t')] * 3)\n"
+        "from engine.bus.facts import Fact, batches\n"
+        "metrics.count(batches([Fact('published', 1, topic='t')] * 3))\n"
     )
     environment = {
         **os.environ,

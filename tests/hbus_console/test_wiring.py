@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import Settings
 
+from engine.bus.facts import Fact
 from engine.core.errors import ConfigurationError
-from engine.core.facts import Fact, NullFacts
+from engine.core.facts import NullFacts
 from hbus_console.wiring import bus, store
 
 
@@ -56,7 +57,7 @@ def test_a_forked_child_makes_its_own() -> None:
 
 def test_close_flushes_the_facts_and_the_next_use_begins_anew() -> None:
     client, producer = store.client(), bus.producer()
-    store.facts().emit([Fact("published", 1)])
+    store.facts().emit([Fact("published", 1).batch()])
     store.close()
     store.close()
     assert bus.producer() is not producer

@@ -12,12 +12,13 @@ from typing import Any
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.conformance.base import PATIENCE_S, Workbench
 from engine.bus.consumer import Consumer, Handler
+from engine.bus.facts import Fact, facts_of
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.bus.transport import Transport
-from engine.core.facts import Fact
+from engine.core.facts import FactBatch
 
 #: Between two looks at what shall become true; it decides nothing.
 LOOK_S = 0.005
@@ -30,9 +31,9 @@ class WatchedFacts:
         self.seen: list[Fact] = []
         self._changed = threading.Condition()
 
-    def emit(self, facts: Sequence[Fact]) -> None:
+    def emit(self, facts: Sequence[FactBatch]) -> None:
         with self._changed:
-            self.seen.extend(facts)
+            self.seen.extend(facts_of(facts))
             self._changed.notify_all()
 
     def of(self, kind: str) -> list[Fact]:

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable
 
 from engine.bus.consuming.dispatch import Dispatcher, InFlightTable
+from engine.bus.facts import Fact
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Admin, Receiver
 from engine.core.clock import Clock, jitter
-from engine.core.facts import Emitter, Fact
+from engine.core.facts import Emitter
 
 #: Seconds before the first repetition, and at most between two.
 FIRST_PAUSE_S = 0.1
@@ -70,7 +71,7 @@ class ConsumerScope:
                     node=self.name,
                     error=error[:500],
                     detail=detail,
-                )
+                ).batch()
             ]
         )
 

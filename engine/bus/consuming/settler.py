@@ -11,9 +11,9 @@ import msgspec
 
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.facts import Fact, batches
 from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
-from engine.core.facts import Fact
 from engine.core.ids import trace_id_of
 
 #: A batch goes when it is this large …
@@ -184,7 +184,7 @@ class Settler:
             else:
                 finished.held.lose()
                 facts.append(self._fact(finished, "lease_lost", f"verdict {finished.verdict.value} came too late"))
-        self._scope.facts.emit(facts)
+        self._scope.facts.emit(batches(facts))
 
     def _count(self, finished: Finished) -> None:
         if finished.attempt is not None and finished.kind in ("retried", "dead", "parked"):
@@ -194,12 +194,12 @@ class Settler:
 
     def say(self, held: InFlight, kind: str, detail: str = "") -> None:
         """Emit a fact about a delivery that is not settled by us."""
-        self._scope.facts.emit([self._fact(Finished(held, kind, self._scope.clock.now_ms()), kind, detail)])
+        self._scope.facts.emit([self._fact(Finished(held, kind, self._scope.clock.now_ms()), kind, detail).batch()])
 
     def say_retry(self, finished: Finished) -> None:
         """Emit the fact of an attempt that is repeated in place."""
         self.failed += 1
-        self._scope.facts.emit([self._fact(finished, finished.kind, finished.detail)])
+        self._scope.facts.emit([self._fact(finished, finished.kind, finished.detail).batch()])
 
     def _fact(self, finished: Finished, kind: str, detail: str) -> Fact:
         held, scope = finished.held, self._scope

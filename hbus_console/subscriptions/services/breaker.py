@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from engine.bus.breaker_board import Standing
+from engine.bus.facts import Fact
 from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
-from engine.core.facts import Fact
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
@@ -67,7 +67,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
                 subscription=group,
                 node=store.node_name(),
                 detail=f"decided by {actor.name}: {reason}"[:500],
-            )
+            ).batch()
         ]
     )
     return standing

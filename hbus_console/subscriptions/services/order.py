@@ -6,11 +6,11 @@ from django.db import transaction
 
 from engine.bus import dead
 from engine.bus.errors import MalformedEnvelope
+from engine.bus.facts import Fact
 from engine.bus.message import decode
 from engine.bus.partitions import Parked, Partitioned, Unparked
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from engine.core.facts import Fact
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.errors import Conflict
@@ -71,7 +71,7 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
         done = keeper.unpark(topic, group, key, head)
         if done is None:
             raise _not_parked(row, key)
-    store.facts().emit([_fact(actor, row, parked, done, (head, reason))])
+    store.facts().emit([_fact(actor, row, parked, done, (head, reason)).batch()])
     return done
 
 

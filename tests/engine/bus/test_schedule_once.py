@@ -19,13 +19,13 @@ from engine.bus.config import BusConfig
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishUnknown
+from engine.bus.facts import FactRecorder
 from engine.bus.message import Message, decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
 from engine.bus.transport import Claiming, Outcome, Outgoing, Settlement, Status, Transport
 from engine.core.clock import ManualClock
-from engine.core.facts import MemoryFacts
 from tests.engine.bus.kit import GROUP, TOPIC, FaultyTransport, make_bus
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,7 @@ class World:
         self.transport = transport
         self.delays = delays
         self.clock = clock
-        self.facts = MemoryFacts()
+        self.facts = FactRecorder()
         self.policy = policy
         self.producer = self.another(delays)
 

@@ -10,6 +10,7 @@ import pytest
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
+from engine.bus.facts import FactRecorder
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
@@ -17,7 +18,6 @@ from engine.bus.registry import open_transport
 from engine.bus.sending import CHUNK, OVERLAPPED_CHUNK
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status
 from engine.core.clock import ManualClock
-from engine.core.facts import MemoryFacts
 from tests.engine.bus.kit import TOPIC, FaultyTransport
 
 
@@ -62,8 +62,8 @@ def memory(clock: ManualClock) -> Iterator[Any]:
     made.close()
 
 
-def producer_on(transport: Any, clock: ManualClock, *, ordering: str = "none") -> tuple[Producer, MemoryFacts]:
-    facts = MemoryFacts()
+def producer_on(transport: Any, clock: ManualClock, *, ordering: str = "none") -> tuple[Producer, FactRecorder]:
+    facts = FactRecorder()
     policy = TopicPolicy(TOPIC, "team", ordering=ordering, max_bytes=2_000)
     return Producer(lambda _: transport, StaticCatalog(policy), source="/test", facts=facts, clock=clock), facts
 

@@ -4,14 +4,27 @@ import os
 import threading
 import warnings
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from engine.core.facts import BATCH_LIMIT, KINDS, Fact, FactLog, MemoryFacts, NullFacts
+from engine.core import fact_kinds
+from engine.core.fact_log import FactLog
+from engine.core.facts import BATCH_LIMIT, FactBatch, MemoryFacts, NullFacts
+from engine.core.subject import Subject
 
 PATIENCE_S = 15.0
 
 
+class Fact(NamedTuple):
+    """One fact as the sink got it."""
+
+    kind: str
+    at_ms: int
+    amount: int
+    detail: str
+
+
 class Sink:
-    """Notes its batches; can be made to fail or to hold on."""
+    """Notes what it was given at once, fact by fact; can be made to fail or to hold on."""
 
     def __init__(self) -> None:
         self.batches: list[list[Fact]] = []
@@ -21,7 +34,7 @@ class Sink:
         self.go_on.set()
         self.changed = threading.Condition()
 
-    def write(self, facts: Sequence[Fact]) -> None:
+    def write(self, facts: Sequence[FactBatch]) -> None:
         with self.changed:
             self.tries += 1
             self.changed.notify_all()
@@ -30,7 +43,13 @@ class Sink:
             self.failures -= 1
             raise ConnectionError("the stream is away")
         with self.changed:
-            self.batches.append(list(facts))
+            self.batches.append(
+                [
+                    Fact(batch.kind, row["at_ms"], row["amount"], row["detail"])
+                    for batch in facts
+                    for row in batch.rows()
+                ]
+            )
             self.changed.notify_all()
 
     def all(self) -> list[Fact]:
@@ -45,8 +64,8 @@ class Sink:
             assert self.changed.wait_for(lambda: self.tries >= count, PATIENCE_S)
 
 
-def facts(count: int, start: int = 0) -> list[Fact]:
-    return [Fact("published", start + n, message_id=str(start + n)) for n in range(count)]
+def facts(count: int, start: int = 0) -> list[FactBatch]:
+    return [FactBatch("published", [*range(start, start + count)], Subject("topic", "a"), count=count)]
 
 
 def test_facts_arrive_in_order_and_in_batches() -> None:
@@ -92,7 +111,7 @@ def test_what_does_not_fit_is_counted_and_said() -> None:
     sink.wait_for(52)
     log.close()
     (said,) = [fact for fact in sink.all() if fact.kind == "facts_dropped"]
-    assert (said.size, said.detail) == (15, "15 facts dropped")
+    assert (said.amount, said.detail) == (15, "15 facts dropped")
     assert len([fact for fact in sink.all() if fact.kind == "published"]) == 51
 
 
@@ -171,7 +190,7 @@ def test_the_other_emitters() -> None:
     memory = MemoryFacts()
     memory.emit(facts(2))
     assert memory.kinds() == ["published", "published"]
-    assert all(KINDS.values())
+    assert all(kind.sentence for kind in fact_kinds.FACTS.kinds)
 
 
 def test_a_forked_child_sends_its_own_facts_and_not_its_parents() -> None:

@@ -10,16 +10,16 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
+from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock, to_datetime
-from engine.core.facts import Fact
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import AlertEvaluator
 from hbus_console.alerts.kinds import KINDS
 from hbus_console.alerts.messages import sentence
 from hbus_console.alerts.models import Alert, Rule
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.booking import Booking
 from hbus_console.messages.models import LagSample
-from hbus_console.messages.projection import Rows
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 
 def book(*facts: Fact) -> None:
-    rows = Rows()
-    rows.add(facts, per_message=False)
+    rows = Booking(each=False)
+    rows.add(batches(facts))
     rows.write()
 
 

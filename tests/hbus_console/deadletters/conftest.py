@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.bus.facts import FactRecorder
 from engine.bus.message import Message, encode
-from engine.core.facts import MemoryFacts
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole
 from hbus_console.deadletters.models import DeadLetter
@@ -43,9 +43,9 @@ def subscription(db: None) -> Subscription:
 
 
 @pytest.fixture
-def facts(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFacts]:
+def facts(monkeypatch: pytest.MonkeyPatch) -> Iterator[FactRecorder]:
     """The process's facts, caught; and a catalog without a memory of other tests."""
-    seen = MemoryFacts()
+    seen = FactRecorder()
     monkeypatch.setattr(store, "facts", lambda: seen)
     catalog = DjangoCatalog()
     monkeypatch.setattr(bus, "catalog", lambda: catalog)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.bus.facts import FactRecorder
 from engine.core.errors import BadInput
-from engine.core.facts import MemoryFacts
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -38,7 +38,7 @@ def run(actor: Actor, kind: str, spec: dict[str, Any]) -> Operation:
     return operation
 
 
-def test_a_group_is_redriven_once_each(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+def test_a_group_is_redriven_once_each(olga: Actor, make_letter: MakeLetter, facts: FactRecorder) -> None:
     mine = [make_letter() for _ in range(5)]
     other = make_letter(fingerprint="another")
 
@@ -57,7 +57,7 @@ def test_a_group_is_redriven_once_each(olga: Actor, make_letter: MakeLetter, fac
 
 
 def test_a_selection_says_what_had_been_decided_before(
-    olga: Actor, make_letter: MakeLetter, facts: MemoryFacts
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
 ) -> None:
     one, two, three = make_letter(), make_letter(), make_letter()
     started = services.start(olga, "redrive", {"letters": [one.pk, two.pk]}, reason="why").operation
@@ -70,14 +70,14 @@ def test_a_selection_says_what_had_been_decided_before(
     assert three.state == "dead"
 
 
-def test_discarding_in_bulk_publishes_nothing(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+def test_discarding_in_bulk_publishes_nothing(olga: Actor, make_letter: MakeLetter, facts: FactRecorder) -> None:
     make_letter(), make_letter()
     assert run(olga, "discard", {"topic": "booking.changed"}).done == 2
     assert set(DeadLetter.objects.values_list("state", flat=True)) == {"discarded"}
     assert not OutboxMessage.objects.exists()
 
 
-def test_what_cannot_be_redriven_is_left_and_said(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+def test_what_cannot_be_redriven_is_left_and_said(olga: Actor, make_letter: MakeLetter, facts: FactRecorder) -> None:
     make_letter(subscription="gone"), make_letter()
     plan = services.dry_run(olga, "redrive", {"topic": "booking.changed"})
     assert plan.warnings == ["1 cannot be redriven: gone is no longer subscribed to booking.changed."]
@@ -94,7 +94,7 @@ def test_a_paused_subscription_is_said_before(olga: Actor, make_letter: MakeLett
     assert plan.warnings == ["1 will wait: partner-sync on booking.changed is paused."]
 
 
-def test_what_dies_after_the_start_was_in_no_dry_run(olga: Actor, make_letter: MakeLetter, facts: MemoryFacts) -> None:
+def test_what_dies_after_the_start_was_in_no_dry_run(olga: Actor, make_letter: MakeLetter, facts: FactRecorder) -> None:
     make_letter()
     operation = services.start(olga, "redrive", {"topic": "booking.changed"}, reason="why").operation
     late = make_letter()
@@ -104,7 +104,7 @@ def test_what_dies_after_the_start_was_in_no_dry_run(olga: Actor, make_letter: M
     assert (operation.done, late.state) == (1, "dead")
 
 
-def test_a_filter_does_not_reach_beyond_the_scope(make_letter: MakeLetter, facts: MemoryFacts) -> None:
+def test_a_filter_does_not_reach_beyond_the_scope(make_letter: MakeLetter, facts: FactRecorder) -> None:
     Topic.objects.create(name="payroll.paid", team=Topic.objects.get().team)
     Subscription.objects.create(topic=Topic.objects.get(name="payroll.paid"), group="partner-sync")
     make_letter(), make_letter(topic="payroll.paid")

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from django.test import Client
 
+from engine.bus.facts import FactRecorder
 from engine.bus.message import NO_DATA, decode
 from engine.core.errors import BadInput
-from engine.core.facts import MemoryFacts
 from hbus_console.access.permissions import Forbidden
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
@@ -29,7 +29,7 @@ HIDDEN = "masked · personal"
 
 
 @pytest.fixture
-def letter(make_letter: MakeLetter, facts: MemoryFacts) -> DeadLetter:
+def letter(make_letter: MakeLetter, facts: FactRecorder) -> DeadLetter:
     Topic.objects.update(masked_fields=["guests.name"], classification="personal")
     return make_letter(message={"data": msgspec.Raw(msgspec.json.encode(PAYLOAD))})
 
@@ -43,7 +43,7 @@ def copy() -> Any:
     return decode(bytes(OutboxMessage.objects.get().body))
 
 
-def test_the_copy_is_edited_and_says_so(letter: DeadLetter, facts: MemoryFacts) -> None:
+def test_the_copy_is_edited_and_says_so(letter: DeadLetter, facts: FactRecorder) -> None:
     decision = services.redrive_edited(person("editor"), letter.pk, {**shown(letter), "room": "DBL"}, "wrong code")
 
     assert decision.done
@@ -117,7 +117,7 @@ def test_operators_may_not_and_reasons_are_needed(letter: DeadLetter) -> None:
     assert refused.value.field == "reason"
 
 
-def test_bytes_cannot_be_edited(make_letter: MakeLetter, facts: MemoryFacts) -> None:
+def test_bytes_cannot_be_edited(make_letter: MakeLetter, facts: FactRecorder) -> None:
     letter = make_letter(message={"data": NO_DATA, "data_base64": b"\x00"})
     with pytest.raises(BadInput, match="Only a payload of JSON"):
         services.redrive_edited(person("editor"), letter.pk, {}, "why")

@@ -4,10 +4,10 @@ import pytest
 from django.db import transaction
 
 from engine.bus.errors import OwnerlessTopic
+from engine.bus.facts import FactRecorder
 from engine.bus.message import decode
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
-from engine.core.facts import MemoryFacts
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters import services
@@ -165,7 +165,7 @@ def test_a_viewer_may_not_decide_and_an_outsider_does_not_even_see(make_letter: 
 
 @pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 def test_facts_are_emitted_once_the_decision_stands(
-    operator: Actor, make_letter: MakeLetter, facts: MemoryFacts
+    operator: Actor, make_letter: MakeLetter, facts: FactRecorder
 ) -> None:
     first, second, third = make_letter(), make_letter(), make_letter()
     services.redrive(operator, first.pk, REASON)

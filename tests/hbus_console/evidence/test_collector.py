@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import redis
 
+from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
-from engine.core.facts import Fact
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Cursor, Notice
@@ -48,15 +48,29 @@ def published(message_id: str = "", **more: Any) -> Fact:
     return Fact("published", AT, **values)
 
 
+def tell(stream: FactStream, *facts: Fact) -> None:
+    stream.write(batches(facts))
+
+
 def test_a_life_becomes_one_message_and_its_events(stream: FactStream, collector: FactCollector) -> None:
-    stream.write(
-        [
-            published("m1", key="b/1", correlation_id="c1", causation_id="m0", size=214, duration_us=1_100),
-            Fact("retried", AT + 5, topic="booking.created", subscription="billing", message_id="m1", attempt=1,
-                 duration_us=9_000, due_ms=AT + 2_000, node="n1", error="Timeout: 10 s", fingerprint="ab12"),
-            Fact("settled", AT + 2_100, topic="booking.created", subscription="billing", message_id="m1", attempt=2),
-        ]
-    )  # fmt: skip
+    tell(
+        stream,
+        published("m1", key="b/1", correlation_id="c1", causation_id="m0", size=214, duration_us=1_100),
+        Fact(
+            "retried",
+            AT + 5,
+            topic="booking.created",
+            subscription="billing",
+            message_id="m1",
+            attempt=1,
+            duration_us=9_000,
+            due_ms=AT + 2_000,
+            node="n1",
+            error="Timeout: 10 s",
+            fingerprint="ab12",
+        ),
+        Fact("settled", AT + 2_100, topic="booking.created", subscription="billing", message_id="m1", attempt=2),
+    )
     collector.tick()
 
     message = LedgerMessage.objects.get()
@@ -68,8 +82,19 @@ def test_a_life_becomes_one_message_and_its_events(stream: FactStream, collector
 
 def test_flow_adds_up_over_batches_and_counts_first_attempts(stream: FactStream, collector: FactCollector) -> None:
     for attempt in (1, 1, 2):
-        stream.write([published(), Fact("settled", AT + 1, topic="booking.created", subscription="billing",
-                                        message_id="x", attempt=attempt, duration_us=100)])  # fmt: skip
+        tell(
+            stream,
+            published(),
+            Fact(
+                "settled",
+                AT + 1,
+                topic="booking.created",
+                subscription="billing",
+                message_id="x",
+                attempt=attempt,
+                duration_us=100,
+            ),
+        )
         collector.tick()
 
     topic = FlowSample.objects.get(subscription="")
@@ -79,7 +104,7 @@ def test_flow_adds_up_over_batches_and_counts_first_attempts(stream: FactStream,
 
 
 def test_nothing_is_booked_twice(stream: FactStream, collector: FactCollector) -> None:
-    stream.write([published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
+    tell(stream, published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1"))
     collector.tick()
     collector.tick()
     assert LedgerEvent.objects.count() == 1
@@ -93,7 +118,7 @@ def test_a_crash_after_the_commit_books_nothing_twice(
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    stream.write([published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
+    tell(stream, published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1"))
     dying = FactReader(store, prefix)
     monkeypatch.setattr(dying, "forget", die)
     with pytest.raises(KeyboardInterrupt):
@@ -107,7 +132,7 @@ def test_a_crash_after_the_commit_books_nothing_twice(
 def test_a_failed_write_moves_no_cursor(
     stream: FactStream, collector: FactCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream.write([published("m1")])
+    tell(stream, published("m1"))
     with monkeypatch.context() as patch:
         patch.setattr(booking, "_ADD_FLOW", "INSERT INTO nowhere VALUES (%s)")
         with pytest.raises(Exception, match=r"nowhere|bindings|arguments|placeholders"):
@@ -120,7 +145,7 @@ def test_a_failed_write_moves_no_cursor(
 def test_the_later_of_two_collectors_books_nothing(
     stream: FactStream, collector: FactCollector, store: redis.Redis, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream.write([published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
+    tell(stream, published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1"))
     slow = FactReader(store, prefix)
     read = slow.read
 
@@ -136,7 +161,7 @@ def test_the_later_of_two_collectors_books_nothing(
 
 
 def test_a_batch_repeated_after_a_lost_answer_is_there_once(stream: FactStream, collector: FactCollector) -> None:
-    batch = [Fact("settled", AT, topic="t", subscription="s", message_id="m1")]
+    batch = batches([Fact("settled", AT, topic="t", subscription="s", message_id="m1")])
     stream.write(batch)
     stream.write(batch)
     collector.tick()
@@ -146,14 +171,14 @@ def test_a_batch_repeated_after_a_lost_answer_is_there_once(stream: FactStream, 
 def test_what_the_stream_had_to_drop_is_counted(store: redis.Redis, prefix: str, collector: FactCollector) -> None:
     stream = FactStream(store, prefix, limit=10)
     for _ in range(5):
-        stream.write([published() for _ in range(4)])
+        tell(stream, *[published() for _ in range(4)])
     collector.tick()
 
     assert LedgerMessage.objects.count() == 8
     notice = Notice.objects.get()
     assert (notice.kind, notice.count) == ("facts_dropped", 12)
     # And later gaps are counted from there
-    stream.write([published()])
+    tell(stream, published())
     collector.tick()
     assert Notice.objects.count() == 1
 
@@ -162,7 +187,7 @@ def test_booked_facts_leave_the_store(
     store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
 ) -> None:
     for _ in range(50):
-        stream.write([published()])
+        tell(stream, published())
     collector.tick()
     assert store.xlen(Keys(prefix).log) <= 1
     assert LedgerMessage.objects.count() == 50
@@ -172,11 +197,11 @@ def test_an_emptied_store_is_noticed_and_booking_goes_on(
     store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
 ) -> None:
     for _ in range(3):
-        stream.write([published()])
+        tell(stream, published())
     collector.tick()
     keys = Keys(prefix)
     store.delete(keys.log, keys.count, keys.floor)
-    stream.write([published()])
+    tell(stream, published())
     collector.tick()
     assert LedgerMessage.objects.count() == 4
     assert "emptied" in Notice.objects.get().detail
@@ -185,12 +210,12 @@ def test_an_emptied_store_is_noticed_and_booking_goes_on(
 def test_a_store_whose_clock_went_back_does_not_stop_the_booking(
     store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
 ) -> None:
-    stream.write([published()])
+    tell(stream, published())
     collector.tick()
     # Given a cursor ahead of everything the store will number from now on
     Cursor.objects.update(entry="99999999999999-0")
     collector.tick()
-    stream.write([published()])
+    tell(stream, published())
     collector.tick()
     assert LedgerMessage.objects.count() == 2
     assert "went back" in Notice.objects.get().detail
@@ -200,7 +225,7 @@ def test_unreadable_bytes_are_reported_and_passed(
     store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
 ) -> None:
     store.xadd(Keys(prefix).log, {"n": 1, "f": b"\xc1 not msgpack"})
-    stream.write([published()])
+    tell(stream, published())
     collector.tick()
     assert LedgerMessage.objects.count() == 1
     assert "unreadable" in Notice.objects.first().detail  # type: ignore[union-attr]
@@ -213,7 +238,7 @@ def test_a_delayed_message_has_one_row_with_the_position_it_got(
     accepted = Fact("delayed", AT - 9_000, topic="t", message_id="m1", source="/tests", due_ms=AT)
     appended = published("m1", position="7-0", due_ms=AT)
     for fact in (accepted, appended) if early_first else (appended, accepted):
-        stream.write([fact])
+        tell(stream, fact)
         collector.tick()
     message = LedgerMessage.objects.get()
     assert (message.position, message.published_ms, message.due_ms) == ("7-0", AT, AT)
@@ -221,8 +246,12 @@ def test_a_delayed_message_has_one_row_with_the_position_it_got(
 
 
 def test_without_the_ledger_only_flow_and_notices_are_kept(store: redis.Redis, prefix: str, stream: FactStream) -> None:
-    stream.write([published(), Fact("settled", AT, topic="t", subscription="s", message_id="m"),
-                  Fact("group_lost", AT, topic="t", subscription="s", detail="gone")])  # fmt: skip
+    tell(
+        stream,
+        published(),
+        Fact("settled", AT, topic="t", subscription="s", message_id="m"),
+        Fact("group_lost", AT, topic="t", subscription="s", detail="gone"),
+    )
     FactCollector(FactReader(store, prefix), per_message=False).tick()
     assert (LedgerMessage.objects.count(), LedgerEvent.objects.count()) == (0, 0)
     assert FlowSample.objects.count() == 2
@@ -230,8 +259,11 @@ def test_without_the_ledger_only_flow_and_notices_are_kept(store: redis.Redis, p
 
 
 def test_texts_too_long_for_a_column_are_cut(stream: FactStream, collector: FactCollector) -> None:
-    stream.write([published("m1", key="k\x00" * 300),
-                  Fact("dead", AT, topic="t", subscription="s", message_id="m1", error="e" * 9_000)])  # fmt: skip
+    tell(
+        stream,
+        published("m1", key="k\x00" * 300),
+        Fact("dead", AT, topic="t", subscription="s", message_id="m1", error="e" * 9_000),
+    )
     collector.tick()
     assert len(LedgerMessage.objects.get().key) <= 200
     assert "\x00" not in LedgerMessage.objects.get().key
@@ -240,7 +272,7 @@ def test_texts_too_long_for_a_column_are_cut(stream: FactStream, collector: Fact
 
 def test_a_store_that_is_away_raises_and_is_read_on_later(own_store: Any, prefix: str) -> None:
     client = redis.Redis.from_url(own_store.url, retry=None, socket_connect_timeout=1)
-    FactStream(client, prefix).write([published()])
+    tell(FactStream(client, prefix), published())
     own_store.stop()
     collector = FactCollector(FactReader(client, prefix))
     with pytest.raises(Unavailable):

@@ -20,7 +20,7 @@ from datetime import timedelta
 import redis
 from django.conf import settings
 from engine.core.clock import ManualClock, to_datetime
-from engine.core.facts import Fact
+from engine.bus.facts import Fact, batches
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole
 from hbus_console.deadletters import groups
@@ -45,9 +45,9 @@ for n in range(200):
         Fact("settled", AT + n * 1000 + 5, topic="t.a", subscription="g", message_id=f"m{n:04}", attempt=1,
              duration_us=1000, detail="\\x00" + "d" * 900),
     ]
-stream.write(facts)
-stream.write([Fact("delayed", AT, topic="t.a", message_id="m0000", source="/s", due_ms=AT + 5),
-              Fact("retention_held", AT, topic="t.a", subscription="g", size=9, detail="held")])
+stream.write(batches(facts))
+stream.write(batches([Fact("delayed", AT, topic="t.a", message_id="m0000", source="/s", due_ms=AT + 5),
+                      Fact("retention_held", AT, topic="t.a", subscription="g", size=9, detail="held")]))
 collector = FactCollector(FactReader(client, settings.HBUS_PREFIX))
 collector.tick()
 collector.tick()

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from engine.bus.facts import Fact, batches
 from engine.core.errors import BadInput
-from engine.core.facts import Fact
 from hbus_console.access.permissions import Actor
+from hbus_console.evidence.booking import Booking
 from hbus_console.messages import search, services
-from hbus_console.messages.projection import Rows
 from hbus_console.messages.repeats import Repeated
 from hbus_console.messages.search import Query
 from hbus_console.subscriptions.models import Subscription
@@ -133,13 +133,13 @@ def test_an_unknown_repetition_is_refused(sign_in: Callable[..., Client]) -> Non
 
 
 def test_a_few_repetitions_among_a_hundred_thousand_messages_are_found_at_once() -> None:
-    rows = Rows()
+    rows = Booking()
     for n in range(100_000):
         at = AT + n
         facts = [Fact("published", at, topic=f"t{n % 5}", message_id=f"m{n:08}", type="t", source="/s", position="1-0")]
         if n % 10_000 == 0:
             facts.append(Fact("deduplicated", at + 5, topic=f"t{n % 5}", message_id=f"m{n:08}"))
-        rows.add([*facts, Fact("settled", at + 9, f"t{n % 5}", "g", message_id=f"m{n:08}")], per_message=True)
+        rows.add(batches([*facts, Fact("settled", at + 9, f"t{n % 5}", "g", message_id=f"m{n:08}")]))
     rows.write()
     for query in (Query(repeated=Repeated.ANY), Query(repeated=Repeated.PUBLISH, topic="t0")):
         started = time.process_time()

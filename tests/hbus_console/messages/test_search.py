@@ -5,11 +5,11 @@ import time
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from engine.bus.facts import Fact, batches
 from engine.core.errors import BadInput
-from engine.core.facts import Fact
 from hbus_console.access.permissions import Actor
+from hbus_console.evidence.booking import Booking
 from hbus_console.messages import search
-from hbus_console.messages.projection import Rows
 from hbus_console.messages.search import Query
 from hbus_console.topics.models import Topic
 from tests.hbus_console.messages.conftest import AT, event, message, person
@@ -118,12 +118,11 @@ def test_the_reach_is_told() -> None:
 
 
 def test_a_page_costs_the_same_at_a_hundred_thousand_messages() -> None:
-    rows = Rows()
+    rows = Booking()
     for n in range(100_000):
         rows.add(
-            [Fact("published", AT + n, topic=f"t{n % 5}", message_id=f"m{n:08}", type="t", source="/s",
-                  key=f"k{n % 1000}", correlation_id=f"c{n}", position="1-0")],
-            per_message=True,
+            batches([Fact("published", AT + n, topic=f"t{n % 5}", message_id=f"m{n:08}", type="t", source="/s",
+                          key=f"k{n % 1000}", correlation_id=f"c{n}", position="1-0")])
         )  # fmt: skip
     rows.write()
     for query in (Query(), Query(key="k7"), Query(topic="t3"), Query(correlation="c99"), Query(id="m00000099")):

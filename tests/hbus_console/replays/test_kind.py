@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from engine.bus.consumer import Consumer
+from engine.bus.facts import FactRecorder
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Receipt
 from engine.core.errors import BadInput
-from engine.core.facts import MemoryFacts
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -67,7 +67,7 @@ def test_handlers_see_that_it_is_a_replay_and_other_groups_settle_it_unhandled(
         return handle
 
     consumers = [
-        Consumer(bus.transport(), SubscriptionPolicy(TOPIC, group), handler(group), name=group, facts=MemoryFacts())
+        Consumer(bus.transport(), SubscriptionPolicy(TOPIC, group), handler(group), name=group, facts=FactRecorder())
         for group in handled
     ]
     for consumer in consumers:

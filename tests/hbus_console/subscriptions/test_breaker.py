@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from engine.bus.breaker_board import Pauses
+from engine.bus.facts import FactRecorder
 from engine.bus.handlers import clear, subscription
 from engine.bus.policy import BreakerPolicy
 from engine.core.errors import BadInput
-from engine.core.facts import MemoryFacts
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -36,8 +36,8 @@ PAGE = ("subscriptions:detail", *ONE)
 
 
 @pytest.fixture
-def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
-    kept = MemoryFacts()
+def facts(monkeypatch: pytest.MonkeyPatch) -> FactRecorder:
+    kept = FactRecorder()
     monkeypatch.setattr(store, "facts", lambda: kept)
     return kept
 
@@ -64,7 +64,7 @@ def test_an_outage_is_told_on_page_list_and_overview(signed_in: Callable[..., Cl
     assert "The breaker of billing on booking.created is open" in texts
 
 
-def test_a_person_opens_and_closes_it_with_a_trace(facts: MemoryFacts) -> None:
+def test_a_person_opens_and_closes_it_with_a_trace(facts: FactRecorder) -> None:
     opened = services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for silence")
     assert (opened.state, opened.forced) == ("open", True)
     assert "the provider asked for silence" in opened.why
@@ -81,7 +81,7 @@ def test_a_person_opens_and_closes_it_with_a_trace(facts: MemoryFacts) -> None:
     assert facts.kinds() == ["breaker_opened", "breaker_closed"]
 
 
-def test_who_may_not_and_what_cannot_be_leave_it_as_it_is(facts: MemoryFacts) -> None:
+def test_who_may_not_and_what_cannot_be_leave_it_as_it_is(facts: FactRecorder) -> None:
     with pytest.raises(Forbidden):
         services.set_breaker(VIEWER, *ONE, "open", "why")
     for act, reason, field in (("ajar", "why", "act"), ("open", " ", "reason")):
@@ -93,7 +93,7 @@ def test_who_may_not_and_what_cannot_be_leave_it_as_it_is(facts: MemoryFacts) ->
 
 
 def test_the_page_opens_and_the_api_closes_it(
-    signed_in: Callable[..., Client], calling: Callable[..., Any], facts: MemoryFacts
+    signed_in: Callable[..., Client], calling: Callable[..., Any], facts: FactRecorder
 ) -> None:
     client = signed_in(Role.OPERATOR)
     client.post(reverse("subscriptions:breaker", args=ONE), {"act": "open", "reason": "silence"})

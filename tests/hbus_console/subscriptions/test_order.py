@@ -10,17 +10,17 @@ from django.test import Client
 from django.urls import reverse
 
 from engine.bus.consumer import Consumer
+from engine.bus.facts import FactRecorder, batches
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import partition_of
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from engine.core.facts import MemoryFacts
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere
-from hbus_console.messages.projection import Rows
+from hbus_console.evidence.booking import Booking
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
@@ -37,15 +37,15 @@ ONE = ["stay.changed", "billing"]
 
 
 @pytest.fixture
-def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
+def facts(monkeypatch: pytest.MonkeyPatch) -> FactRecorder:
     """Everything that is told, to be booked into the ledger by the test."""
-    kept = MemoryFacts()
+    kept = FactRecorder()
     monkeypatch.setattr(store, "facts", lambda: kept)
     return kept
 
 
 @pytest.fixture
-def billing(facts: MemoryFacts, committed: Callable[..., None]) -> Subscription:
+def billing(facts: FactRecorder, committed: Callable[..., None]) -> Subscription:
     committed(lambda: topics.create_topic(EDITOR, TopicDraft(ONE[0], "Reservations", ordering="key", partitions=4)))
     committed(
         lambda: subscriptions.create_subscription(
@@ -55,16 +55,16 @@ def billing(facts: MemoryFacts, committed: Callable[..., None]) -> Subscription:
     return subscriptions.subscription(*ONE)
 
 
-def book(facts: MemoryFacts) -> None:
+def book(facts: FactRecorder) -> None:
     """What the keeper does: facts become rows of the ledger."""
-    rows = Rows()
-    rows.add(facts.seen, per_message=True)
+    rows = Booking()
+    rows.add(batches(facts.seen))
     facts.seen.clear()
     rows.write()
 
 
 @pytest.fixture
-def parked(billing: Subscription, facts: MemoryFacts) -> Consumer:
+def parked(billing: Subscription, facts: FactRecorder) -> Consumer:
     """Key ``room-1`` is parked at its first of three messages, ``room-2`` has gone on; who did it still runs."""
 
     def handle(message: Any, context: Any) -> None:
@@ -123,7 +123,7 @@ def test_one_key_is_shown_in_sequence_with_its_attempts_and_owner(
 
 
 def test_unparking_brings_the_messages_again_and_leaves_a_trace(
-    parked: Consumer, facts: MemoryFacts, signed_in: Callable[..., Client]
+    parked: Consumer, facts: FactRecorder, signed_in: Callable[..., Client]
 ) -> None:
     client = signed_in(Role.OPERATOR)
     form = {"key": "room-1", "head": "skip", "reason": "the room was sold"}
@@ -142,7 +142,7 @@ def test_unparking_brings_the_messages_again_and_leaves_a_trace(
 
 
 def test_a_parked_and_a_skipped_message_are_called_so_on_their_own_page(
-    parked: Consumer, facts: MemoryFacts, signed_in: Callable[..., Client]
+    parked: Consumer, facts: FactRecorder, signed_in: Callable[..., Client]
 ) -> None:
     client = signed_in(Role.OPERATOR)
     one = client.get(reverse("subscriptions:order", args=ONE), {"key": "room-1"}).context["page"].one
@@ -156,7 +156,7 @@ def test_a_parked_and_a_skipped_message_are_called_so_on_their_own_page(
     assert "decided by a-operator: sold" in answer.content.decode()
 
 
-def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: MemoryFacts) -> None:
+def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: FactRecorder) -> None:
     subscriptions.unpark(OPERATOR, *ONE, "room-1", head="dead", reason="hopeless")
     (letter,) = bus.admin().dead(*ONE)
     assert letter.body
@@ -166,7 +166,7 @@ def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: Memory
 
 
 def test_a_decision_stands_among_the_attempts_and_is_none(
-    parked: Consumer, facts: MemoryFacts, signed_in: Callable[..., Client]
+    parked: Consumer, facts: FactRecorder, signed_in: Callable[..., Client]
 ) -> None:
     subscriptions.unpark(OPERATOR, *ONE, "room-1", head="dead", reason="hopeless")
     book(facts)
@@ -196,7 +196,7 @@ def test_deciding_takes_an_operator_and_a_parked_key(parked: Consumer, told: Cal
     assert not [action for action in told() if action.startswith("subscription.unpark") and "refused" not in action]
 
 
-def test_the_api_says_the_same_and_decides(parked: Consumer, facts: MemoryFacts, calling: Callable[..., Any]) -> None:
+def test_the_api_says_the_same_and_decides(parked: Consumer, facts: FactRecorder, calling: Callable[..., Any]) -> None:
     call, path = calling(Role.OPERATOR), f"topics/{ONE[0]}/subscriptions/{ONE[1]}"
     said = call("GET", f"{path}/order?key=room-1").json()
     assert (said["ordering"], said["on_failed_head"], len(said["partitions"])) == ("key", "park", 4)
@@ -219,7 +219,7 @@ def test_the_api_says_the_same_and_decides(parked: Consumer, facts: MemoryFacts,
 
 
 def test_a_key_that_is_tried_again_is_listed_as_waiting(
-    billing: Subscription, facts: MemoryFacts, signed_in: Callable[..., Client]
+    billing: Subscription, facts: FactRecorder, signed_in: Callable[..., Client]
 ) -> None:
     def handle(message: Any, context: Any) -> None:
         raise ValueError("not now")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.bus.facts import FactRecorder
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
-from engine.core.facts import MemoryFacts
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
@@ -28,13 +28,13 @@ def billing(topic: Topic) -> Subscription:
 
 
 @pytest.fixture
-def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
-    seen = MemoryFacts()
+def facts(monkeypatch: pytest.MonkeyPatch) -> FactRecorder:
+    seen = FactRecorder()
     monkeypatch.setattr(store, "facts", lambda: seen)
     return seen
 
 
-def test_a_group_and_its_pause_are_made(billing: Subscription, facts: MemoryFacts) -> None:
+def test_a_group_and_its_pause_are_made(billing: Subscription, facts: FactRecorder) -> None:
     subscriptions.pause_subscription(SYSTEM, "booking.created", "billing", "x")
     done = ensure_transport_objects()
     assert (done.groups_made, done.pauses_set) == (["booking.created/billing"], ["booking.created/billing"])
@@ -49,7 +49,7 @@ def test_the_second_time_there_is_nothing_to_do(billing: Subscription) -> None:
 
 
 def test_a_group_that_vanished_goes_on_at_its_checkpoint_and_a_fact_says_so(
-    billing: Subscription, facts: MemoryFacts
+    billing: Subscription, facts: FactRecorder
 ) -> None:
     first = bus.producer().publish("booking.created", {"n": 1})
     bus.producer().publish("booking.created", {"n": 2})

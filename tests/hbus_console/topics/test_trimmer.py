@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine.bus.facts import FactRecorder
 from engine.bus.transport import TrimReport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
-from engine.core.facts import MemoryFacts
 from hbus_console.topics.models import Topic
 from hbus_console.topics.trimmer import StreamRetention
 from tests.hbus_console.messages.fakes import ScriptedAdmin
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 class World:
     def __init__(self) -> None:
         self.admin = ScriptedAdmin()
-        self.facts = MemoryFacts()
+        self.facts = FactRecorder()
         self.clock = ManualClock()
         self.duty = StreamRetention(lambda _: self.admin, self.facts, clock=self.clock)  # type: ignore[arg-type,return-value]
 

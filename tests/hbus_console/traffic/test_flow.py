@@ -9,9 +9,9 @@ from django.apps import apps
 from django.db import connections
 from django.db.models import F
 
-from engine.core.facts import Fact
+from engine.bus.facts import Fact, batches
+from hbus_console.evidence.booking import Booking
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample
-from hbus_console.messages.projection import Rows
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow
 
@@ -220,14 +220,15 @@ def test_a_day_of_twenty_subscriptions_is_charted_fast() -> None:
 def test_what_is_booked_stands_in_the_samples_and_in_the_roll_up_alike() -> None:
     begin = NOW // flow.ROLLUP_MS * flow.ROLLUP_MS
     for batch in (range(20), range(20, 40)):
-        rows = Rows()
+        rows = Booking(each=False)
         for number in batch:
             rows.add(
-                [
-                    Fact("published", begin + number * 10_000, "a"),
-                    Fact("settled", begin + number * 10_000, "a", "g", attempt=1, duration_us=5),
-                ],
-                per_message=False,
+                batches(
+                    [
+                        Fact("published", begin + number * 10_000, "a"),
+                        Fact("settled", begin + number * 10_000, "a", "g", attempt=1, duration_us=5),
+                    ]
+                )
             )
         rows.write()
     assert FlowSample.objects.filter(subscription="").count() == 40

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from engine.bus.errors import GroupLost
+from engine.bus.facts import FactRecorder
 from engine.bus.transport import Lag
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
-from engine.core.facts import MemoryFacts
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -21,7 +21,7 @@ LAG = Lag(waiting=4, in_flight=2, retrying=1, dead=0, oldest_ms=5)
 class World:
     def __init__(self) -> None:
         self.admin = ScriptedAdmin()
-        self.facts = MemoryFacts()
+        self.facts = FactRecorder()
         self.clock = ManualClock()
         self.sampler = LagSampler(lambda _: self.admin, self.facts, clock=self.clock)  # type: ignore[arg-type,return-value]
 

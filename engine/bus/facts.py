@@ -1,0 +1,137 @@
+"""What the bus tells: its fields, and one fact by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from engine.bus.subjects import SUBSCRIPTION, subscription_subject, topic_subject
+from engine.core.facts import CoreFields, FactBatch, Fields, Numbers, Texts, merged
+from engine.core.subject import Subject
+
+
+class BusFields(Fields, frozen=True, array_like=True, gc=False):
+    """What a fact of the bus has beside what all facts have. Its subject is a topic or a subscription."""
+
+    message_id: Texts = ""
+    key: Texts = ""
+    causation_id: Texts = ""
+    trace_id: Texts = ""
+    type: Texts = ""
+    source: Texts = ""
+    position: Texts = ""
+    #: 1 for the first; 0 where no attempt was made.
+    attempt: Numbers = 0
+    #: How long the handler (or the append) took.
+    duration_us: Numbers = 0
+    #: Bytes of the envelope; of a kind that concerns no single message, how many it concerns.
+    size: Numbers = 0
+    #: When it is due (again), epoch milliseconds; 0 unless it waits.
+    due_ms: Numbers = 0
+    error: Texts = ""
+    fingerprint: Texts = ""
+
+
+class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One fact of the bus by itself: for what happens seldom, and for who wants to read facts one by one.
+
+    Until facts became columns this was also their form on the wire, so its fields keep their order.
+    """
+
+    kind: str
+    at_ms: int
+    topic: str = ""
+    subscription: str = ""
+    message_id: str = ""
+    key: str = ""
+    correlation_id: str = ""
+    causation_id: str = ""
+    trace_id: str = ""
+    type: str = ""
+    source: str = ""
+    position: str = ""
+    attempt: int = 0
+    duration_us: int = 0
+    size: int = 0
+    due_ms: int = 0
+    node: str = ""
+    error: str = ""
+    fingerprint: str = ""
+    detail: str = ""
+
+    @property
+    def subject(self) -> Subject | None:
+        """Its subscription, or its topic; ``None`` when it concerns the installation as such."""
+        if self.subscription:
+            return subscription_subject(self.topic, self.subscription)
+        return topic_subject(self.topic) if self.topic else None
+
+    def batch(self) -> FactBatch:
+        """It alone, as columns. Raises :class:`~engine.core.errors.BadInput` for a name no subject may have."""
+        return FactBatch(
+            self.kind,
+            self.at_ms,
+            self.subject,
+            self.node,
+            1,
+            self.correlation_id,
+            self.detail,
+            CoreFields(self.size) if self.kind == "facts_dropped" else self._fields(),
+        )
+
+    def _fields(self) -> BusFields:
+        return BusFields(
+            self.message_id,
+            self.key,
+            self.causation_id,
+            self.trace_id,
+            self.type,
+            self.source,
+            self.position,
+            self.attempt,
+            self.duration_us,
+            self.size,
+            self.due_ms,
+            self.error,
+            self.fingerprint,
+        )
+
+
+def batches(facts: Iterable[Fact]) -> list[FactBatch]:
+    """Facts as columns. Raises as :meth:`Fact.batch`."""
+    return merged([fact.batch() for fact in facts])
+
+
+def facts_of(batches: Iterable[FactBatch]) -> Iterator[Fact]:
+    """The facts of the bus among ``batches`` one by one, and those that belong to no engine."""
+    for batch in batches:
+        subject = batch.subject
+        topic = subject.namespace if subject else ""
+        subscription = subject.name if subject and subject.kind == SUBSCRIPTION else ""
+        for row in batch.rows() if isinstance(batch.fields, BusFields | CoreFields) else ():
+            if "amount" in row:
+                row["size"] = row.pop("amount")
+            yield Fact(batch.kind, topic=topic, subscription=subscription, node=batch.node, **row)
+
+
+_rows = msgspec.msgpack.Decoder(list[Fact])
+
+
+def read_rows(body: bytes) -> list[FactBatch]:
+    """Facts as the releases before columns wrote them. Raises what the decoder raises, and ``BadInput``."""
+    return batches(_rows.decode(body))
+
+
+class FactRecorder:
+    """An emitter that keeps every fact of the bus in a list, for tests."""
+
+    def __init__(self) -> None:
+        self.seen: list[Fact] = []
+
+    def emit(self, facts: Sequence[FactBatch]) -> None:
+        self.seen.extend(facts_of(facts))
+
+    def kinds(self) -> list[str]:
+        """The kind of each fact."""
+        return [fact.kind for fact in self.seen]

@@ -1,0 +1,58 @@
+"""What is booked of facts: each engine's go to the projection that keeps its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Protocol
+
+from django.utils.module_loading import import_string
+
+from engine.core.facts import FactBatch
+from hbus_console.evidence.kinds import catalog_of
+from hbus_console.evidence.rows import EvidenceRows
+
+#: Where the projection of an engine is; without one its facts become :class:`~hbus_console.evidence.rows.EvidenceRows`.
+_PROJECTIONS = {"bus": "hbus_console.messages.projection.MessageRows"}
+
+
+class Projection(Protocol):
+    """Rows of one engine's facts, gathered and then inserted at once. Made with whether each fact is to be kept, or
+    only what they add up to."""
+
+    def add(self, batch: FactBatch) -> None: ...
+
+    def write(self) -> None:
+        """Insert everything into the ledger database, inside the caller's transaction."""
+        ...
+
+
+class Booking:
+    """One transaction's worth of facts; without ``each`` only what they add up to is kept."""
+
+    def __init__(self, each: bool = True) -> None:
+        self._each = each
+        self._projections: dict[str, Projection] = {}
+
+    def add(self, batches: Iterable[FactBatch]) -> None:
+        """Make rows of ``batches``; one of a kind that nobody declares is passed over."""
+        for batch in batches:
+            catalog = catalog_of(batch.kind)
+            if catalog is not None:
+                self._projection(catalog.engine).add(batch)
+
+    def write(self) -> None:
+        """Insert everything into the ledger database. The caller opens the transaction."""
+        for projection in self._projections.values():
+            projection.write()
+
+    def _projection(self, engine: str) -> Projection:
+        found = self._projections.get(engine)
+        if found is None:
+            found = self._projections[engine] = _makers().get(engine, EvidenceRows)(self._each)
+        return found
+
+
+@cache
+def _makers() -> Mapping[str, Callable[[bool], Projection]]:
+    return {engine: import_string(path) for engine, path in _PROJECTIONS.items()}

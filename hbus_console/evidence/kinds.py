@@ -1,0 +1,43 @@
+"""What the engines of this installation declare of their facts, found by name and read on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from django.utils.module_loading import import_string
+
+from engine.core.fact_kinds import FactCatalog, FactKind
+
+#: Where each engine's declaration is. The first belongs to no engine.
+_CATALOGS = ("engine.core.fact_kinds.FACTS", "engine.bus.fact_kinds.FACTS")
+
+
+@cache
+def catalogs() -> tuple[FactCatalog, ...]:
+    """Every engine's declaration."""
+    found: tuple[FactCatalog, ...] = tuple(import_string(path) for path in _CATALOGS)
+    return found
+
+
+@cache
+def kinds() -> Mapping[str, FactKind]:
+    """Every kind by its name. Raises ``ValueError`` when two engines declare the same."""
+    found: dict[str, FactKind] = {}
+    for catalog in catalogs():
+        for kind in catalog.kinds:
+            if kind.name in found:
+                raise ValueError(f"the fact kind {kind.name!r} is declared twice; one is of engine {catalog.engine!r}")
+            found[kind.name] = kind
+    return MappingProxyType(found)
+
+
+def catalog_of(kind: str) -> FactCatalog | None:
+    """The declaration that a kind belongs to; ``None`` for one that nobody declares."""
+    return _catalogs_by_kind().get(kind)
+
+
+@cache
+def _catalogs_by_kind() -> Mapping[str, FactCatalog]:
+    return {kind: catalog for catalog in catalogs() for kind in (each.name for each in catalog.kinds)}

@@ -1,0 +1,158 @@
+"""The form in which facts lie in the store between the process that emits them and the keeper: MessagePack of columns.
+
+``[2, [batch, ...]]``, a batch being ``[kind, at_ms, subject, node, count, correlation_id, detail, fields]``, the
+subject ``[kind, namespace, name]`` or nil, and the fields in the order in which their engine declares them. Releases
+before this form wrote a list of rows without a number in front; what they left is still read.
+
+Whoever can write to the store can put anything there. What cannot be read is told and counted, and stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from engine.core.errors import HbusError
+from engine.core.facts import SHARED, FactBatch, Fields, Numbers, Texts
+from engine.core.subject import Subject
+from hbus_console.evidence.kinds import catalog_of, catalogs
+
+#: The number of the form.
+FORM = 2
+#: The largest entry that is read, in bytes, and the most facts: an emitter writes a tenth of that at once.
+MOST_BYTES = 64 * 1024 * 1024
+MOST_FACTS = 20_000
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, HbusError, ValueError)
+
+
+class _Written(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A batch whose fields are still to be read, by the declaration that its kind belongs to."""
+
+    kind: Annotated[str, Meta(max_length=40)]
+    at_ms: Numbers
+    subject: Subject | None
+    node: str
+    count: Annotated[int, Meta(ge=1, le=MOST_FACTS)]
+    correlation_id: Texts
+    detail: Texts
+    fields: msgspec.Raw
+
+
+@dataclass
+class Contents:
+    """What one entry holds."""
+
+    batches: list[FactBatch] = field(default_factory=list)
+    #: What could not be read of it: how many facts (0: nobody knows) and why.
+    lost: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many facts it was written with, as far as that can be told."""
+        return sum(batch.count for batch in self.batches) + sum(count for count, _ in self.lost)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_form = msgspec.msgpack.Decoder(tuple[int, list[msgspec.Raw]])
+_batch = msgspec.msgpack.Decoder(_Written)
+
+
+def encode(batches: Sequence[FactBatch]) -> bytes:
+    """The bytes of one entry."""
+    try:
+        return _encoder.encode((FORM, batches))
+    except UnicodeEncodeError:
+        # The text of somebody's error may hold what no UTF-8 can say; its fact is worth more than that letter.
+        return _encoder.encode((FORM, [_scrubbed(batch) for batch in batches]))
+
+
+def decode(body: bytes) -> Contents:
+    """What ``body`` holds. Raises ``ValueError`` when nothing of it can be read."""
+    if len(body) > MOST_BYTES:
+        raise ValueError(f"{len(body):,} bytes are more than an entry has")
+    try:
+        form, written = _form.decode(body)
+    except _UNREADABLE as error:
+        rows = _rows(body)
+        if rows is None:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        return Contents(rows)
+    if form != FORM:
+        raise ValueError(f"it has the form {form}, which this release does not know")
+    found = Contents()
+    for one in written:
+        _add(found, one)
+    return found
+
+
+def _add(found: Contents, raw: msgspec.Raw) -> None:
+    count = 0
+    try:
+        written = _batch.decode(raw)
+        count = written.count
+        if found.count + count > MOST_FACTS:
+            raise ValueError(f"an entry with more than {MOST_FACTS:,} facts")
+        found.batches.append(_whole(written))
+    except _UNREADABLE as error:
+        found.lost.append((count if count <= MOST_FACTS else 0, f"{type(error).__name__}: {error}"))
+
+
+def _whole(written: _Written) -> FactBatch:
+    catalog = catalog_of(written.kind)
+    if catalog is None:
+        raise ValueError(f"no engine declares the kind {written.kind!r}")
+    fields = _fields(catalog.fields).decode(written.fields)
+    batch = FactBatch(
+        written.kind,
+        written.at_ms,
+        written.subject,
+        written.node,
+        written.count,
+        written.correlation_id,
+        written.detail,
+        fields,
+    )
+    for owner, names in ((batch, SHARED), (fields, fields.__struct_fields__)):
+        for name in names:
+            column = getattr(owner, name)
+            if type(column) is list and len(column) != batch.count:
+                raise ValueError(f"the column {name} holds {len(column)} values for {batch.count} facts")
+    return batch
+
+
+@cache
+def _fields(declared: type[Fields]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(declared)
+
+
+def _rows(body: bytes) -> list[FactBatch] | None:
+    """Facts as the releases before this form wrote them; ``None`` when these are none."""
+    for catalog in catalogs():
+        try:
+            return catalog.read_rows(body)
+        except _UNREADABLE:
+            continue
+    return None
+
+
+def _scrubbed(batch: FactBatch) -> FactBatch:
+    names = batch.fields.__struct_fields__
+    return msgspec.structs.replace(
+        batch,
+        node=_utf8(batch.node),
+        correlation_id=_utf8(batch.correlation_id),
+        detail=_utf8(batch.detail),
+        fields=msgspec.structs.replace(batch.fields, **{name: _utf8(getattr(batch.fields, name)) for name in names}),
+    )
+
+
+def _utf8(column: Any) -> Any:
+    if isinstance(column, list):
+        return [_utf8(each) for each in column]
+    return column.encode("utf-8", "replace").decode() if isinstance(column, str) else column
