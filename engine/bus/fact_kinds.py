@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 
@@ -267,3 +268,9 @@ KINDS = (
 )
 
 FACTS = FactCatalog("bus", KINDS, BusFields, _BOTH, read_rows)
+
+#: By name.
+BUS_KINDS: Mapping[str, BusKind] = {kind.name: kind for kind in KINDS}
+#: After one of these a subscription is done with a message; these tell of a handler that was tried.
+FINAL = tuple(kind.name for kind in KINDS if kind.final)
+ATTEMPTED = tuple(kind.name for kind in KINDS if kind.attempted)

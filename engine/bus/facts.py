@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -121,17 +121,3 @@ _rows = msgspec.msgpack.Decoder(list[Fact])
 def read_rows(body: bytes) -> list[FactBatch]:
     """Facts as the releases before columns wrote them. Raises what the decoder raises, and ``BadInput``."""
     return batches(_rows.decode(body))
-
-
-class FactRecorder:
-    """An emitter that keeps every fact of the bus in a list, for tests."""
-
-    def __init__(self) -> None:
-        self.seen: list[Fact] = []
-
-    def emit(self, facts: Sequence[FactBatch]) -> None:
-        self.seen.extend(facts_of(facts))
-
-    def kinds(self) -> list[str]:
-        """The kind of each fact."""
-        return [fact.kind for fact in self.seen]

@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Protocol
 
-from django.utils.module_loading import import_string
-
 from engine.core.facts import FactBatch
 from hbus_console.evidence.kinds import catalog_of
 from hbus_console.evidence.rows import EvidenceRows
-
-#: Where the projection of an engine is; without one its facts become :class:`~hbus_console.evidence.rows.EvidenceRows`.
-_PROJECTIONS = {"bus": "hbus_console.messages.projection.MessageRows"}
+from hbus_console.registry.loading import features, resolve
 
 
 class Projection(Protocol):
-    """Rows of one engine's facts, gathered and then inserted at once. Made with whether each fact is to be kept, or
-    only what they add up to."""
+    """Rows of one engine's facts, gathered and then inserted at once.
+
+    Made with whether each fact is to be kept, or only what they add up to. The facts of an engine for which no feature
+    names a projection become :class:`~hbus_console.evidence.rows.EvidenceRows`.
+    """
+
+    #: The engine whose facts it takes.
+    engine: str
 
     def add(self, batch: FactBatch) -> None: ...
 
@@ -55,4 +57,5 @@ class Booking:
 
 @cache
 def _makers() -> Mapping[str, Callable[[bool], Projection]]:
-    return {engine: import_string(path) for engine, path in _PROJECTIONS.items()}
+    made = [resolve(feature.projection) for feature in features() if feature.projection]
+    return {make.engine: make for make in made}

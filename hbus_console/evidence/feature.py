@@ -6,7 +6,7 @@ from hbus_console.registry.declaration import Feature
 
 FEATURE = Feature(
     name="evidence",
-    facts=("engine.core.facts:FACTS",),
+    facts=("engine.core.fact_kinds:FACTS",),
     duties=("hbus_console.evidence.duties:fact_collector",),
     concerns=("hbus_console.evidence.concerns:concerns",),
 )

@@ -1,4 +1,4 @@
-"""What the engines of this installation declare of their facts, found by name and read on first use."""
+"""What the engines of this installation declare of their facts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from django.utils.module_loading import import_string
-
 from engine.core.fact_kinds import FactCatalog, FactKind
-
-#: Where each engine's declaration is. The first belongs to no engine.
-_CATALOGS = ("engine.core.fact_kinds.FACTS", "engine.bus.fact_kinds.FACTS")
+from hbus_console.registry.loading import features, resolve
 
 
 @cache
 def catalogs() -> tuple[FactCatalog, ...]:
-    """Every engine's declaration."""
-    found: tuple[FactCatalog, ...] = tuple(import_string(path) for path in _CATALOGS)
-    return found
+    """Every engine's declaration, as the features name them."""
+    return tuple(resolve(path) for feature in features() for path in feature.facts)
 
 
 @cache

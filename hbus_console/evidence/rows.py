@@ -36,6 +36,8 @@ class EvidenceRows:
     Those that belong to no engine are notices of hbus about itself.
     """
 
+    engine = ""
+
     def __init__(self, per_fact: bool = True) -> None:
         self._per_fact = per_fact
         self._evidence: list[Row] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from engine.bus.fact_kinds import BUS_KINDS
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerEvent
 from hbus_console.ui.formats import duration
@@ -20,15 +21,8 @@ _CHARACTER = 6.0
 _STEPS_MS = [step * unit for unit in (1, 10, 100, 1_000, 10_000) for step in (1, 2, 5)] + [
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1_440, 2_880, 7_200, 14_400)
 ]
-_TONES = {
-    "settled": "ok",
-    "retried": "bad",
-    "dead": "bad",
-    "expired": "warn",
-    "deduplicated": "ok",
-    "lease_lost": "warn",
-    "parked": "warn",
-}
+#: The kinds of events that have a bar.
+_BARS = {name: kind.bar for name, kind in BUS_KINDS.items() if kind.bar is not None}
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ def lanes_of(life: Life) -> list[Lane]:
     begin = life.published_ms
     by_name: dict[str, list[LedgerEvent]] = {}
     for event in life.events:
-        if event.subscription and event.kind in _TONES:
+        if event.subscription and event.kind in _BARS:
             by_name.setdefault(event.subscription, []).append(event)
     target = life.envelope.hbustarget if life.envelope is not None else ""
     names = sorted({*by_name, *([target] if target else life.subscriptions)})
@@ -103,18 +97,14 @@ def _bar(event: LedgerEvent, begin_ms: int) -> Bar:
     end = max(0, event.at_ms - begin_ms)
     start = max(0.0, end - event.duration_us / 1000)
     pause_ms = event.due_ms - event.at_ms
-    says = {
-        "retried": f"waits {duration(pause_ms * 1000)}" if pause_ms > 0 else "",
-        "dead": "dead",
-        "expired": "expired",
-        "lease_lost": "lease lost",
-        "parked": "parked",
-    }.get(event.kind, "")
+    says = BUS_KINDS[event.kind].bar_says
+    if event.kind == "retried" and pause_ms > 0:
+        says = f"waits {duration(pause_ms * 1000)}"
     attempt = f"attempt {event.attempt} " if event.attempt else ""
     return Bar(
         start,
         end,
-        _TONES[event.kind],
+        _BARS[event.kind],
         says,
         f"{event.subscription}: {attempt}{event.kind}, {duration(event.duration_us)}",
     )

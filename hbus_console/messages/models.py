@@ -49,7 +49,7 @@ class LedgerEvent(models.Model):
     """One thing that happened to a message: an attempt settled, failed, or died; a redrive, a discard …"""
 
     message_id = models.CharField(max_length=64)
-    #: A fact's kind, see :data:`engine.core.facts.KINDS`.
+    #: A fact's kind, see :data:`engine.bus.fact_kinds.KINDS`.
     kind = models.CharField(max_length=20)
     topic = models.CharField(max_length=200)
     subscription = models.CharField(max_length=100)

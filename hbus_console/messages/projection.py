@@ -11,7 +11,7 @@ from operator import add
 
 from django.db import connections
 
-from engine.bus.fact_kinds import Books, BusKind
+from engine.bus.fact_kinds import FACTS, Books, BusKind
 from engine.bus.facts import BusFields
 from engine.core.facts import FactBatch
 from hbus_console.evidence.columns import INT4, Row, each, numbers, texts, whole
@@ -61,8 +61,10 @@ _ADD_FLOW, _ADD_ROLLUP = _adding_to("ledger_flowsample"), _adding_to("ledger_flo
 Flow = dict[tuple[str, str, int], list[int]]
 
 
-class MessageRows:
+class MessageProjection:
     """What facts of the bus amount to; without ``per_message`` only flow and notices."""
+
+    engine = FACTS.engine
 
     def __init__(self, per_message: bool = True) -> None:
         self._per_message = per_message

@@ -8,6 +8,7 @@ from django.db.models import F, Min, Sum
 from engine.core.clock import Clock, SystemClock
 from hbus_console.database import fresh_connections
 from hbus_console.evidence.models import Notice
+from hbus_console.evidence.retention import trim_evidence
 from hbus_console.evidence.router import LEDGER
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
 from hbus_console.messages.search import id_ends
@@ -50,7 +51,7 @@ class LedgerRetention:
         with fresh_connections():
             started = self._clock.monotonic()
             while self._clock.monotonic() - started < TICK_S:
-                if not (self._trim_messages() + self._trim_events() + self._fold_flow()):
+                if not (self._trim_messages() + self._trim_events() + self._trim_evidence() + self._fold_flow()):
                     break
             now_ms = self._clock.now_ms()
             if now_ms >= self._samples_due_ms:
@@ -77,6 +78,9 @@ class LedgerRetention:
         if not old:
             return 0
         return LedgerEvent.objects.filter(pk__gte=old[0], pk__lte=old[-1], at_ms__lt=oldest).delete()[0]
+
+    def _trim_evidence(self) -> int:
+        return trim_evidence(self._max_messages, BATCH)
 
     def _fold_flow(self) -> int:
         """Replace one span of fine samples by one coarse sample for each topic and subscription."""

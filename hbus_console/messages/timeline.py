@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from engine.bus.fact_kinds import BUS_KINDS
+from engine.core.fact_kinds import Tone
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.message_trace import Life
@@ -70,7 +72,7 @@ def _birth(life: Life) -> Iterator[Moment]:
         late_ms = entry.published_ms - entry.due_ms
         notes.append("on time" if late_ms < 1_000 else f"{duration(late_ms * 1000)} after it was due")
     before = "Due, and published for" if entry.due_ms else "Published by"
-    yield Moment(entry.published_ms, "ok", "published", before, who(entry.source), tuple(notes))
+    yield Moment(entry.published_ms, BUS_KINDS["published"].tone, "published", before, who(entry.source), tuple(notes))
 
 
 def _events(life: Life) -> Iterator[Moment]:
@@ -103,7 +105,7 @@ def _failures(runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
     first, rest = runs[0], runs[1:]
     yield Moment(
         first.at_ms,
-        "warn",
+        BUS_KINDS["retried"].tone,
         "retried",
         f"Attempt {first.attempt} failed in",
         first.subscription,
@@ -119,7 +121,7 @@ def _failures(runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
     pauses = ", ".join(duration((event.due_ms - event.at_ms) * 1000) for event in rest if event.due_ms)
     yield Moment(
         rest[0].at_ms,
-        "warn",
+        BUS_KINDS["retried"].tone,
         "retried",
         f"{numbers} failed in",
         last.subscription,
@@ -144,35 +146,26 @@ def _event(life: Life, event: LedgerEvent) -> Moment:
     )
 
 
-#: Kinds that are told in the same words every time: tone, sentence, note.
-_PLAIN = {
-    "expired": ("warn", "Expired before it was handled by", ""),
-    "parked": ("warn", "Set aside with its key in", ""),
-    "unparked": ("act", "Its key was unparked in", ""),
-    "skipped": ("act", "Skipped, settled without having been handled, in", ""),
-    "released": ("info", "Handed back unhandled by", ""),
-    "lease_lost": ("warn", "The lease ran out in", "another consumer has it now"),
-}
-
-
 def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
     """Tone, sentence and notes of one event."""
+    kind = BUS_KINDS.get(event.kind)
+    tone = kind.tone if kind else Tone.INFO
     if event.kind == "replayed":
-        return "act", "Replayed into" if event.subscription else "Replayed into another topic", (event.detail,)
+        return tone, "Replayed into" if event.subscription else "Replayed into another topic", (event.detail,)
     if event.kind == "settled":
         attempt = f"attempt {event.attempt}" if event.attempt else ""
-        return "ok", "Settled by", (attempt, _where(event), event.detail)
+        return tone, "Settled by", (attempt, _where(event), event.detail)
     if event.kind == "dead":
         fingerprint = f"fingerprint {event.fingerprint[:6]}" if event.fingerprint else ""
-        return "bad", "Dead in", (_spent(life, event), fingerprint, event.detail)
+        return tone, "Dead in", (_spent(life, event), fingerprint, event.detail)
     if event.kind == "delayed":
-        return "info", f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
+        return tone, f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
     if event.kind == "deduplicated":
         delivered = "Delivered again: handled before by", (_where(event), "its handler was not run", event.detail)
         published = "Published again with the same key: not stored", (event.detail,)
-        return "info", *(delivered if event.subscription else published)
-    tone, sentence, note = _PLAIN.get(event.kind, ("info", event.kind.replace("_", " ").capitalize(), ""))
-    return tone, sentence, (note, event.detail)
+        return tone, *(delivered if event.subscription else published)
+    told = (kind.told if kind else "") or event.kind.replace("_", " ").capitalize()
+    return tone, told, (kind.note if kind else "", event.detail)
 
 
 def _decisions(life: Life) -> Iterator[Moment]:

@@ -20,6 +20,7 @@ from hbus_console.audit.state import chain_state
 from hbus_console.cluster import services as cluster
 from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
+from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.models import Notice
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.overview import failed
@@ -268,23 +269,21 @@ def _messages(count: int) -> str:
 def _notices(scopes: tuple[str, ...], now_ms: int) -> list[Concern]:
     # Q() | x is x, not everything.
     seen = scopes_q(scopes) | Q(topic="") if GLOBAL not in scopes else Q()
-    rows = Notice.objects.filter(seen, at_ms__gte=now_ms - NOTICED_MS, kind__in=_NOTICE_TEXT)
+    rows = Notice.objects.filter(seen, at_ms__gte=now_ms - NOTICED_MS, kind__in=_calling())
     groups = rows.values("kind", "topic", "subscription").annotate(total=Sum("count"), newest=Max("id"))
     totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[: MOST_OF_A_KIND * 2]}
     return [_notice(row, totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
 
 
-_NOTICE_TEXT = {
-    "group_lost": "{place} had lost its place in the store",
-    "retention_held": "Retention of {topic} waits for {subscription}",
-    "facts_dropped": "{count} facts of evidence were dropped",
-}
+def _calling() -> list[str]:
+    """The kinds of facts that call for a person."""
+    return [kind.name for kind in kinds().values() if kind.calls_for_a_person]
 
 
 def _notice(row: Notice, count: int) -> Concern:
     place = f"{row.subscription} on {row.topic}" if row.subscription else row.topic or "the installation"
-    text = _NOTICE_TEXT[row.kind].format(
-        place=place, topic=row.topic, subscription=row.subscription or "a subscription", count=num(count)
+    text = kinds()[row.kind].calls_for_a_person.format(
+        place=place, namespace=row.topic, name=row.subscription or "a subscription", amount=num(count)
     )
     note = " · ".join(part for part in (row.detail, f"at {clock(row.at_ms)[:5]}", row.node) if part)
     if row.subscription:

@@ -122,9 +122,9 @@ class Feature:
     audit_words: Mapping[str, str] = field(default_factory=dict)
     #: ``related(actor, entry) -> list[audit.links.Group]``: what of this feature belongs to an entry.
     audit_related: Dotted = ""
-    #: Declarations of fact kinds: :class:`~engine.core.facts.FactKinds`.
+    #: What engines declare of their facts: :class:`~engine.core.fact_kinds.FactCatalog`.
     facts: tuple[Dotted, ...] = ()
-    #: ``make() -> FactProjection``: books facts into tables of the feature.
+    #: ``make(each) -> Projection``: books an engine's facts, see :class:`~hbus_console.evidence.booking.Projection`.
     projection: Dotted = ""
     #: Modules that register metrics when imported; loaded by every process that shows or counts them.
     metrics: tuple[str, ...] = ()

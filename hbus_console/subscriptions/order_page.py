@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.bus import dead
 from engine.bus.dead import DeadRecord
 from engine.bus.errors import GroupLost
+from engine.bus.fact_kinds import ATTEMPTED, FINAL
 from engine.bus.partitions import Owned, Parked, partition_of
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.cluster import probes
@@ -22,10 +23,7 @@ MESSAGES = 100
 FAILURES = 1_000
 HOUR_MS = 3_600_000
 
-#: After these nothing more happens to a message in a subscription.
-_FINAL = ("settled", "deduplicated", "dead", "expired", "skipped")
 _DECISIONS = tuple(FACT_OF.values())
-_ATTEMPTS = ("settled", "retried", "dead", "parked")
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Step:
 
     @property
     def settled(self) -> bool:
-        return self.state in _FINAL
+        return self.state in FINAL
 
     @property
     def attempts(self) -> list[LedgerEvent]:
@@ -184,9 +182,9 @@ def _tell(steps: Sequence[Step], group: str, *, is_parked: bool) -> None:
     events = LedgerEvent.objects.filter(message_id__in=list(by_id), subscription=group).order_by("at_ms", "pk")
     for event in events:
         step = by_id[event.message_id]
-        if decided(event) or (event.kind in _ATTEMPTS and (event.error or event.kind == "settled")):
+        if decided(event) or (event.kind in ATTEMPTED and (event.error or event.kind == "settled")):
             step.events.append(event)
-        if event.kind in _FINAL:
+        if event.kind in FINAL:
             step.state = "settled" if event.kind == "deduplicated" else event.kind
         elif event.kind == "retried" and not step.settled:
             step.state, step.due_ms = "retrying", event.due_ms
@@ -204,7 +202,7 @@ def _blocked(row: Subscription, now_ms: int) -> list[BlockedKey]:
     for event in failures:
         newest.setdefault(event.message_id, event)
     through = LedgerEvent.objects.filter(
-        message_id__in=list(newest), subscription=row.group, kind__in=(*_FINAL, "parked", "released")
+        message_id__in=list(newest), subscription=row.group, kind__in=(*FINAL, "parked", "released")
     ).values_list("message_id", "at_ms")
     for message_id, at_ms in through:
         if message_id in newest and newest[message_id].at_ms <= at_ms:

@@ -32,7 +32,7 @@ FEATURE = Feature(
             changed="hbus_console.topics.owned:changed",
         ),
     ),
-    facts=("engine.bus.facts:FACTS",),
+    facts=("engine.bus.fact_kinds:FACTS",),
     duties=(
         "hbus_console.topics.duties:stream_retention",
         "hbus_console.topics.duties:topic_reconciler",

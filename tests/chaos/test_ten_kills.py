@@ -22,8 +22,8 @@ import redis
 
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.delays import RedisDelays
-from engine.bus.facts import FactRecorder
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer

@@ -12,6 +12,7 @@ from typing import Any
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.conformance.base import PATIENCE_S, Workbench
 from engine.bus.consumer import Consumer, Handler
+from engine.bus.fact_kinds import BUS_KINDS
 from engine.bus.facts import Fact, facts_of
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned
@@ -24,16 +25,32 @@ from engine.core.facts import FactBatch
 LOOK_S = 0.005
 
 
-class WatchedFacts:
-    """An emitter whose facts can be waited for."""
+class FactRecorder:
+    """An emitter that keeps every fact of the bus in a list, and takes none of a kind that nobody declares."""
 
     def __init__(self) -> None:
         self.seen: list[Fact] = []
+
+    def emit(self, facts: Sequence[FactBatch]) -> None:
+        undeclared = {batch.kind for batch in facts} - BUS_KINDS.keys()
+        assert not undeclared, f"{undeclared} are no kinds of facts"
+        self.seen.extend(facts_of(facts))
+
+    def kinds(self) -> list[str]:
+        """The kind of each fact."""
+        return [fact.kind for fact in self.seen]
+
+
+class WatchedFacts(FactRecorder):
+    """One whose facts can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._changed = threading.Condition()
 
     def emit(self, facts: Sequence[FactBatch]) -> None:
         with self._changed:
-            self.seen.extend(facts_of(facts))
+            super().emit(facts)
             self._changed.notify_all()
 
     def of(self, kind: str) -> list[Fact]:

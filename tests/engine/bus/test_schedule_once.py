@@ -16,10 +16,10 @@ import redis
 from engine.bus import building
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishUnknown
-from engine.bus.facts import FactRecorder
 from engine.bus.message import Message, decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus

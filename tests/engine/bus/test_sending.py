@@ -9,8 +9,8 @@ import pytest
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
-from engine.bus.facts import FactRecorder
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt

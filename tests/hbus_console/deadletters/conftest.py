@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.bus.facts import FactRecorder
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.message import Message, encode
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.bus.facts import FactRecorder
+from engine.bus.conformance.running import FactRecorder
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from django.test import Client
 
-from engine.bus.facts import FactRecorder
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.message import NO_DATA, decode
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Forbidden

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import OwnerlessTopic
-from engine.bus.facts import FactRecorder
 from engine.bus.message import decode
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.consumer import Consumer
-from engine.bus.facts import FactRecorder
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Receipt

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engine.bus.breaker_board import Pauses
-from engine.bus.facts import FactRecorder
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.handlers import clear, subscription
 from engine.bus.policy import BreakerPolicy
 from engine.core.errors import BadInput

@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.consumer import Consumer
-from engine.bus.facts import FactRecorder, batches
+from engine.bus.facts import batches
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import partition_of
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy

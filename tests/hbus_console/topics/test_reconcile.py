@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.bus.facts import FactRecorder
+from engine.bus.conformance.running import FactRecorder
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.access.permissions import SYSTEM

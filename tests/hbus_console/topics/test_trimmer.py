@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bus.facts import FactRecorder
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.transport import TrimReport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable

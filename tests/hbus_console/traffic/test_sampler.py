@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import GroupLost
-from engine.bus.facts import FactRecorder
 from engine.bus.transport import Lag
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
