@@ -11,6 +11,7 @@ from engine.core.env import Env
 from engine.core.errors import ConfigurationError
 from hbus_console import installed, remembered
 from hbus_console.state import ROOT, secret, state_dir
+from hbus_console.stores import broker_of, named_stores
 
 env = Env()
 STATE = state_dir()
@@ -159,8 +160,11 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
-#: The store. Not set: the embedded Valkey of this installation, where it was last started.
+#: The store: one server, Sentinels, or a cluster. Not set: the embedded Valkey of this installation, where it was last
+#: started.
 REDIS_URL = env.text("REDIS_URL") or remembered.store_url(STATE)
+#: Further stores for busy topics, by name: a topic on `redis_stream@busy` lies in the one called busy.
+HBUS_STORES = named_stores(env.text("HBUS_STORES"))
 HBUS_TRANSPORT = env.text("HBUS_TRANSPORT", "redis_stream")
 #: Where a transport of another package has its store; handed to it unread. Not set: the store.
 HBUS_TRANSPORT_URL = env.text("HBUS_TRANSPORT_URL")
@@ -237,8 +241,14 @@ SPECTACULAR_SETTINGS = {
 }
 
 # Celery carries control (pause, resume, drain, report) and, later, jobs; never the bus's own messages.
-CELERY_BROKER_URL = REDIS_URL
-CELERY_BROKER_TRANSPORT_OPTIONS = {"global_keyprefix": f"{HBUS_PREFIX}:celery:", "visibility_timeout": 43_200}
+_broker = broker_of(REDIS_URL, env.text("BROKER_URL"))
+CELERY_BROKER_URL = _broker.url
+CELERY_BROKER_USE_SSL = _broker.use_ssl
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "global_keyprefix": f"{HBUS_PREFIX}:celery:",
+    "visibility_timeout": 43_200,
+    **_broker.options,
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # A store that refuses writes (full disk) answers the broker's commands with an error: wait, as for one that is away.

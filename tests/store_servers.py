@@ -112,6 +112,9 @@ class SentinelTrio:
         killed.kill()
         return killed
 
+    def await_other_than(self, killed: Server) -> None:
+        until("another is primary", lambda: any(_is_primary(each) for each in self.servers if each is not killed))
+
     def stop(self) -> None:
         for process in self._processes:
             _kill(process)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -51,10 +50,6 @@ class DelayPath(Protocol):
         """
         ...
 
-    def confirming(self, replicas: int) -> DelayPath:
-        """This path, which answers ``OK`` or ``DUPLICATE`` only once so many replicas have what it wrote."""
-        ...
-
 
 class Cancelled(StrEnum):
     """The definite answer to a cancellation."""
@@ -75,9 +70,13 @@ class Due(msgspec.Struct, frozen=True, gc=False):
 
 
 class RedisDelays:
-    """A :class:`DelayPath` in Redis: a sorted set by due time and a hash of envelopes, under one hash tag."""
+    """A :class:`DelayPath` in Redis: a sorted set by due time and a hash of envelopes, under one hash tag.
 
-    def __init__(self, store: redis.Redis, prefix: str, *, clock: Clock | None = None) -> None:
+    Answers ``OK`` or ``DUPLICATE`` once ``replicas`` of the store have what it wrote, and ``UNKNOWN`` where they do not
+    have it in time.
+    """
+
+    def __init__(self, store: redis.Redis, prefix: str, *, clock: Clock | None = None, replicas: int = 0) -> None:
         self._store = store
         self._clock = clock or SystemClock()
         self._scripts = ScriptFolder(store, _LUA)
@@ -85,12 +84,7 @@ class RedisDelays:
         self._waiting = f"{self._base}:waiting"
         self._moving = f"{self._base}:moving"
         self._entries = f"{self._base}:entries"
-        self._replicas = 0
-
-    def confirming(self, replicas: int) -> RedisDelays:
-        made = copy(self)
-        made._replicas = replicas
-        return made
+        self._replicas = replicas
 
     def schedule(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
         keys = [self._waiting, self._moving, self._entries]

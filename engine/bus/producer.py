@@ -157,7 +157,7 @@ class Producer:
                 make=make,
                 facts=self._facts,
                 clock=self._clock,
-                delays=self._delays.confirming(policy.replicas) if self._delays and policy.replicas else self._delays,
+                delays=self._delays,
                 node=self._node,
             ).run(things)
         finally:

@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from engine.core.errors import ConfigurationError
+from engine.core.store import each_primary, open_client
 from hbus_console.wiring import store
 
 _PATIENCE_S = 2.0
@@ -47,7 +48,8 @@ def _database(alias: str) -> str:
 
 def _store() -> str:
     try:
-        _client().ping()
+        for primary in each_primary(_client()):
+            primary.ping()
     except ConfigurationError:
         return "is not configured"
     except redis.ResponseError:
@@ -60,6 +62,4 @@ def _store() -> str:
 @cache
 def _client() -> redis.Redis:
     """A client of its own: a probe must give up sooner than work does."""
-    return redis.Redis.from_url(
-        store.url(), socket_timeout=_PATIENCE_S, socket_connect_timeout=_PATIENCE_S, max_connections=4
-    )
+    return open_client(store.url(), answer_timeout_s=_PATIENCE_S, connect_timeout_s=_PATIENCE_S, max_connections=4)

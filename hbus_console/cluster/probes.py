@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from engine.core.errors import ConfigurationError
+from engine.core.store import StoreAddress, each_primary, open_client
 from hbus_console.wiring import store
 
 _PATIENCE_S = 1.0
@@ -98,12 +96,7 @@ class DatabaseState:
 @cache
 def client() -> redis.Redis:
     """A client that gives up at once, for pages and probes."""
-    return redis.Redis.from_url(
-        store.url(),
-        socket_timeout=_PATIENCE_S,
-        socket_connect_timeout=_PATIENCE_S,
-        retry=Retry(NoBackoff(), 0),
-    )
+    return open_client(store.url(), answer_timeout_s=_PATIENCE_S, connect_timeout_s=_PATIENCE_S)
 
 
 def obstacle() -> str:
@@ -141,37 +134,45 @@ def store_state() -> StoreState:
     """Ask the store. Never raises for a store that is away."""
     address = _address()
     try:
-        info: dict[str, Any] = client().info("everything")
+        infos: list[dict[str, Any]] = [primary.info("everything") for primary in each_primary(client())]
         begun = time.monotonic()
         refusal = _refused()
         answer_us = round((time.monotonic() - begun) * 1e6)
     except (redis.RedisError, ConfigurationError) as error:
         return StoreState(address, error=_reason(error))
+    info = infos[0]
     name = str(info.get("server_name", "redis"))
-    ok = info.get("aof_last_write_status", "ok") == "ok"
-    rewritten = info.get("aof_last_bgrewrite_status", "ok") == "ok"
+    limits = [int(each.get("maxmemory", 0)) for each in infos]
+    written = all(
+        each.get(f"aof_last_{what}_status", "ok") == "ok" for each in infos for what in ("write", "bgrewrite")
+    )
     return StoreState(
         address=address,
         server={"valkey": "Valkey", "redis": "Redis"}.get(name, name.title()),
         version=str(info.get(f"{name}_version", info.get("redis_version", ""))),
-        memory=int(info.get("used_memory_rss", info.get("used_memory", 0))),
-        limit=int(info.get("maxmemory", 0)),
+        memory=sum(int(each.get("used_memory_rss", each.get("used_memory", 0))) for each in infos),
+        limit=sum(limits) if all(limits) else 0,
         policy=str(info.get("maxmemory_policy", "")),
-        durable=bool(info.get("aof_enabled")),
-        write_error="" if ok and rewritten else "the last write or rewrite failed, see its log",
+        durable=all(each.get("aof_enabled") for each in infos),
+        write_error="" if written else "the last write or rewrite failed, see its log",
         refusal=refusal,
         answer_us=answer_us,
         sync=_sync(),
-        clients=int(info.get("connected_clients", 0)),
-        operations=int(info.get("instantaneous_ops_per_sec", 0)),
-        keys=sum(int(part["keys"]) for name, part in info.items() if name.startswith("db") and isinstance(part, dict)),
+        clients=sum(int(each.get("connected_clients", 0)) for each in infos),
+        operations=sum(int(each.get("instantaneous_ops_per_sec", 0)) for each in infos),
+        keys=sum(_keys(each) for each in infos),
         uptime_s=int(info.get("uptime_in_seconds", 0)),
     )
 
 
+def _keys(info: dict[str, Any]) -> int:
+    return sum(int(part["keys"]) for name, part in info.items() if name.startswith("db") and isinstance(part, dict))
+
+
 def _refused() -> str:
     try:
-        client().ping()
+        for primary in each_primary(client()):
+            primary.ping()
     except redis.ResponseError as error:
         return _refusal(error)
     return ""
@@ -230,10 +231,9 @@ def _postgresql(alias: str, connection: BaseDatabaseWrapper, name: str) -> Datab
 
 def _address() -> str:
     try:
-        parts = urlsplit(store.url())
+        return str(StoreAddress.parse(store.url()))
     except ConfigurationError:
         return ""
-    return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
 
 
 def _reason(error: Exception) -> str:

@@ -20,12 +20,16 @@ from django.db import DatabaseError, connections
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
+from engine.core.store import StoreAddress, StoreKind, each_primary, open_client
+from engine.core.store.address import SCHEMES
 
 #: Older servers lack XAUTOCLAIM.
 OLDEST_STORE = (6, 2)
 #: Seconds for which a store may read its data before a start is given up, and between two looks at it.
 LOADING_S = 600.0
 _LOOK_S = 0.2
+#: Seconds for which Sentinels or a cluster may choose another primary before a start is given up.
+CHOOSING_S = 30.0
 
 
 def _say_nothing(_: str) -> None:
@@ -34,32 +38,39 @@ def _say_nothing(_: str) -> None:
 
 def address(url: str) -> str:
     """Where a URL leads, without user and password."""
-    parts = urlsplit(url)
-    if parts.scheme in {"unix", "sqlite", ""}:
-        return parts.path
-    return f"{parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path if parts.path != '/0' else ''}"
+    if url.partition("://")[0] not in SCHEMES:
+        return urlsplit(url).path
+    where = StoreAddress.parse(url)
+    return f"{where}/{where.database}" if where.database and where.kind is StoreKind.SINGLE else str(where)
 
 
-def check_store(url: str, say: Callable[[str], object] = _say_nothing, *, clock: Clock | None = None) -> list[str]:
+def check_stores(say: Callable[[str], object] = _say_nothing, *, embedded: bool = False) -> list[str]:
+    """:func:`check_store` of the installation's store, unless it is embedded, and of each with a name."""
+    warnings = [] if embedded else check_store(settings.REDIS_URL, say)
+    for name, url in settings.HBUS_STORES.items():
+        warnings += [f"{name}: {warning}" for warning in check_store(url, say, field="HBUS_STORES")]
+    return warnings
+
+
+def check_store(
+    url: str, say: Callable[[str], object] = _say_nothing, *, field: str = "REDIS_URL", clock: Clock | None = None
+) -> list[str]:
     """Ask the store whether the bus can stand on it; returns warnings about what it would not tell.
 
-    A store that still reads its data, as after a power cut, is waited for; ``say`` hears of it once.
+    A store that still reads its data, as after a power cut, is waited for, and so is one that is about to choose
+    another primary; ``say`` hears of it once. Errors name ``field``.
     """
+    kind = StoreAddress.parse(url, field=field).kind
     where = address(url)
+    client = open_client(url, field=field, answer_timeout_s=5, connect_timeout_s=5)
     try:
-        client = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"REDIS_URL is not an address: {error}.", remedy="Write redis://:password@host:6379/0.", field="REDIS_URL"
-        ) from error
-    try:
-        _await_loaded(client, where, say, clock or SystemClock())
-        info = client.info()
+        _await_ready(client, where, kind, say, clock or SystemClock())
+        infos = [primary.info() for primary in each_primary(client)]
     except redis.AuthenticationError as error:
         raise ConfigurationError(
             f"The store at {where} refused the password or asks for one.",
-            remedy="Put it into REDIS_URL: redis://:password@host:6379/0.",
-            field="REDIS_URL",
+            remedy=f"Put it into {field}: redis://:password@host:6379/0.",
+            field=field,
         ) from error
     except redis.exceptions.NoPermissionError:
         return [
@@ -67,47 +78,64 @@ def check_store(url: str, say: Callable[[str], object] = _say_nothing, *, clock:
             "maxmemory-policy is noeviction, or messages may vanish."
         ]
     except redis.RedisError as error:
+        if "cluster support disabled" in str(error):
+            raise ConfigurationError(
+                f"The store at {where} is no cluster.", remedy=f"Write redis:// in {field}.", field=field
+            ) from error
         raise Unavailable(
             f"The store at {where} does not answer ({_reason(error)}).",
-            remedy="Start it, or correct REDIS_URL.",
-            field="REDIS_URL",
+            remedy=f"Start it, or correct {field}.",
+            field=field,
         ) from error
     finally:
         client.close()
-    judge_store(where, info)
+    for info in infos:
+        judge_store(where, info, field=field)
+        if kind is not StoreKind.CLUSTER and info.get("cluster_enabled"):
+            raise ConfigurationError(
+                f"The store at {where} is a node of a cluster.", remedy=f"Write cluster:// in {field}.", field=field
+            )
     return []
 
 
-def _await_loaded(client: redis.Redis, where: str, say: Callable[[str], object], clock: Clock) -> None:
+def _await_ready(client: redis.Redis, where: str, kind: StoreKind, say: Callable[[str], object], clock: Clock) -> None:
     begun, said = clock.monotonic(), False
     while True:
         try:
-            client.ping()
+            for primary in each_primary(client):
+                primary.ping()
+        except redis.AuthenticationError:
+            raise
         except redis.BusyLoadingError:
             if clock.monotonic() - begun > LOADING_S:
                 raise
-            if not said:
-                say(f"The store at {where} reads its data; waiting for it.")
-                said = True
-            clock.wait(threading.Event(), _LOOK_S)
+            sentence = f"The store at {where} reads its data; waiting for it."
+        except redis.ConnectionError:
+            if kind is StoreKind.SINGLE or clock.monotonic() - begun > CHOOSING_S:
+                raise
+            sentence = f"The store at {where} has no primary that answers; waiting for another."
         else:
             return
+        if not said:
+            say(sentence)
+            said = True
+        clock.wait(threading.Event(), _LOOK_S)
 
 
-def judge_store(where: str, info: Mapping[str, Any]) -> None:
+def judge_store(where: str, info: Mapping[str, Any], *, field: str = "REDIS_URL") -> None:
     """Refuse a server, by what its INFO says, that is too old, takes no writes or may evict messages."""
     version = str(info.get("redis_version", ""))
     if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_STORE:
         raise ConfigurationError(
             f"The store at {where} is too old: it says it is {version or 'of no version'}.",
             remedy=f"Use Redis {'.'.join(map(str, OLDEST_STORE))} or newer, or any Valkey.",
-            field="REDIS_URL",
+            field=field,
         )
     if info.get("role") == "slave":
         raise ConfigurationError(
             f"The store at {where} is a replica and takes no writes.",
-            remedy="Point REDIS_URL at the primary.",
-            field="REDIS_URL",
+            remedy=f"Point {field} at the primary.",
+            field=field,
         )
     # INFO tells it to everyone; CONFIG GET is closed on most hosted stores.
     policy = info.get("maxmemory_policy")
@@ -115,7 +143,7 @@ def judge_store(where: str, info: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"The store at {where} may evict messages: its maxmemory-policy is {policy}.",
             remedy="Set it to noeviction, or use another store.",
-            field="REDIS_URL",
+            field=field,
         )
 
 

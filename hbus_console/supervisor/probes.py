@@ -8,6 +8,7 @@ import msgspec
 import redis
 
 from engine.core.clock import SystemClock
+from engine.core.store import open_client
 from hbus_console.cluster.nodes import read_nodes
 from hbus_console.supervisor.installation import Installation
 
@@ -17,7 +18,7 @@ _PATIENCE_S = 2.0
 def store_answers(at: Installation, slot: int, pid: int) -> str:
     """The embedded store has read its log and answers."""
     try:
-        with redis.Redis.from_url(at.store_url, socket_timeout=_PATIENCE_S, socket_connect_timeout=1) as client:
+        with open_client(at.store_url, answer_timeout_s=_PATIENCE_S, connect_timeout_s=1) as client:
             client.ping()
     except redis.BusyLoadingError:
         return "reading its log"
@@ -70,7 +71,7 @@ def web_answers(at: Installation, slot: int, pid: int) -> str:
 def node_beats(at: Installation, slot: int, pid: int) -> str:
     """The process has stamped that its loop turns."""
     try:
-        with redis.Redis.from_url(at.store_url, socket_timeout=_PATIENCE_S, socket_connect_timeout=1) as client:
+        with open_client(at.store_url, answer_timeout_s=_PATIENCE_S, connect_timeout_s=1) as client:
             # Refused by a store that takes no writes: then nobody can stamp, and no stamp says nothing about a loop.
             client.ping()
             found = [node for node in read_nodes(client, at.prefix, SystemClock()) if node.pid == pid]

@@ -40,7 +40,8 @@ def run(role: Role, slot: int) -> None:
     if not supervisor:
         from hbus_console.wiring import store
 
-        for warning in checks.check_store(store.url(), _print):
+        store.url()
+        for warning in checks.check_stores(_print):
             _print(f"Warning: {warning}")
         checks.check_migrated()
     _MAIN[role.name](slot)

@@ -132,6 +132,7 @@ class DjangoCatalog:
             schema=self._compiled.get((row.pk, version)) if version else None,
             ttl_s=row.ttl_s or None,
             transport=row.transport,
+            replicas=bus.replicas_of(row.transport),
         )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from django.http import QueryDict
 from django.urls import reverse
 
-from engine.bus.registry import known_transports
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
@@ -44,10 +43,10 @@ class Move:
         for field in ("topic", "to"):
             if not isinstance(spec.get(field), str) or not spec[field]:
                 raise BadInput(f"{field} is missing.", remedy="Name the topic and where to.", field=f"spec.{field}")
-        if spec["to"] not in known_transports():
+        if spec["to"] not in bus.carriers():
             raise BadInput(
                 f"There is no transport {spec['to']!r}.",
-                remedy=f"Choose one of {', '.join(known_transports())}.",
+                remedy=f"Choose one of {', '.join(bus.carriers())}.",
                 field="spec.to",
             )
         moving.check_move(actor, spec["topic"], spec["to"])

@@ -13,14 +13,16 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-import redis
 from django.conf import settings
 
 from engine.core.errors import ConfigurationError
 from engine.core.fact_log import FactLog
 from engine.core.facts import Emitter, NullFacts
+from engine.core.store import open_client
 
 if TYPE_CHECKING:
+    import redis
+
     from engine.core.leases import Ownership
 
 T = TypeVar("T")
@@ -109,11 +111,21 @@ def url() -> str:
     return str(settings.REDIS_URL)
 
 
+def named_url(name: str) -> str:
+    """Where the store is that ``HBUS_STORES`` calls so; raises ``ConfigurationError`` when it names none."""
+    try:
+        return str(settings.HBUS_STORES[name])
+    except KeyError:
+        raise ConfigurationError(
+            f"There is no store called {name!r}.", remedy=f"Name it: HBUS_STORES={name}=redis://…", field="HBUS_STORES"
+        ) from None
+
+
 def client() -> redis.Redis:
     """This process's client for evidence and coordination (not for the bus's own traffic)."""
     return once(
         "store",
-        lambda: redis.Redis.from_url(url(), socket_timeout=10, socket_connect_timeout=5, health_check_interval=30),
+        lambda: open_client(url(), health_check_interval=30),
         lambda made, _: made.close(),
         Closing.STORE,
     )

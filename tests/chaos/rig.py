@@ -17,6 +17,7 @@ from typing import Any
 import redis
 
 from engine.core.clock import SystemClock
+from engine.core.store import open_client
 from hbus_console.cluster.nodes import Node, read_nodes
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
@@ -28,9 +29,12 @@ ROLES = ("keeper", "consumer")
 
 
 class Rig:
-    """Use :meth:`end` whatever happens. Commands and roles run on the rig's own STATE and store."""
+    """Use :meth:`end` whatever happens. Commands and roles run on the rig's own STATE and store.
 
-    def __init__(self, folder: Path, *, template: Path | None = None) -> None:
+    With ``store_url`` they run on that one.
+    """
+
+    def __init__(self, folder: Path, *, template: Path | None = None, store_url: str = "") -> None:
         self.state = folder / "state"
         if template is None:
             self.state.mkdir()
@@ -44,7 +48,7 @@ class Rig:
         self.environment = {
             **inherited,
             "STATE": str(self.state),
-            "REDIS_URL": self.store.url,
+            "REDIS_URL": store_url or self.store.url,
             "HBUS_PREFIX": self.prefix,
             "HBUS_GRACE_S": "5",
         }
@@ -135,7 +139,7 @@ class Rig:
 
     def nodes(self) -> dict[str, Node]:
         """``role-slot`` → what it last stamped, living ones only."""
-        with redis.Redis.from_url(self.store.url) as client:
+        with open_client(self.environment["REDIS_URL"]) as client:
             found = read_nodes(client, self.prefix, SystemClock())
         return {f"{node.role}-{node.slot}": node for node in found if not node.silent}
 

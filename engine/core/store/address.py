@@ -21,6 +21,9 @@ class StoreKind(StrEnum):
     CLUSTER = "cluster"
 
 
+#: More replicas than this nobody waits for.
+MOST_REPLICAS = 5
+
 #: Scheme of an address -> how the store is run, and the scheme of one of its servers.
 SCHEMES = {
     "redis": (StoreKind.SINGLE, "redis"),
@@ -53,6 +56,8 @@ class StoreAddress:
     primary_name: str = ""
     #: For a connection to a server: redis-py's own words, with neither host nor port.
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    #: A write is confirmed once so many replicas have it; 0: once the primary has it.
+    replicas: int = 0
     #: For a connection to a Sentinel.
     sentinel_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -79,33 +84,35 @@ class StoreAddress:
             known = ", ".join(f"{each}://" for each in SCHEMES)
             raise _refused(f"begins with none of {known}", StoreKind.SINGLE, field) from None
         kind, server = SCHEMES[scheme]
-        if kind is StoreKind.SINGLE:
-            return _single(url, field)
         body, _, query = rest.partition("?")
+        words = dict(parse_qsl(query, keep_blank_values=True))
+        replicas = _replicas(words.pop("replicas", "0"), kind, field)
+        if kind is StoreKind.SINGLE:
+            return _single(f"{server}://{body}?{urlencode(words)}", replicas, field)
         authority, _, path = body.partition("/")
         user, at, hosts = authority.rpartition("@")
         places = tuple(_place(each, kind, field) for each in hosts.split(","))
-        words = dict(parse_qsl(query))
         sentinel_words = {name: words.pop(f"sentinel_{name}", "") for name in ("username", "password")}
         options = _options(f"{server}://{user}{at}host?{urlencode(words)}", kind, field)
+        options.pop("host", None)
         if kind is StoreKind.CLUSTER:
             if path.strip("/") not in ("", "0") or options.get("db"):
                 raise _refused("names a database, and a cluster has only one", kind, field) from None
             options.pop("db", None)
-            return cls(kind, places, options=options)
+            return cls(kind, places, options=options, replicas=replicas)
         if not path or "/" in path:
             raise _refused("does not say what the Sentinels call the primary", kind, field) from None
         shared = {name: options[name] for name in options if name.startswith("ssl") or name == "connection_class"}
         own = {name: value for name, value in sentinel_words.items() if value}
-        return cls(kind, places, path, options, {**shared, **own})
+        return cls(kind, places, path, options, replicas, {**shared, **own})
 
 
-def _single(url: str, field: str) -> StoreAddress:
+def _single(url: str, replicas: int, field: str) -> StoreAddress:
     options = _options(url, StoreKind.SINGLE, field)
     if "path" in options:
-        return StoreAddress(StoreKind.SINGLE, (), options=options)
+        return StoreAddress(StoreKind.SINGLE, (), options=options, replicas=replicas)
     place = (str(options.pop("host", "localhost")), int(options.pop("port", REDIS_PORT)))
-    return StoreAddress(StoreKind.SINGLE, (place,), options=options)
+    return StoreAddress(StoreKind.SINGLE, (place,), options=options, replicas=replicas)
 
 
 def _options(url: str, kind: StoreKind, field: str) -> dict[str, Any]:
@@ -114,9 +121,13 @@ def _options(url: str, kind: StoreKind, field: str) -> dict[str, Any]:
     except ValueError:
         # Not chained: what cannot be parsed may quote the password.
         raise _refused("is not a Redis URL", kind, field) from None
-    if kind is not StoreKind.SINGLE:
-        options.pop("host", None)
     return options
+
+
+def _replicas(text: str, kind: StoreKind, field: str) -> int:
+    if not (text.isdigit() and int(text) <= MOST_REPLICAS):
+        raise _refused(f"asks for a number of replicas that is none from 0 to {MOST_REPLICAS}", kind, field) from None
+    return int(text)
 
 
 def _place(text: str, kind: StoreKind, field: str) -> Place:
@@ -133,4 +144,4 @@ def _place(text: str, kind: StoreKind, field: str) -> Place:
 
 
 def _refused(why: str, kind: StoreKind, field: str) -> ConfigurationError:
-    return ConfigurationError(f"The store's address {why}.", remedy=_FORMS[kind], field=field)
+    return ConfigurationError(f"{field} is not an address of a store: it {why}.", remedy=_FORMS[kind], field=field)

@@ -37,7 +37,7 @@ def open_client(
     connection. Raises ``ConfigurationError`` for ``field`` when ``url`` is no address.
     """
     address = StoreAddress.parse(url, field=field)
-    words = {"socket_connect_timeout": connect_timeout_s, **options}
+    words = {"socket_connect_timeout": connect_timeout_s, "retry": Retry(NoBackoff(), 0), **options}
     if address.kind is StoreKind.CLUSTER:
         return ClusterClient(ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s))
     return redis.Redis.from_pool(_primary_pool(address, words, answer_timeout_s))

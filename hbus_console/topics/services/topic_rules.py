@@ -8,7 +8,6 @@ from typing import Any
 from django.conf import settings
 
 from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
-from engine.bus.registry import known_transports
 from engine.bus.transport import Capabilities
 from engine.core.errors import BadInput, ConfigurationError
 from hbus_console import checks
@@ -55,10 +54,10 @@ class TopicDraft:
 
 def capabilities(transport: str) -> Capabilities:
     """What the named transport can do; raises :class:`BadInput` when there is none of that name."""
-    if transport and transport not in known_transports():
+    if transport and transport not in bus.carriers():
         raise BadInput(
             f"There is no transport {transport!r}.",
-            remedy=f"Choose one of {', '.join(known_transports())}, or leave it empty for the default.",
+            remedy=f"Choose one of {', '.join(bus.carriers())}, or leave it empty for the default.",
             field="transport",
         )
     try:

@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from engine.bus.registry import known_transports
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, visible_scopes
@@ -28,6 +27,7 @@ from hbus_console.topics.views.topic import frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import form_page
+from hbus_console.wiring import bus
 
 CLASSES = {
     "public": "anybody may know it",
@@ -50,7 +50,7 @@ def _choices() -> dict[str, Any]:
         "classes": CLASSES,
         "modes": MODES,
         "orderings": ORDERINGS,
-        "transports": known_transports(),
+        "transports": bus.carriers(),
     }
 
 
@@ -97,7 +97,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         **frame(request, topic, "settings"),
         **_choices(),
         "values": _shown(snapshot(topic)),
-        "destinations": [each for each in known_transports() if each not in (carrier_of(topic.transport), "memory")],
+        "destinations": [each for each in bus.carriers() if each not in (carrier_of(topic.transport), "memory")],
         "readers": list(topic.subscriptions.values_list("group", flat=True)),
         "change_curl": CurlRequest(
             "PATCH", f"/api/v1/topics/{name}", {"retention_hours": topic.retention_hours, "reason": "why"}

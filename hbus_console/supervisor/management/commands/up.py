@@ -39,9 +39,8 @@ class Command(BaseCommand):
             )
         with lock:
             console = Console()
-            if not embedded:
-                for warning in checks.check_store(settings.REDIS_URL, console.say):
-                    console.say(f"Warning: {warning}")
+            for warning in checks.check_stores(console.say, embedded=embedded):
+                console.say(f"Warning: {warning}")
             checks.check_databases()
             if "web" in named:
                 checks.check_port(settings.BIND, settings.PORT)
