@@ -33,8 +33,9 @@ def begin(rig: Rig) -> None:
     rig.python(
         """
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.teams import services as teams
 from hbus_console.topics import services
-services.create_team(SYSTEM, services.TeamDraft("Slow", "#slow"))
+teams.create_team(SYSTEM, teams.TeamDraft("Slow", "#slow"))
 services.create_topic(SYSTEM, services.TopicDraft(name="slow.work", owner="Slow"))
 print("null")
 """
