@@ -192,7 +192,7 @@ class StoreCluster:
         slot = slot_of(key)
         for server in self.servers:
             with contextlib.suppress(redis.RedisError):
-                for first, last, *nodes in _cluster(server, "SLOTS"):
+                for first, last, *nodes in cluster_says(server, "SLOTS"):
                     if first <= slot <= last:
                         return next(each for each in self.servers if each.port == nodes[0][1])
         raise AssertionError("no server answers")
@@ -217,7 +217,7 @@ class StoreCluster:
         return all(_cluster_info(server)["cluster_state"] == "ok" for server in self.servers)
 
 
-def _cluster(server: Server, what: str) -> Any:
+def cluster_says(server: Server, what: str) -> Any:
     """The server's own words: redis-py's client makes something else of each of them."""
     pool = server.client.connection_pool
     connection = pool.get_connection()
@@ -229,11 +229,11 @@ def _cluster(server: Server, what: str) -> Any:
 
 
 def _replicas(server: Server) -> int:
-    return sum(len(nodes) - 1 for _, _, *nodes in _cluster(server, "SLOTS"))
+    return sum(len(nodes) - 1 for _, _, *nodes in cluster_says(server, "SLOTS"))
 
 
 def _cluster_info(server: Server) -> dict[str, str]:
-    return dict(line.split(":", 1) for line in _cluster(server, "INFO").decode().split())
+    return dict(line.split(":", 1) for line in cluster_says(server, "INFO").decode().split())
 
 
 def _replicate(server: Server, name: str) -> bool:

@@ -15,7 +15,6 @@ from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.scripts import UNREACHABLE, ScriptFolder
-from engine.core.store.link import REPLICAS_WAIT_MS
 
 T = TypeVar("T")
 
@@ -99,7 +98,7 @@ class RedisDelays:
         try:
             if self._replicas:
                 wanted = self._replicas
-                answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted, REPLICAS_WAIT_MS)
+                answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted)
                 return replicated(_outcomes(batch, answers), reached, wanted)
             answers = self._scripts.call("schedule", keys, args)
         except Unavailable as error:

@@ -16,7 +16,15 @@ from engine.core.errors import Unavailable
 #: key at this moment.
 UNREACHABLE = (redis.ConnectionError, redis.TimeoutError, ClusterDownError, ReadOnlyError, TryAgainError)
 
+#: How long replicas are waited for before a write counts as not surely kept, in milliseconds.
+REPLICAS_WAIT_MS = 2_000
+
 Arg = str | bytes | int
+
+
+def wait_for(replicas: int) -> tuple[str, int, int]:
+    """The command that waits until replicas have what its connection wrote, and answers how many have it."""
+    return ("WAIT", replicas, REPLICAS_WAIT_MS)
 
 
 class Script:
@@ -46,13 +54,11 @@ class ScriptFolder:
         except UNREACHABLE as error:
             raise _away(error) from error
 
-    def call_replicated(
-        self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int, wait_ms: int
-    ) -> tuple[Any, int]:
-        """Run a script; its result, and how many replicas had what it wrote in ``wait_ms``. Raises as :meth:`call`."""
+    def call_replicated(self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int) -> tuple[Any, int]:
+        """Run a script; its result, and how many replicas had what it wrote in time. Raises as :meth:`call`."""
         pipeline = self._client.pipeline(transaction=False)
         pipeline.execute_command("EVAL", self._scripts[name].text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
-        pipeline.execute_command("WAIT", replicas, wait_ms)  # type: ignore[no-untyped-call]
+        pipeline.execute_command(*wait_for(replicas))  # type: ignore[no-untyped-call]
         try:
             result, reached = pipeline.execute(raise_on_error=False)
             if isinstance(result, Exception):

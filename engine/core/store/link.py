@@ -33,7 +33,7 @@ from redis.exceptions import (
 )
 
 from engine.core.errors import Unavailable
-from engine.core.scripts import Script
+from engine.core.scripts import Script, wait_for
 from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
 from engine.core.store.nodes import StoreNodes
@@ -41,8 +41,6 @@ from engine.core.store.slots import key_of
 
 #: Seconds added to a blocking read before its connection counts as dead.
 BLOCK_MARGIN_S = 5.0
-#: How long replicas are waited for before a write counts as not surely kept, in milliseconds.
-REPLICAS_WAIT_MS = 2_000
 #: How often one command follows the word of a node that another has the key.
 REDIRECTS = 5
 
@@ -151,7 +149,7 @@ class Link:
     def run_replicated(
         self, script: Script, keys: Iterable[str], args: Iterable[Arg], replicas: int
     ) -> tuple[Any, int]:
-        """Run a script; its reply, and how many replicas had what it wrote within :data:`REPLICAS_WAIT_MS`.
+        """Run a script; its reply, and how many replicas had what it wrote in time.
 
         Waits for ``replicas`` of them. Raises as :meth:`command`; :class:`AnswerLost` also when it certainly ran.
         """
@@ -297,11 +295,6 @@ class Conversation:
             return int(self.answer())
         except Refused:
             return 0
-
-
-def wait_for(replicas: int) -> tuple[Arg, ...]:
-    """The command that waits until replicas have what this connection wrote."""
-    return ("WAIT", replicas, REPLICAS_WAIT_MS)
 
 
 def _not_sent(address: str, error: Exception) -> NotSent:

@@ -15,6 +15,7 @@ from hbus_console import remembered
 from hbus_console.supervisor import checks
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.loading import KEYS, start_slowly
+from tests.store_servers import SentinelTrio, StoreCluster
 
 PATIENCE_S = 20.0
 
@@ -155,3 +156,55 @@ def test_a_taken_port_is_refused_with_the_way_out() -> None:
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"203\.0\.113\.7"):
         checks.check_port("203.0.113.7", 8119)
+
+
+def test_sentinels_lead_to_a_store_that_passes(own_trio: SentinelTrio) -> None:
+    assert checks.check_store(own_trio.url) == []
+    # One of them alone knows as much.
+    first, rest = own_trio.url.split(",", 1)
+    assert checks.check_store(f"{first}/{rest.partition('/')[2]}") == []
+
+
+def test_a_primary_that_is_being_chosen_is_waited_for(own_trio: SentinelTrio) -> None:
+    own_trio.kill_primary()
+    said: list[str] = []
+
+    assert checks.check_store(own_trio.url, said.append) == []
+
+    (sentence,) = said
+    assert sentence.endswith("has no primary that answers; waiting for another.")
+    assert own_trio.password not in sentence
+
+
+def test_a_name_that_the_sentinels_do_not_know_is_given_up(own_trio: SentinelTrio) -> None:
+    class Leaping(ManualClock):
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            self.advance(checks.CHOOSING_S)
+            return event.is_set()
+
+    with pytest.raises(Unavailable, match="No master found for 'other'") as refusal:
+        checks.check_store(own_trio.url.replace(f"/{own_trio.name}", "/other"), clock=Leaping())
+    assert own_trio.password not in str(refusal.value)
+    assert own_trio.sentinel_password not in str(refusal.value)
+
+
+def test_every_primary_of_a_cluster_is_looked_at(store_cluster: StoreCluster) -> None:
+    assert checks.check_store(store_cluster.url) == []
+    last = store_cluster.servers[2].client
+    last.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(ConfigurationError, match="may evict") as refusal:
+            checks.check_store(store_cluster.url, field="HBUS_STORES")
+    finally:
+        last.config_set("maxmemory-policy", "noeviction")
+    assert refusal.value.field == "HBUS_STORES"
+
+
+def test_a_cluster_and_a_single_server_are_told_apart(store_cluster: StoreCluster, own_store: StandaloneStore) -> None:
+    with pytest.raises(ConfigurationError, match="is no cluster") as refusal:
+        checks.check_store(own_store.url.replace("redis://", "cluster://"))
+    assert "redis://" in refusal.value.remedy
+    one = store_cluster.url.replace("cluster://", "redis://").partition(",")[0]
+    with pytest.raises(ConfigurationError, match="is a node of a cluster") as refusal:
+        checks.check_store(one)
+    assert "cluster://" in refusal.value.remedy

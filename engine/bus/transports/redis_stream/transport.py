@@ -23,7 +23,8 @@ from engine.bus.transports.redis_stream.scripts import PUBLISH
 from engine.bus.transports.redis_stream.times import StoreTime
 from engine.core.clock import Clock
 from engine.core.errors import Unavailable
-from engine.core.store.link import AnswerLost, Arg, Conversation, Link, wait_for
+from engine.core.scripts import wait_for
+from engine.core.store.link import AnswerLost, Arg, Conversation, Link
 
 #: The most messages and bytes of one script call; the server does nothing else meanwhile.
 CHUNK_MESSAGES = 500

@@ -1,0 +1,92 @@
+"""A topic that asks for replicas is confirmed only once they have its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.bus.catalog import StaticCatalog, TopicPolicy
+from engine.bus.config import BusConfig
+from engine.bus.delays import Delayed, RedisDelays
+from engine.bus.errors import PublishRefused, PublishUnknown
+from engine.bus.options import PublishOptions
+from engine.bus.producer import BatchItem, Producer
+from engine.bus.registry import open_transport
+from engine.bus.transport import Outgoing, Replicating, Status, Transport
+from engine.core import scripts
+from engine.core.facts import MemoryFacts
+from engine.core.store import open_client
+from hbus_console.supervisor.standalone import StandaloneStore
+
+TOPIC = "booking.created"
+
+
+@pytest.fixture(autouse=True)
+def _short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "REPLICAS_WAIT_MS", 50)
+
+
+@pytest.fixture
+def alone(own_store: StandaloneStore) -> Iterator[Transport]:
+    """On a store without any replica."""
+    made = open_transport(BusConfig(url=own_store.url))
+    made.admin.create_topic(TOPIC)
+    yield made
+    made.close()
+
+
+def producer(transport: Transport, replicas: int) -> Producer:
+    catalog = StaticCatalog(TopicPolicy(TOPIC, "Bookings", replicas=replicas))
+    return Producer(lambda _: transport, catalog, source="/test", facts=MemoryFacts())
+
+
+def test_what_no_replica_has_is_unknown(alone: Transport) -> None:
+    publishing = producer(alone, replicas=1)
+
+    with pytest.raises(PublishUnknown, match="0 of 1 replicas have it"):
+        publishing.publish(TOPIC, {"n": 1}, PublishOptions(idempotency_key="k"))
+
+    # It is stored all the same, and repeating it stays unknown while no replica has it.
+    with pytest.raises(PublishUnknown, match="0 of 1 replicas have it"):
+        publishing.publish(TOPIC, {"n": 1}, PublishOptions(idempotency_key="k"))
+    assert len(alone.admin.browse(TOPIC).entries) == 1
+
+
+def test_a_large_batch_waits_for_replicas_too(alone: Transport) -> None:
+    answers = producer(alone, replicas=1).publish_batch(TOPIC, [BatchItem({"n": number}) for number in range(350)])
+
+    assert {type(answer) for answer in answers} == {PublishUnknown}
+    assert alone.admin.depth(TOPIC).messages == 350
+
+
+def test_without_asking_for_replicas_the_store_itself_confirms(alone: Transport) -> None:
+    assert producer(alone, replicas=0).publish(TOPIC, {"n": 1}).position
+
+
+def test_a_conflict_stays_one(alone: Transport) -> None:
+    assert isinstance(alone, Replicating)
+    confirming = alone.confirming(1)
+    first = Outgoing("a", b"1", idempotency_key="k", idempotency_digest="1", idempotency_window_ms=60_000)
+    other = Outgoing("b", b"2", idempotency_key="k", idempotency_digest="2", idempotency_window_ms=60_000)
+
+    assert [outcome.status for outcome in confirming.publish(TOPIC, [first, other])] == [
+        Status.UNKNOWN,
+        Status.CONFLICT,
+    ]
+
+
+def test_delayed_messages_wait_for_them_as_well(own_store: StandaloneStore, prefix: str) -> None:
+    delays = RedisDelays(open_client(own_store.url), prefix, replicas=1)
+
+    (outcome,) = delays.schedule(TOPIC, [Delayed("a", b"x", 1)])
+
+    assert outcome.status is Status.UNKNOWN
+    assert "0 of 1 replicas have it" in outcome.error
+
+
+def test_a_transport_without_replicas_refuses_such_a_topic() -> None:
+    with pytest.raises(PublishRefused, match="has none") as refused:
+        producer(open_transport(BusConfig(type="memory")), replicas=1).publish(TOPIC, {"n": 1})
+
+    assert refused.value.field == "replicas"
