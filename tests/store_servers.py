@@ -38,11 +38,11 @@ def until(what: str, holds: Callable[[], bool], patience_s: float = PATIENCE_S) 
 class Server:
     """One Valkey process; ``lines`` go into its configuration."""
 
-    def __init__(self, folder: Path, password: str, lines: Iterable[str] = (), *, fsync: str = "everysec") -> None:
-        self.port = store.free_port()
-        self._config = store.write_config(folder, port=self.port, password=password, fsync=fsync)
+    def __init__(self, folder: Path, password: str, lines: Iterable[str] = (), *, port: int = 0) -> None:
+        self.port = port or store.free_port()
+        self._config = store.write_config(folder, port=self.port, password=password, fsync="everysec")
         with self._config.open("a", encoding="utf-8") as config:
-            config.writelines(f"{line}\n" for line in (f"primaryauth {password}", "repl-diskless-sync-delay 0", *lines))
+            config.writelines(f"{line}\n" for line in (f"masterauth {password}", "repl-diskless-sync-delay 0", *lines))
         self._arguments = [str(store.find_binary()), str(self._config)]
         self.client = redis.Redis(port=self.port, password=password, socket_timeout=5)
         self.process: subprocess.Popen[bytes] | None = None
@@ -156,11 +156,7 @@ class StoreCluster:
             "cluster-replica-validity-factor 0",
             *lines,
         )
-        self._bus_ports = [store.free_port() for _ in range(6)]
-        self.servers = [
-            Server(folder / str(number), self.password, (*more, f"cluster-port {port}"))
-            for number, port in enumerate(self._bus_ports)
-        ]
+        self.servers = [Server(folder / str(number), self.password, more, port=_port_with_bus()) for number in range(6)]
         places = ",".join(f"127.0.0.1:{server.port}" for server in self.servers[:3])
         self.url = f"cluster://:{self.password}@{places}"
 
@@ -169,12 +165,13 @@ class StoreCluster:
             server.start()
         primaries, replicas = self.servers[:3], self.servers[3:]
         first = primaries[0].client
-        for server, bus_port in zip(self.servers[1:], self._bus_ports[1:], strict=True):
-            first.execute_command("CLUSTER", "MEET", "127.0.0.1", server.port, bus_port)
+        for server in self.servers[1:]:
+            first.execute_command("CLUSTER", "MEET", "127.0.0.1", server.port)
         share = SLOTS // 3
         for number, server in enumerate(primaries):
-            last = SLOTS - 1 if number == 2 else (number + 1) * share - 1
-            server.client.execute_command("CLUSTER", "ADDSLOTSRANGE", number * share, last)
+            end = SLOTS if number == 2 else (number + 1) * share
+            # Not as a range: the oldest Redis that is promised knows none.
+            server.client.execute_command("CLUSTER", "ADDSLOTS", *range(number * share, end))
         until(
             "all have met", lambda: all(_cluster_info(server)["cluster_known_nodes"] == "6" for server in self.servers)
         )
@@ -215,6 +212,14 @@ class StoreCluster:
 
     def _whole(self) -> bool:
         return all(_cluster_info(server)["cluster_state"] == "ok" for server in self.servers)
+
+
+def _port_with_bus() -> int:
+    """A free port whose nodes may speak to each other 10,000 above it."""
+    while True:
+        port = store.free_port()
+        if port < 55_000 and store.is_free(port + 10_000):
+            return port
 
 
 def cluster_says(server: Server, what: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.delays import Delayed, RedisDelays
-from engine.bus.errors import PublishRefused, PublishUnknown
+from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer
 from engine.bus.registry import open_transport
@@ -74,6 +74,18 @@ def test_a_conflict_stays_one(alone: Transport) -> None:
         Status.UNKNOWN,
         Status.CONFLICT,
     ]
+
+
+def test_a_primary_that_was_told_to_have_replicas_takes_nothing_without_them(
+    own_store: StandaloneStore, alone: Transport
+) -> None:
+    with open_client(own_store.url) as server:
+        server.config_set("min-replicas-to-write", 1)
+
+    with pytest.raises(PublishFailed, match="NOREPLICAS .* min-replicas-to-write"):
+        producer(alone, replicas=0).publish(TOPIC, {"n": 1})
+
+    assert alone.admin.depth(TOPIC).messages == 0
 
 
 def test_delayed_messages_wait_for_them_as_well(own_store: StandaloneStore, prefix: str) -> None:
