@@ -1,11 +1,11 @@
-"""Where the consumers of a subscription share how its breaker stands."""
+"""How a breaker stands, what each act makes of it, and where the consumers of a subscription share that."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import redis
@@ -17,6 +17,12 @@ from engine.core.scripts import ScriptFolder
 
 #: How long a consumer that probes may be silent before another may, in milliseconds.
 PROBE_MS = 10_000
+#: How long a closed breaker remembers how often it had opened, in milliseconds.
+CLOSED_KEPT_MS = 86_400_000
+#: The longest reason kept, in characters.
+WHY_LIMIT = 500
+#: How often an act is tried when others act at the same moment.
+TRIES = 20
 
 _LUA = Path(__file__).parent / "consuming" / "lua"
 
@@ -34,6 +40,8 @@ class Standing(msgspec.Struct, frozen=True):
     since_ms: int = 0
     why: str = ""
     prober: str = ""
+    #: When another may take over from one that probes and says nothing more.
+    prober_until_ms: int = 0
     #: Whether a person opened it; then only a person closes it.
     forced: bool = False
     #: Whether the act that was asked for changed the state.
@@ -52,6 +60,10 @@ class Pauses(msgspec.Struct, frozen=True):
     first_ms: int
     longest_ms: int
     share: float = 1.0
+
+
+#: For acts that open nothing.
+NO_PAUSES = Pauses(0, 0)
 
 
 class BreakerBoard(Protocol):
@@ -78,7 +90,59 @@ class BreakerBoard(Protocol):
         ...
 
 
-class RedisBreakers:
+def after(now: Standing, act: str, *, consumer: str = "", why: str = "", pauses: Pauses = NO_PAUSES) -> Standing:
+    """How a breaker stands after ``act`` (trip, probe, passed, failed, open or close); the only rules there are."""
+    ours = now.state == "probing" and now.prober == consumer
+    made = now
+    if (act == "trip" and now.state == "closed") or (act == "failed" and ours):
+        made = _opened(now, why, pauses)
+    elif act == "probe":
+        silent = now.state == "probing" and now.now_ms >= now.prober_until_ms
+        if now.probe_due or silent or ours:
+            until_ms = now.now_ms + PROBE_MS
+            made = msgspec.structs.replace(now, state="probing", prober=consumer, prober_until_ms=until_ms)
+    elif act == "passed" and ours:
+        made = msgspec.structs.replace(now, state="closed", prober="", why="")
+    elif act == "open":
+        made = msgspec.structs.replace(now, state="open", until_ms=0, prober="", why=why[:WHY_LIMIT], forced=True)
+    elif act == "close":
+        made = msgspec.structs.replace(now, state="closed", opens=0, prober="", why=why[:WHY_LIMIT], forced=False)
+    changed = made.state != now.state
+    # From open to probing and back is one outage.
+    since_ms = now.now_ms if changed and "closed" in (made.state, now.state) else now.since_ms
+    return msgspec.structs.replace(made, since_ms=since_ms, changed=changed)
+
+
+def _opened(now: Standing, why: str, pauses: Pauses) -> Standing:
+    # Its pauses begin small again once it has been closed for longer than the longest of them.
+    rested = now.state == "closed" and now.now_ms - now.since_ms > pauses.longest_ms
+    opens = 0 if rested else now.opens
+    pause_ms = int(min(pauses.longest_ms, pauses.first_ms * 2 ** min(opens, 30)) * pauses.share)
+    return msgspec.structs.replace(
+        now, state="open", until_ms=now.now_ms + pause_ms, opens=opens + 1, why=why[:WHY_LIMIT], prober="", forced=False
+    )
+
+
+class _Board:
+    """The acts of :class:`BreakerBoard`, for who can :meth:`_do` them."""
+
+    def trip(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
+        return self._do(topic, group, lambda now: after(now, "trip", consumer=consumer, why=why, pauses=pauses))
+
+    def probe(self, topic: str, group: str, consumer: str) -> Standing:
+        return self._do(topic, group, lambda now: after(now, "probe", consumer=consumer))
+
+    def passed(self, topic: str, group: str, consumer: str) -> Standing:
+        return self._do(topic, group, lambda now: after(now, "passed", consumer=consumer))
+
+    def failed(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
+        return self._do(topic, group, lambda now: after(now, "failed", consumer=consumer, why=why, pauses=pauses))
+
+    def _do(self, topic: str, group: str, act: Callable[[Standing], Standing]) -> Standing:
+        raise NotImplementedError
+
+
+class RedisBreakers(_Board):
     """The board of an installation. Time is the store's, unless a ``clock`` is given."""
 
     def __init__(self, client: redis.Redis, prefix: str, clock: Clock | None = None) -> None:
@@ -88,27 +152,15 @@ class RedisBreakers:
         self._scripts = ScriptFolder(client, _LUA)
 
     def look(self, topic: str, group: str) -> Standing:
-        return self._call("look", topic, group)
-
-    def trip(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
-        return self._call("trip", topic, group, consumer, why=why, pauses=pauses)
-
-    def probe(self, topic: str, group: str, consumer: str) -> Standing:
-        return self._call("probe", topic, group, consumer)
-
-    def passed(self, topic: str, group: str, consumer: str) -> Standing:
-        return self._call("passed", topic, group, consumer)
-
-    def failed(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
-        return self._call("failed", topic, group, consumer, why=why, pauses=pauses)
+        return self._read(self._key(topic, group))[0]
 
     def force_open(self, topic: str, group: str, why: str) -> Standing:
         """A person opens it: nothing is delivered, and nobody probes, until :meth:`force_close`."""
-        return self._call("open", topic, group, why=why)
+        return self._do(topic, group, lambda now: after(now, "open", why=why))
 
     def force_close(self, topic: str, group: str, why: str) -> Standing:
         """A person closes it; new failures open it again."""
-        return self._call("close", topic, group, why=why)
+        return self._do(topic, group, lambda now: after(now, "close", why=why))
 
     def states(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Those that are not closed, by topic and group, in one round trip."""
@@ -130,43 +182,57 @@ class RedisBreakers:
     def _key(self, topic: str, group: str) -> str:
         return f"{self._prefix}:{{{checked(topic, 'topic')}}}:breaker:{checked(group, 'group')}"
 
-    def _call(
-        self, act: str, topic: str, group: str, consumer: str = "", *, why: str = "", pauses: Pauses | None = None
-    ) -> Standing:
-        pauses = pauses or Pauses(0, 0)
+    def _do(self, topic: str, group: str, act: Callable[[Standing], Standing]) -> Standing:
+        key = self._key(topic, group)
+        for _ in range(TRIES):
+            now, revision = self._read(key)
+            made = act(now)
+            if made == now or self._write(key, made, revision):
+                return made
+        raise Unavailable(f"The breaker of {topic}/{group} changes all the time.", remedy="It is tried again.")
+
+    def _read(self, key: str) -> tuple[Standing, int]:
+        """How it stands, and what :meth:`_write` has to know of it."""
+        now_ms, *fields = self._asked("breaker_read", key, [self._clock.now_ms() if self._clock else ""])
+        state, until_ms, opens, since_ms, why, prober, prober_until_ms, forced, revision = fields
+        standing = Standing(
+            state=state.decode() if state else "closed",
+            until_ms=int(until_ms or 0),
+            now_ms=int(now_ms),
+            opens=int(opens or 0),
+            since_ms=int(since_ms or now_ms),
+            why=(why or b"").decode(errors="replace"),
+            prober=(prober or b"").decode(),
+            prober_until_ms=int(prober_until_ms or 0),
+            forced=forced == b"1",
+        )
+        return standing, int(revision or 0)
+
+    def _write(self, key: str, made: Standing, revision: int) -> bool:
+        """``False`` when somebody has written since it was read."""
+        fields = {
+            "state": made.state,
+            "until_ms": made.until_ms,
+            "opens": made.opens,
+            "since_ms": made.since_ms,
+            "why": made.why,
+            "prober": made.prober,
+            "prober_until_ms": made.prober_until_ms,
+            "forced": int(made.forced),
+        }
+        keep_ms = CLOSED_KEPT_MS if made.state == "closed" else 0
+        pairs = [part for pair in fields.items() for part in pair]
+        return bool(self._asked("breaker_write", key, [revision, keep_ms, *pairs]))
+
+    def _asked(self, script: str, key: str, args: Sequence[str | int]) -> Any:
         try:
-            answer = self._scripts.call(
-                "breaker",
-                [self._key(topic, group)],
-                [
-                    act,
-                    consumer,
-                    self._clock.now_ms() if self._clock else "",
-                    why[:500],
-                    pauses.first_ms,
-                    pauses.longest_ms,
-                    f"{pauses.share:.4f}",
-                    PROBE_MS,
-                ],
-            )
+            return self._scripts.call(script, [key], args)
         except redis.RedisError as error:
             # A store whose disk is full answers, and refuses.
             raise Unavailable(f"The store refused: {error}.", remedy="It is tried again.") from error
-        changed, state, until, now, opens, since, reason, prober, forced = answer
-        return Standing(
-            state=state.decode(),
-            until_ms=int(until),
-            now_ms=int(now),
-            opens=int(opens),
-            since_ms=int(since),
-            why=reason.decode(errors="replace"),
-            prober=prober.decode(),
-            forced=bool(forced),
-            changed=bool(changed),
-        )
 
 
-class LocalBoard:
+class LocalBoard(_Board):
     """The board of one process: for libraries that run alone, and while the shared one cannot be reached."""
 
     def __init__(self, clock: Clock) -> None:
@@ -176,54 +242,16 @@ class LocalBoard:
 
     def look(self, topic: str, group: str) -> Standing:
         with self._lock:
-            return msgspec.structs.replace(self._now(topic, group), changed=False)
+            return self._now(topic, group)
 
-    def trip(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
+    def _do(self, topic: str, group: str, act: Callable[[Standing], Standing]) -> Standing:
         with self._lock:
             now = self._now(topic, group)
-            return self._open(topic, group, now, why, pauses) if now.state == "closed" else now
-
-    def probe(self, topic: str, group: str, consumer: str) -> Standing:
-        with self._lock:
-            now = self._now(topic, group)
-            return self._set(topic, group, now, state="probing", prober=consumer) if now.probe_due else now
-
-    def passed(self, topic: str, group: str, consumer: str) -> Standing:
-        with self._lock:
-            now = self._now(topic, group)
-            if now.state != "probing":
-                return now
-            return self._set(topic, group, now, state="closed", prober="", why="", since_ms=now.now_ms)
-
-    def failed(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
-        with self._lock:
-            now = self._now(topic, group)
-            return self._open(topic, group, now, why, pauses) if now.state == "probing" else now
+            made = self._standing[topic, group] = act(now)
+            return made
 
     def _now(self, topic: str, group: str) -> Standing:
         # Counted on the monotonic clock: a step of the wall clock must not hold deliveries back.
         now_ms = round(self._clock.monotonic() * 1000)
         known = self._standing.get((topic, group)) or Standing(since_ms=now_ms)
         return msgspec.structs.replace(known, now_ms=now_ms, changed=False)
-
-    def _open(self, topic: str, group: str, now: Standing, why: str, pauses: Pauses) -> Standing:
-        rested = now.state == "closed" and now.now_ms - now.since_ms > pauses.longest_ms
-        opens = 0 if rested else now.opens
-        pause_ms = round(min(pauses.longest_ms, pauses.first_ms * 2 ** min(opens, 30)) * pauses.share)
-        since_ms = now.now_ms if now.state == "closed" else now.since_ms
-        return self._set(
-            topic,
-            group,
-            now,
-            state="open",
-            until_ms=now.now_ms + pause_ms,
-            opens=opens + 1,
-            since_ms=since_ms,
-            why=why,
-            prober="",
-        )
-
-    def _set(self, topic: str, group: str, now: Standing, **changes: object) -> Standing:
-        made = msgspec.structs.replace(now, **changes, changed=changes["state"] != now.state)
-        self._standing[topic, group] = made
-        return made
