@@ -1,0 +1,26 @@
+"""What the features say about the kinds of subjects they answer for."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from engine.core.subject import Subject
+from hbus_console.registry.declaration import SubjectKind
+from hbus_console.registry.loading import features, resolve
+
+
+@cache
+def kinds() -> dict[str, SubjectKind]:
+    """Every declared kind by its name."""
+    return {kind.name: kind for feature in features() for kind in feature.subjects}
+
+
+def kind_named(name: str) -> SubjectKind:
+    """The kind of that name; one that nobody declares (any more) has its name for words, and no page."""
+    return kinds().get(name) or SubjectKind(name, name.replace("-", " "))
+
+
+def address(subject: Subject) -> str:
+    """The page of ``subject``; empty when it has none (any more)."""
+    declared = kind_named(subject.kind).address
+    return str(resolve(declared)(subject)) if declared else ""
