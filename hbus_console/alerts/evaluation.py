@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from django.db import connection, transaction
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.subject import Subject
 from hbus_console.alerts import judge, messages
-from hbus_console.alerts.measures import NOT_WHILE_PAUSED, Measures, Pulse
+from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Reading, Rule
+from hbus_console.alerts.round import Case, Round
 from hbus_console.alerts.silences import Silenced
-from hbus_console.alerts.targets import Target, Targets, read_targets
+from hbus_console.alerts.targets import Target, Targets
+from hbus_console.alerts.watching import every_target, watched
 from hbus_console.database import fresh_connections
 
 #: A longer pause than this between two rounds is a gap: what happened meanwhile was not watched.
@@ -35,11 +39,9 @@ UPDATE alerts_alert SET state = %s, rule_name = %s, severity = %s, {" = %s, ".jo
 WHERE id = %s AND state <> 'resolved'
 """  # noqa: S608 - column names are constants of this module
 
-AlertKey = tuple[int, str, str]
-
 
 @dataclass
-class Round:
+class Findings:
     """What one evaluation found. ``begun`` are not stored yet."""
 
     now_ms: int
@@ -49,11 +51,15 @@ class Round:
     kept: list[Alert] = field(default_factory=list)
     #: Pending ones that got better: they never were.
     dropped: list[int] = field(default_factory=list)
+    #: Why rules could not be judged; their alerts stay as they are.
+    failed: list[tuple[Rule, Exception]] = field(default_factory=list)
 
 
 class AlertEvaluator:
     """Reads first, then writes everything in one short transaction. A round that fails leaves no trace, and the next
     one does its work; two evaluators at once would raise no alert twice, because the database refuses it.
+
+    Raises :class:`~engine.core.errors.ConfigurationError` when two features bring a kind of the same name.
     """
 
     name = "alert-evaluation"
@@ -61,23 +67,25 @@ class AlertEvaluator:
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._pulse = Pulse()
+        #: What measures keep from round to round.
+        self._kept: dict[Callable[[], Any], Any] = {}
         self._tidy_due_ms = 0
+        kinds()
 
     def tick(self) -> None:
-        """One round."""
+        """One round. A measure that fails keeps no other rule from being judged; it is raised once these are stored."""
         with fresh_connections():
             started = self._clock.monotonic()
             now_ms = self._clock.now_ms()
             last = Evaluation.objects.filter(pk=1).first() or Evaluation(pk=1)
             gap = abs(now_ms - last.at_ms) > GAP_MS
             rules = list(Rule.objects.filter(enabled=True))
-            targets = read_targets()
+            targets = every_target()
             found = self._judge(
-                Round(now_ms, now_ms if gap else last.watching_ms, {it.pk: it for it in rules}), targets
+                Findings(now_ms, now_ms if gap else last.watching_ms, {it.pk: it for it in rules}), targets
             )
             with transaction.atomic():
-                _store(found)
+                _store(found, targets)
                 values = {
                     "at_ms": now_ms,
                     "watching_ms": found.watching_ms,
@@ -89,30 +97,36 @@ class AlertEvaluator:
             if now_ms >= self._tidy_due_ms:
                 self._tidy_due_ms = now_ms + TIDY_EVERY_MS
                 _tidy(now_ms)
+            if found.failed:
+                _complain(found.failed)
 
-    def _judge(self, found: Round, targets: Targets) -> Round:
-        watched = {pk: list(targets.of(rule)) for pk, rule in found.rules.items()}
-        silent = {
-            target.topic for pk, rule in found.rules.items() if rule.kind == "silent_topic" for target in watched[pk]
-        }
-        measures = Measures(found.now_ms, found.watching_ms, self._pulse, silent)
-        alive: dict[AlertKey, Alert] = {
-            (it.rule_id or 0, it.topic, it.subscription): it for it in Alert.objects.filter(state__in=_OPEN)
-        }
+    def _judge(self, found: Findings, targets: Targets) -> Findings:
+        now = Round(found.now_ms, found.watching_ms, self._kept)
+        alive: dict[int | None, dict[Subject, Alert]] = defaultdict(dict)
+        for alert in Alert.objects.filter(state__in=_OPEN):
+            alive[alert.rule_id][alert.subject] = alert
         for pk, rule in found.rules.items():
-            for target in watched[pk]:
-                self._judge_one(found, measures, rule, target, alive.pop((pk, *target.key), None))
-        for orphan in alive.values():
-            _end(found, orphan, "It is not watched any more: the rule or its target has changed or gone.")
+            standing = alive[pk]
+            try:
+                for target in watched(rule, targets):
+                    self._judge_one(found, now, rule, target, standing.pop(target.subject, None))
+            except Exception as error:  # noqa: BLE001
+                # Measures belong to features: the mistake of one is no reason to judge nothing of the others.
+                found.failed.append((rule, error))
+                standing.clear()
+        for orphans in alive.values():
+            for orphan in orphans.values():
+                _end(found, orphan, _why_orphaned(orphan))
         return found
 
-    def _judge_one(self, found: Round, measures: Measures, rule: Rule, target: Target, alert: Alert | None) -> None:
-        if target.paused and rule.kind in NOT_WHILE_PAUSED:
+    def _judge_one(self, found: Findings, now: Round, rule: Rule, target: Target, alert: Alert | None) -> None:
+        kind = kinds()[rule.kind]
+        if target.paused and not kind.while_paused:
             if alert is not None:
                 _end(found, alert, "It was paused.")
             return
         firing = alert is not None and alert.state == Alert.State.FIRING
-        value = measures.value(rule, target, firing=firing)
+        value = kind.measure(Case(now, target, rule.window_s, firing))
         if value is None:
             return
         if alert is None:
@@ -127,7 +141,19 @@ class AlertEvaluator:
             found.kept.append(alert)
 
 
-def _end(found: Round, alert: Alert, because: str) -> None:
+def _complain(failed: list[tuple[Rule, Exception]]) -> NoReturn:
+    rule, error = failed[0]
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    raise RuntimeError(f"{rule.name}{more} could not be judged: {type(error).__name__}: {error}") from error
+
+
+def _why_orphaned(alert: Alert) -> str:
+    if alert.kind not in kinds():
+        return "Nothing measures it any more: the feature that brings its kind is not installed."
+    return "It is not watched any more: the rule or its target has changed or gone."
+
+
+def _end(found: Findings, alert: Alert, because: str) -> None:
     if alert.state == Alert.State.PENDING:
         found.dropped.append(alert.pk)
     else:
@@ -135,7 +161,7 @@ def _end(found: Round, alert: Alert, because: str) -> None:
         found.kept.append(alert)
 
 
-def _store(found: Round) -> None:
+def _store(found: Findings, targets: Targets) -> None:
     # Somebody may have changed or deleted a rule since it was read: then its next round is the one that counts.
     revisions = dict(Rule.objects.values_list("pk", "revision"))
     current = {pk for pk, rule in found.rules.items() if revisions.get(pk) == rule.revision}
@@ -145,7 +171,7 @@ def _store(found: Round) -> None:
     # One by one: not every database gives the keys of many rows at once, and few begin in a round.
     for alert in begun:
         alert.save(force_insert=True)
-    told = _tell(found, [*begun, *kept])
+    told = _tell(found, [*begun, *kept], targets)
     readings = []
     for alert in [*begun, *kept]:
         if judge.reading_due(alert, found.now_ms) or alert.resolved_ms:
@@ -168,7 +194,7 @@ def _row(alert: Alert) -> tuple[str | int | float, ...]:
     )
 
 
-def _tell(found: Round, alerts: Iterable[Alert]) -> set[int]:
+def _tell(found: Findings, alerts: Iterable[Alert], targets: Targets) -> set[int]:
     """Leave a message for every channel: one of each rule for all that fired, one for all that is over."""
     silenced = Silenced(found.now_ms)
     news: dict[tuple[int, str], list[Alert]] = defaultdict(list)
@@ -187,7 +213,7 @@ def _tell(found: Round, alerts: Iterable[Alert]) -> set[int]:
         rules = {rule.pk: rule for rule in Rule.objects.prefetch_related("channels")}
         for (pk, event), group in news.items():
             if pk in rules:
-                messages.leave(rules[pk], event, group, found.now_ms)
+                messages.leave(rules[pk], event, group, found.now_ms, targets.teams)
     return told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert, Notification, Silence
 from hbus_console.ui.formats import duration
 
@@ -22,7 +22,7 @@ class Moment:
 
 def moments(alert: Alert) -> list[Moment]:
     """From the first sign to the end, in order."""
-    kind = KINDS[alert.kind]
+    kind = kind_named(alert.kind)
     at_once = alert.fired_ms == alert.began_ms
     note = "" if at_once else "from here on it was pending"
     told = [Moment(alert.began_ms, "warn", f"Reached {kind.said(alert.threshold)}", note)]
@@ -40,7 +40,10 @@ def moments(alert: Alert) -> list[Moment]:
             )
         )
     silences = Silence.objects.filter(
-        topic=alert.topic, subscription=alert.subscription, until_ms__gte=alert.began_ms
+        subject_kind=alert.subject_kind,
+        namespace=alert.namespace,
+        subject_name=alert.subject_name,
+        until_ms__gte=alert.began_ms,
     ).order_by("pk")
     for it in silences[:50]:
         if it.rule_id in (None, alert.rule_id) and (not alert.resolved_ms or it.began_ms <= alert.resolved_ms):
@@ -56,7 +59,7 @@ def moments(alert: Alert) -> list[Moment]:
 
 def chart(alert: Alert) -> dict[str, Any]:
     """What charts.js draws: the readings, the threshold, and marks for what happened."""
-    kind = KINDS[alert.kind]
+    kind = kind_named(alert.kind)
     rows = list(alert.readings.order_by("at_ms").values_list("at_ms", "value"))
     if alert.measured_ms > (rows[-1][0] if rows else 0):
         rows.append((alert.measured_ms, alert.value))

@@ -1,37 +1,80 @@
-"""What can be watched: each kind with its words, its unit and its bounds."""
+"""What can be watched: each kind of rule is declared whole by a feature, with its words, targets and measure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+from engine.core.errors import ConfigurationError
+from hbus_console.alerts.round import Case
+from hbus_console.alerts.targets import TargetKind
+from hbus_console.registry.loading import features, resolve
 from hbus_console.ui import formats
 
+#: What a rule compares with its threshold; ``None`` means that nobody knows: the alert stays as it is.
+Measure = Callable[[Case], float | None]
+
+_NOTHING = TargetKind("subject", lambda: ())
 #: Units of time, and how many seconds each is.
 _IN_SECONDS = {"seconds": 1, "minutes": 60}
-#: Units for one of them.
-_ONE = {"messages": "message", "dead letters": "dead letter", "failed publishes": "failed publish"}
-_PERCENT = "%"
+#: Colours of severities, as the pages name them.
+TONES = {"critical": "bad", "warning": "warn", "info": "info"}
+#: The most urgent first.
+URGENCY = {"critical": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of rule. ``of_topics``: its targets are topics, not subscriptions."""
+class DefaultRule:
+    """A rule over everything that an installation begins with; the fields are those of a rule, times in seconds."""
 
     name: str
+    threshold: float
+    advice: str
+    severity: str = "warning"
+    window_s: int | None = None
+    for_s: int = 0
+    clear_below: float | None = None
+    clear_s: int = 60
+    enabled: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertKind:
+    """One kind of rule."""
+
+    #: Its name in rules and in the API, at most 40 characters; no two kinds share one.
+    name: str
     title: str
-    #: What the threshold counts, after its number: ``messages``.
+    #: What the threshold counts, after its number: ``messages``. ``seconds`` and ``minutes`` are said as durations.
     unit: str
+    #: The unit for one of them; empty: the same.
+    unit_of_one: str = ""
     #: Stands between target and threshold: "billing on booking.created **has unsettled** ≥ 100".
     says: str
     help: str
-    of_topics: bool = False
+    targets: TargetKind
+    measure: Measure
     #: Whether it is counted over a window.
     windowed: bool = False
-    #: The least threshold that makes sense.
+    #: Whether a paused target is judged; where not, somebody holds it on purpose, and the overview says so.
+    while_paused: bool = True
+    #: The least threshold that makes sense, and the one that forms propose.
     least: float = 1.0
     usual: float = 1.0
     #: What a value below zero says: that what is measured is not there at all now.
     absent: str = "none"
+    #: Whether what an alert says with this value stands among the concerns of its feature (``Feature.concerns``), in a
+    #: line that leads further than the alert does. Then the alert has none.
+    told: Callable[[float], bool] = lambda value: False
+    #: Its place among the kinds, the smallest first; the first of all is what a new rule begins with.
+    place: int = 50
+    defaults: tuple[DefaultRule, ...] = ()
+
+    @property
+    def installed(self) -> bool:
+        """Whether a feature of this installation brings it."""
+        return kinds().get(self.name) is self
 
     def said(self, value: float) -> str:
         """A value with its unit: ``2,400 messages``, ``4 m 51 s``; below zero :attr:`absent`."""
@@ -40,91 +83,38 @@ class Kind:
         if self.unit in _IN_SECONDS:
             seconds = value * _IN_SECONDS[self.unit]
             return formats.duration(seconds * 1_000_000) if seconds >= 1 else f"{formats.num(round(seconds, 1))} s"
-        number = formats.num(round(value, 2))
-        return f"{number} {_ONE.get(self.unit, self.unit) if value == 1 else self.unit}"
+        return f"{formats.num(round(value, 2))} {(value == 1 and self.unit_of_one) or self.unit}".rstrip()
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "lag",
-            "Unsettled messages",
-            "messages",
-            "has unsettled",
-            "What a subscription has not settled: waiting, in flight and retrying. Paused ones are not judged.",
-            usual=10_000,
-        ),
-        Kind(
-            "oldest",
-            "Age of the oldest unsettled message",
-            "seconds",
-            "lets a message wait",
-            "How long the longest-waiting message of a subscription has waited. Paused ones are not judged.",
-            usual=300,
-        ),
-        Kind(
-            "dead_letters",
-            "Dead letters waiting",
-            "dead letters",
-            "holds",
-            "Dead letters of a subscription that nobody has redriven or discarded.",
-        ),
-        Kind(
-            "dead_letter_rate",
-            "Dead letters in a time",
-            "dead letters",
-            "produced",
-            "How many messages of a subscription died within the window.",
-            windowed=True,
-            usual=20,
-        ),
-        Kind(
-            "dead_letter_limit",
-            "Dead letters at the limit",
-            _PERCENT,
-            "has filled its limit of dead letters to",
-            "Waiting dead letters of a subscription in percent of HBUS_DEAD_LETTER_LIMIT. None is removed beyond it.",
-            usual=100,
-        ),
-        Kind(
-            "parked",
-            "Messages of parked keys",
-            "messages",
-            "has set aside",
-            "Messages that a subscription has set aside with their keys: these wait until somebody decides.",
-        ),
-        Kind(
-            "publish_failures",
-            "Failed publishes in a time",
-            "failed publishes",
-            "saw",
-            "Messages the store did not take, or not surely, within the window. Refused input does not count.",
-            of_topics=True,
-            windowed=True,
-        ),
-        Kind(
-            "breaker_open",
-            "Breaker open",
-            "seconds",
-            "has had its breaker open for",
-            "How long the breaker of a subscription has been open: its handler is not called meanwhile.",
-            least=0.0,
-            usual=0.0,
-            absent="closed by now",
-        ),
-        Kind(
-            "silent_topic",
-            "Silent topic",
-            "minutes",
-            "has published nothing for",
-            "Minutes since the last publish, or since hbus began to watch.",
-            of_topics=True,
-            usual=60,
-        ),
+@cache
+def kinds() -> Mapping[str, AlertKind]:
+    """Every kind that an installed feature brings, by name and in order.
+
+    Raises :class:`~engine.core.errors.ConfigurationError` when two features bring one of the same name.
+    """
+    found: dict[str, AlertKind] = {}
+    brought_by: dict[str, str] = {}
+    for feature in features():
+        for dotted in feature.alerts:
+            for kind in resolve(dotted):
+                if kind.name in found:
+                    raise ConfigurationError(
+                        f"{brought_by[kind.name]} and {feature.name} both bring an alert kind {kind.name!r}.",
+                        remedy="Rename one of the kinds, or install only one of the two features (HBUS_APPS).",
+                        field="HBUS_APPS",
+                    )
+                found[kind.name], brought_by[kind.name] = kind, feature.name
+    return {kind.name: kind for kind in sorted(found.values(), key=lambda it: (it.place, it.name))}
+
+
+def kind_named(name: str) -> AlertKind:
+    """The kind of a stored rule or alert; a stand-in that measures nothing when no installed feature brings it."""
+    return kinds().get(name) or AlertKind(
+        name=name,
+        title=f"{name} (not installed)",
+        unit="",
+        says="reached",
+        help="The feature that brings this kind of rule is not installed: nothing is measured.",
+        targets=_NOTHING,
+        measure=lambda case: None,
     )
-}
-#: Colours of severities, as the pages name them.
-TONES = {"critical": "bad", "warning": "warn", "info": "info"}
-#: The most urgent first.
-URGENCY = {"critical": 0, "warning": 1, "info": 2}

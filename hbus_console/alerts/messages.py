@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
 
 from engine.core.clock import to_rfc3339
-from hbus_console.alerts.kinds import KINDS
+from engine.core.subject import Subject
+from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert, Channel, Notification, Rule
-from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics.models import Topic
+from hbus_console.teams.models import Team
 
 #: Alerts spelled out in one message; of more only the number is told.
 SPELLED = 20
 TEST_NOTE = "This is a test. Nothing is wrong, and nobody needs to act."
 
 
-def leave(rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int) -> None:
-    """Write one message for each channel of ``rule``. Must run in the transaction of what it tells."""
-    body = about(rule, event, alerts, now_ms)
+def leave(
+    rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int, teams: Mapping[Subject, int] | None = None
+) -> None:
+    """Write one message for each channel of ``rule``. Must run in the transaction of what it tells.
+
+    ``teams`` are the numbers of those who answer for the targets.
+    """
+    body = about(rule, event, alerts, now_ms, teams)
     for channel in rule.channels.all():
         if channel.enabled:
             row = Notification.objects.create(
@@ -30,9 +35,11 @@ def leave(rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int) -> None:
             row.alerts.set(alerts)
 
 
-def about(rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int) -> dict[str, Any]:
+def about(
+    rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int, teams: Mapping[Subject, int] | None = None
+) -> dict[str, Any]:
     """What is told of ``alerts``, all of one rule."""
-    owners = _owners(alerts[:SPELLED])
+    owners = _owners(alerts[:SPELLED], teams or {})
     return {
         "event": f"alert.{event}",
         "test": event == Notification.Event.TEST,
@@ -40,7 +47,7 @@ def about(rule: Rule, event: str, alerts: Sequence[Alert], now_ms: int) -> dict[
         "environment": settings.ENVIRONMENT_NAME,
         "rule": {"name": rule.name, "kind": rule.kind, "severity": rule.severity, "threshold": rule.threshold},
         "advice": rule.advice,
-        "alerts": [_alert(alert, owners.get((alert.topic, alert.subscription))) for alert in alerts[:SPELLED]],
+        "alerts": [_alert(alert, owners.get(alert.subject)) for alert in alerts[:SPELLED]],
         "count": len(alerts),
         "url": settings.PUBLIC_URL + reverse("alerts:list"),
     }
@@ -89,7 +96,7 @@ def text(body: dict[str, Any]) -> str:
 
 def sentence(alert: Alert) -> str:
     """``billing on booking.created has unsettled 2,400 messages (threshold 1,000 messages)``."""
-    kind = KINDS[alert.kind]
+    kind = kind_named(alert.kind)
     if alert.state == Alert.State.RESOLVED:
         return f"{alert.target}: over; it peaked at {kind.said(alert.peak)}."
     if alert.value < 0:
@@ -97,31 +104,26 @@ def sentence(alert: Alert) -> str:
     return f"{alert.target} {kind.says} {kind.said(alert.value)} (threshold {kind.said(alert.threshold)})."
 
 
-def _alert(alert: Alert, owner: tuple[str, str] | None) -> dict[str, Any]:
+def _alert(alert: Alert, owner: Team | None) -> dict[str, Any]:
     return {
         "id": alert.pk,
         "state": alert.state,
-        "topic": alert.topic,
-        "subscription": alert.subscription,
+        "subject": str(alert.subject),
+        "topic": alert.namespace,
+        "subscription": alert.subject_name,
         "target": alert.target,
         "sentence": sentence(alert),
         "value": alert.value,
         "peak": alert.peak,
         "threshold": alert.threshold,
         "since": to_rfc3339(alert.began_ms),
-        "owner": owner[0] if owner else "",
-        "contact": owner[1] if owner else "",
+        "owner": owner.name if owner else "",
+        "contact": owner.contact if owner else "",
         "url": settings.PUBLIC_URL + reverse("alerts:alert", args=[alert.pk]),
     }
 
 
-def _owners(alerts: Sequence[Alert]) -> dict[tuple[str, str], tuple[str, str]]:
-    names = {alert.topic for alert in alerts}
-    topics = Topic.objects.filter(name__in=names, team__isnull=False)
-    readers = Subscription.objects.filter(topic__name__in=names, team__isnull=False)
-    found = {
-        (name, ""): (team, contact) for name, team, contact in topics.values_list("name", "team__name", "team__contact")
-    }
-    for topic, group, team, contact in readers.values_list("topic__name", "group", "team__name", "team__contact"):
-        found[topic, group] = (team, contact)
-    return found
+def _owners(alerts: Sequence[Alert], teams: Mapping[Subject, int]) -> dict[Subject, Team]:
+    owned = {alert.subject: teams[alert.subject] for alert in alerts if alert.subject in teams}
+    known = Team.objects.in_bulk(set(owned.values())) if owned else {}
+    return {subject: known[number] for subject, number in owned.items() if number in known}

@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, Subject
+from hbus_console.alerts.targets import PATTERN_LIMIT
 from hbus_console.teams.models import Team
+
+
+class AboutSubject(models.Model):
+    """Rows that are about one thing."""
+
+    subject_kind = models.CharField(max_length=KIND_LIMIT)
+    namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True)
+    #: Empty: the entry of the namespace itself.
+    subject_name = models.CharField(max_length=NAME_LIMIT, blank=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def subject(self) -> Subject:
+        """What the row is about."""
+        return Subject(self.subject_kind, self.namespace, self.subject_name)
+
+    @property
+    def target(self) -> str:
+        """The same in words: ``billing on booking.created``, or the one of the two names that there is."""
+        if self.subject_name and self.namespace:
+            return f"{self.subject_name} on {self.namespace}"
+        return self.subject_name or self.namespace
 
 
 class Channel(models.Model):
@@ -36,12 +62,12 @@ class Rule(models.Model):
         CRITICAL = "critical"
 
     name = models.CharField(max_length=80, unique=True)
-    #: One of :data:`hbus_console.alerts.kinds.KINDS`.
-    kind = models.CharField(max_length=20)
-    #: A scope as in grants: ``*``, ``booking.*`` or one topic.
-    topics = models.CharField(max_length=200, default="*")
-    #: A subscription's name, or a pattern with ``*``; empty: every one.
-    group = models.CharField(max_length=100, blank=True)
+    #: The name of an :class:`~hbus_console.alerts.kinds.AlertKind`, which may not be installed any more.
+    kind = models.CharField(max_length=40)
+    #: The namespaces of its targets, a scope as in grants: ``*``, ``booking.*`` or one namespace.
+    scope = models.CharField(max_length=200, default="*")
+    #: The names of its targets in their namespace: a name, or a pattern with ``*``; empty: every one.
+    pattern = models.CharField(max_length=PATTERN_LIMIT, blank=True)
     #: Only what this team answers for.
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     #: Whether ``team`` was chosen: when that team is deleted, the rule watches nothing rather than everything.
@@ -70,7 +96,7 @@ class Rule(models.Model):
         return self.threshold if self.clear_below is None else self.clear_below
 
 
-class Alert(models.Model):
+class Alert(AboutSubject):
     """One rule met on one target, from the first moment until it was over."""
 
     class State(models.TextChoices):
@@ -81,11 +107,8 @@ class Alert(models.Model):
     #: NULL once the rule is deleted; what the alert says is copied from it when it begins.
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="alerts")
     rule_name = models.CharField(max_length=80)
-    kind = models.CharField(max_length=20)
+    kind = models.CharField(max_length=40)
     severity = models.CharField(max_length=8, choices=Rule.Severity)
-    topic = models.CharField(max_length=200)
-    #: Empty: the topic itself.
-    subscription = models.CharField(max_length=100, blank=True)
     state = models.CharField(max_length=8, choices=State)
     threshold = models.FloatField()
     value = models.FloatField()
@@ -109,7 +132,7 @@ class Alert(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["rule", "topic", "subscription"],
+                fields=["rule", "subject_kind", "namespace", "subject_name"],
                 condition=models.Q(state__in=("pending", "firing")),
                 name="one_open_alert_per_target",
             )
@@ -118,11 +141,6 @@ class Alert(models.Model):
             models.Index(fields=["state", "-began_ms"], name="alert_state"),
             models.Index(fields=["resolved_ms"], name="alert_resolved"),
         ]
-
-    @property
-    def target(self) -> str:
-        """The target in words."""
-        return f"{self.subscription} on {self.topic}" if self.subscription else self.topic
 
 
 class Reading(models.Model):
@@ -136,13 +154,11 @@ class Reading(models.Model):
         indexes = [models.Index(fields=["alert", "at_ms"], name="alert_reading")]
 
 
-class Silence(models.Model):
+class Silence(AboutSubject):
     """Nobody is told of what matches, until a time."""
 
     #: NULL: every rule.
     rule = models.ForeignKey(Rule, null=True, on_delete=models.CASCADE, related_name="silences")
-    topic = models.CharField(max_length=200)
-    subscription = models.CharField(max_length=100, blank=True)
     by = models.CharField(max_length=150)
     reason = models.CharField(max_length=300)
     began_ms = models.BigIntegerField()
@@ -194,5 +210,5 @@ class Evaluation(models.Model):
     took_ms = models.PositiveIntegerField(default=0)
     rules = models.PositiveIntegerField(default=0)
     targets = models.PositiveIntegerField(default=0)
-    #: The rules of a new installation were made; who deletes them all does not get them again.
-    defaults_made = models.BooleanField(default=False)
+    #: The kinds whose default rules were made; who deletes these does not get them again.
+    defaults_made = models.JSONField(default=list)

@@ -10,7 +10,7 @@ from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from engine.core.clock import SystemClock
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
-from hbus_console.alerts.kinds import KINDS, TONES, URGENCY, Kind
+from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
 from hbus_console.alerts.silences import Silenced
 
@@ -30,8 +30,8 @@ class Row:
     silence: Silence | None
 
     @property
-    def kind(self) -> Kind:
-        return KINDS[self.alert.kind]
+    def kind(self) -> AlertKind:
+        return kind_named(self.alert.kind)
 
     @property
     def state(self) -> str:
@@ -90,7 +90,7 @@ def health(now_ms: int) -> Health:
 
 def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:
     """What fires in ``scopes`` and nobody has acknowledged or silenced; the most urgent first."""
-    firing = Alert.objects.filter(scopes_q(scopes), state=Alert.State.FIRING, acknowledged_ms=0)
+    firing = Alert.objects.filter(scopes_q(scopes, "namespace"), state=Alert.State.FIRING, acknowledged_ms=0)
     rows = list(firing.order_by("-fired_ms")[:1_000])
     if not rows:
         return []
@@ -123,7 +123,7 @@ class Filters:
     state: str = "open"
     severity: str = ""
     rule: str = ""
-    topic: str = ""
+    namespace: str = ""
 
     @classmethod
     def read(cls, query: dict[str, str]) -> Filters:
@@ -138,11 +138,11 @@ class Filters:
 
     @property
     def narrowed(self) -> bool:
-        return bool(self.severity or self.rule or self.topic)
+        return bool(self.severity or self.rule or self.namespace)
 
     def rows(self, who: Actor) -> QuerySet[Alert]:
         """The alerts that fit, not ordered."""
-        found = Alert.objects.filter(scopes_q(visible_scopes(who)))
+        found = Alert.objects.filter(scopes_q(visible_scopes(who), "namespace"))
         if self.state == "open":
             found = found.filter(state__in=(Alert.State.FIRING, Alert.State.PENDING))
         else:
@@ -151,8 +151,8 @@ class Filters:
             found = found.filter(severity=self.severity)
         if self.rule:
             found = found.filter(rule_name=self.rule)
-        if self.topic:
-            found = found.filter(topic=self.topic)
+        if self.namespace:
+            found = found.filter(namespace=self.namespace)
         return found
 
 
@@ -187,7 +187,7 @@ def shown(alerts: Sequence[Alert], now_ms: int) -> list[Row]:
 
 def silences(who: Actor, now_ms: int) -> list[Silence]:
     """Those that hold now, the first to end first."""
-    rows = Silence.objects.filter(scopes_q(visible_scopes(who)), until_ms__gt=now_ms)
+    rows = Silence.objects.filter(scopes_q(visible_scopes(who), "namespace"), until_ms__gt=now_ms)
     return list(rows.select_related("rule").order_by("until_ms")[:100])
 
 

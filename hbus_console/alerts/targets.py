@@ -1,72 +1,96 @@
-"""What rules look at: every topic and subscription, with who answers for it, in three queries."""
+"""What rules look at: each kind of target is brought by a feature, which knows its own tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from functools import cached_property
 
-from hbus_console.access.permissions import covers
-from hbus_console.alerts.kinds import KINDS
-from hbus_console.alerts.models import Rule
-from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics.models import Topic
+from engine.core.subject import Subject
 
-#: Topic and subscription; of a topic itself the second part is empty.
-Key = tuple[str, str]
+#: The longest pattern on names, in characters.
+PATTERN_LIMIT = 100
 
 
 @dataclass(frozen=True)
 class Target:
-    """One topic or subscription."""
+    """One thing that rules may watch."""
 
-    topic: str
-    subscription: str
+    subject: Subject
+    #: The :class:`~hbus_console.teams.models.Team` that answers for it, when one does.
     team_id: int | None
-    #: Held by a person, itself or with its topic.
+    #: Held by a person, itself or with what it belongs to.
     paused: bool
     created_ms: int
 
     @property
-    def key(self) -> Key:
-        return self.topic, self.subscription
+    def key(self) -> tuple[str, str]:
+        """Namespace and name: how tables of one kind of target tell them apart."""
+        return self.subject.namespace, self.subject.name
 
 
 @dataclass(frozen=True)
-class Targets:
-    """All of them."""
+class TargetKind:
+    """One kind of target: the subjects there are of it, and the words for them.
 
-    topics: Sequence[Target]
-    subscriptions: Sequence[Target]
+    ``read`` gives all of them as they are now, in few queries however many there are.
+    """
+
+    #: The kind of its subjects: ``subscription``.
+    kind: str
+    read: Callable[[], Iterable[Target]]
+    #: What such a subject lies in, as sentences say it: ``topic``; empty: it is the entry of its namespace itself.
+    within: str = ""
+    #: A name, and a pattern on names, as forms propose them.
+    example: str = ""
+    example_pattern: str = ""
+    #: What a name or a pattern with ``*`` looks like.
+    names: str = r"[^\s\[\]?]+"
+
+    @property
+    def words(self) -> str:
+        """One of them, as sentences say it."""
+        return self.kind.replace("-", " ")
+
+    @property
+    def namespace_words(self) -> str:
+        """A namespace of theirs, likewise."""
+        return self.within or self.words
+
+    def is_pattern(self, text: str) -> bool:
+        """Whether ``text`` can be a name or a pattern on names."""
+        return re.fullmatch(self.names, text) is not None
+
+
+class Targets:
+    """All targets of one instant, read once. A kind that could not be read fails whoever asks for it, not the rest."""
+
+    def __init__(self, kinds: Iterable[TargetKind]) -> None:
+        self._read: dict[TargetKind, Sequence[Target]] = {}
+        self._failed: dict[TargetKind, Exception] = {}
+        for kind in dict.fromkeys(kinds):
+            try:
+                self._read[kind] = tuple(kind.read())
+            except Exception as error:  # noqa: BLE001
+                # Raised to who asks for them, see of().
+                self._failed[kind] = error
 
     def __len__(self) -> int:
-        return len(self.topics) + len(self.subscriptions)
+        return sum(len(targets) for targets in self._read.values())
 
-    def of(self, rule: Rule) -> Iterable[Target]:
-        """What ``rule`` watches."""
-        if rule.of_team and rule.team_id is None:
-            return
-        group = rule.group or "*"
-        kind = KINDS[rule.kind]
-        for target in self.topics if kind.of_topics else self.subscriptions:
-            if rule.of_team and target.team_id != rule.team_id:
-                continue
-            if not covers(rule.topics, target.topic):
-                continue
-            if kind.of_topics or group == "*" or fnmatchcase(target.subscription, group):
-                yield target
+    def of(self, kind: TargetKind) -> Sequence[Target]:
+        """Those of one kind. Raises what kept them from being read."""
+        if kind in self._failed:
+            raise self._failed[kind]
+        return self._read.get(kind, ())
 
-
-def read_targets() -> Targets:
-    """As the database has them now."""
-    topics = Topic.objects.order_by().values_list("name", "team_id", "paused", "created_at")
-    rows = Subscription.objects.order_by().values_list(
-        "topic__name", "group", "team_id", "paused", "topic__paused", "created_at"
-    )
-    return Targets(
-        [Target(name, "", team, paused, round(at.timestamp() * 1000)) for name, team, paused, at in topics],
-        [
-            Target(topic, group, team, paused or held, round(at.timestamp() * 1000))
-            for topic, group, team, paused, held, at in rows
-        ],
-    )
+    @cached_property
+    def teams(self) -> Mapping[Subject, int]:
+        """Who answers for each, as far as somebody does."""
+        return {
+            target.subject: target.team_id
+            for targets in self._read.values()
+            for target in targets
+            if target.team_id is not None
+        }

@@ -12,7 +12,7 @@ from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows, vi
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts import standing as alert_standing
 from hbus_console.alerts.feature import ALERT_CHANNEL
-from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
@@ -110,14 +110,14 @@ def _alerts(who: Actor, alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
     page, found = reverse("alerts:list"), []
     rules: dict[str, list[Alert]] = {}
     for alert in alerts:
-        if not failed.has_a_line(alert):
+        if not kind_named(alert.kind).told(alert.value):
             rules.setdefault(alert.rule_name, []).append(alert)
     for name, group in rules.items():
         first = group[0]
         since = f"since {clock(min(it.fired_ms for it in group))[:5]}"
         if len(group) == 1:
             text, href = f"{name}: {first.target}", reverse("alerts:alert", args=[first.pk])
-            note = f"{KINDS[first.kind].said(first.value)} · {since}"
+            note = f"{kind_named(first.kind).said(first.value)} · {since}"
         else:
             text, href = f"{name}: {num(len(group))} targets", f"{page}?{urlencode({'rule': name})}"
             note = f"{first.target} and others · {since}"
@@ -145,7 +145,7 @@ def _alerts(who: Actor, alerts: Sequence[Alert], now_ms: int) -> list[Concern]:
 
 def _not_alerted(lag: Iterable[LagNow], alerts: Sequence[Alert]) -> list[LagNow]:
     """What an alert says already is not said twice."""
-    said = {(alert.topic, alert.subscription) for alert in alerts if alert.kind in ("lag", "oldest")}
+    said = {(alert.namespace, alert.subject_name) for alert in alerts if alert.kind in ("lag", "oldest")}
     return [line for line in lag if (line.topic, line.subscription) not in said]
 
 

@@ -19,13 +19,6 @@ from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, spell
 from hbus_console.ui.formats import clock, num
 
 
-def has_a_line(alert: Alert) -> bool:
-    """Whether what ``alert`` says stands here already, in a line that leads further than the alert does."""
-    if alert.kind == "dead_letter_limit":
-        return bool(settings.DEAD_LETTER_LIMIT) and alert.value >= 100
-    return alert.kind in ("dead_letters", "parked")
-
-
 def dead(scopes: tuple[str, ...]) -> list[Concern]:
     """The largest groups of dead letters that wait for a decision."""
     groups = list(
@@ -56,7 +49,7 @@ def dead(scopes: tuple[str, ...]) -> list[Concern]:
 def full(scopes: tuple[str, ...], alerts: Sequence[Alert]) -> list[Concern]:
     """Subscriptions that hold as many dead letters as they should ever hold, or more."""
     rows = full_subscriptions(scopes)
-    since = {(it.topic, it.subscription): it.fired_ms for it in alerts if it.kind == "dead_letter_limit"}
+    since = {(it.namespace, it.subject_name): it.fired_ms for it in alerts if it.kind == "dead_letter_limit"}
     page = reverse("deadletters:list")
     return spell(
         rows,
@@ -78,7 +71,7 @@ def parked(scopes: tuple[str, ...], lag: Iterable[LagNow], alerts: Sequence[Aler
     if not rows:
         return []
     seen = set(Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group"))
-    since = {(it.topic, it.subscription): it.fired_ms for it in alerts if it.kind == "parked"}
+    since = {(it.namespace, it.subject_name): it.fired_ms for it in alerts if it.kind == "parked"}
     return spell(
         [line for line in rows if (line.topic, line.subscription) in seen],
         lambda line: Concern(

@@ -37,7 +37,6 @@ FEATURE = Feature(
         "hbus_console.topics.duties:stream_retention",
         "hbus_console.topics.duties:topic_reconciler",
     ),
-    alerts=("hbus_console.topics.alerts:KINDS",),
     concerns=("hbus_console.topics.concerns:concerns",),
     search=("hbus_console.topics.finding:find",),
     operations=("hbus_console.topics.move:MOVE",),

@@ -156,15 +156,16 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
 def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:
     """A rule of this topic alone with a firing alert, a silence, and a mail channel that reaches nobody."""
     channel, _ = Channel.objects.get_or_create(name="on-call", kind="email", recipients=["on-call@hotel.example"])
-    rule = Rule.objects.create(name=f"{topic} waits", kind="oldest", topics=topic, threshold=60)
+    rule = Rule.objects.create(name=f"{topic} waits", kind="oldest", scope=topic, threshold=60)
     rule.channels.add(channel)
     alert = Alert.objects.create(
         rule=rule,
         rule_name=rule.name,
         kind=rule.kind,
         severity=rule.severity,
-        topic=topic,
-        subscription=group,
+        subject_kind="subscription",
+        namespace=topic,
+        subject_name=group,
         state=Alert.State.FIRING,
         threshold=60,
         value=90,
@@ -174,6 +175,7 @@ def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:
         measured_ms=now_ms,
     )
     silence = Silence.objects.create(
-        topic=topic, subscription="", by="somebody", reason="a test", began_ms=now_ms, until_ms=now_ms + 3_600_000
+        subject_kind="topic", namespace=topic, by="somebody", reason="a test", began_ms=now_ms,
+        until_ms=now_ms + 3_600_000,
     )
     return rule.pk, alert.pk, silence.pk, channel.pk

@@ -104,6 +104,9 @@ class AlertOut(msgspec.Struct):
     rule_id: int | None
     kind: str
     severity: str
+    #: What it is about, such as ``subscription:booking.created/billing``.
+    subject: str
+    #: Its namespace, and its name in there.
     topic: str
     subscription: str
     state: str
@@ -170,6 +173,7 @@ class SilenceOut(msgspec.Struct):
 
     id: int
     rule: str | None
+    subject: str
     topic: str
     subscription: str
     by: str
@@ -223,8 +227,9 @@ def alert(row: Row) -> dict[str, Any]:
         rule_id=it.rule_id,
         kind=it.kind,
         severity=it.severity,
-        topic=it.topic,
-        subscription=it.subscription,
+        subject=str(it.subject),
+        topic=it.namespace,
+        subscription=it.subject_name,
         state=it.state,
         standing=row.state,
         value=it.value,
@@ -257,8 +262,9 @@ def silence(row: Silence) -> dict[str, Any]:
     out = SilenceOut(
         row.pk,
         row.rule.name if row.rule else None,
-        row.topic,
-        row.subscription,
+        str(row.subject),
+        row.namespace,
+        row.subject_name,
         row.by,
         row.reason,
         to_rfc3339(row.until_ms),
@@ -268,7 +274,7 @@ def silence(row: Silence) -> dict[str, Any]:
 
 def preview(found: Preview) -> dict[str, Any]:
     """What a rule would do now."""
-    lines = [LineOut(it.topic, it.subscription, it.value, it.fires) for it in found.lines]
+    lines = [LineOut(it.subject.namespace, it.subject.name, it.value, it.fires) for it in found.lines]
     return _plain(PreviewOut(found.watched, found.fires, found.unknown, found.paused, lines))
 
 

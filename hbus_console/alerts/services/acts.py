@@ -20,7 +20,7 @@ def acknowledge(actor: Actor, number: int, note: str = "", *, clock: Clock | Non
     """Say that somebody looks at it: it stays open, and waits for nobody any more. Twice leaves one trace."""
     with transaction.atomic():
         row = lookup.alert(actor, number)
-        require(actor, ALERT_OPERATE, row.topic)
+        require(actor, ALERT_OPERATE, row.namespace)
         note = checks.text(note, "note", most=300)
         if row.acknowledged_ms:
             return row
@@ -28,7 +28,7 @@ def acknowledge(actor: Actor, number: int, note: str = "", *, clock: Clock | Non
         row.acknowledged_by, row.acknowledged_note = actor.name, note
         row.acknowledged_ms = (clock or SystemClock()).now_ms()
         row.save(update_fields=["acknowledged_by", "acknowledged_note", "acknowledged_ms"])
-        record(actor, "alert.acknowledge", "alert", str(row.pk), topic=row.topic, reason=note, after=_about(row))
+        record(actor, "alert.acknowledge", "alert", str(row.pk), topic=row.namespace, reason=note, after=_about(row))
     return row
 
 
@@ -48,7 +48,7 @@ def silence(
     now_ms = (clock or SystemClock()).now_ms()
     with transaction.atomic():
         row = lookup.alert(actor, number)
-        require(actor, ALERT_OPERATE, row.topic)
+        require(actor, ALERT_OPERATE, row.namespace)
         reason = checks.reason(reason)
         if not now_ms < until_ms <= now_ms + LONGEST_MS:
             raise BadInput(
@@ -62,15 +62,16 @@ def silence(
             )
         made = Silence.objects.create(
             rule=None if every_rule else row.rule,
-            topic=row.topic,
-            subscription=row.subscription,
+            subject_kind=row.subject_kind,
+            namespace=row.namespace,
+            subject_name=row.subject_name,
             by=actor.name,
             reason=reason,
             began_ms=now_ms,
             until_ms=until_ms,
         )
         after = {**_about(row), "until": to_rfc3339(until_ms), "every_rule": every_rule}
-        record(actor, "alert.silence", "alert", str(row.pk), topic=row.topic, reason=reason, after=after)
+        record(actor, "alert.silence", "alert", str(row.pk), topic=row.namespace, reason=reason, after=after)
     return made
 
 
@@ -79,16 +80,15 @@ def end_silence(actor: Actor, number: int, reason: str = "", *, clock: Clock | N
     now_ms = (clock or SystemClock()).now_ms()
     with transaction.atomic():
         row = lookup.silence_of(actor, number)
-        require(actor, ALERT_OPERATE, row.topic)
+        require(actor, ALERT_OPERATE, row.namespace)
         reason = checks.reason(reason, required=False)
         if row.until_ms <= now_ms:
             return
         before = {"until": to_rfc3339(row.until_ms)}
         row.until_ms = now_ms
         row.save(update_fields=["until_ms"])
-        target = f"{row.subscription} on {row.topic}" if row.subscription else row.topic
-        record(actor, "alert.silence.end", "alert_target", target, topic=row.topic, reason=reason, before=before,
-               after={"until": to_rfc3339(now_ms)})  # fmt: skip
+        record(actor, "alert.silence.end", "alert_target", row.target, topic=row.namespace, reason=reason,
+               before=before, after={"until": to_rfc3339(now_ms)})  # fmt: skip
 
 
 def _refuse_over(row: Alert) -> None:

@@ -6,14 +6,14 @@ from django.db.models import QuerySet
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, narrower, require, visible_scopes
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.errors import NotThere
 
 
 def alerts(actor: Actor) -> QuerySet[Alert]:
     """The alerts on what ``actor`` may see."""
-    return Alert.objects.filter(topics_q(actor))
+    return Alert.objects.filter(scopes_q(visible_scopes(actor), "namespace"))
 
 
 def alert(actor: Actor, number: int) -> Alert:
@@ -27,7 +27,7 @@ def alert(actor: Actor, number: int) -> Alert:
 
 def sees(actor: Actor, rule: Rule) -> bool:
     """Whether the rule can concern anything that ``actor`` may see."""
-    return any(narrower(scope, rule.topics) is not None for scope in visible_scopes(actor))
+    return any(narrower(scope, rule.scope) is not None for scope in visible_scopes(actor))
 
 
 def rules(actor: Actor) -> list[Rule]:
@@ -58,7 +58,9 @@ def channel(actor: Actor, number: int, *, lock: bool = False) -> Channel:
 
 def silence_of(actor: Actor, number: int) -> Silence:
     """Raises :class:`NotThere`."""
-    found = Silence.objects.filter(topics_q(actor), pk=number).select_related("rule").first()
+    found = (
+        Silence.objects.filter(scopes_q(visible_scopes(actor), "namespace"), pk=number).select_related("rule").first()
+    )
     if found is None:
         raise NotThere(f"There is no silence {number}.", remedy="List those of the alerts.", field="silence")
     return found

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, covers, require, visible_scopes
 from hbus_console.alerts import judge
 from hbus_console.alerts.feature import ALERT_EDIT
-from hbus_console.alerts.kinds import KINDS
-from hbus_console.alerts.measures import NOT_WHILE_PAUSED, Measures, Pulse
+from hbus_console.alerts.kinds import kinds
+from hbus_console.alerts.round import Case, Round
 from hbus_console.alerts.services.rules import RuleDraft, checked
-from hbus_console.alerts.targets import Target, read_targets
+from hbus_console.alerts.targets import Target, Targets
+from hbus_console.alerts.watching import watched
 
 #: Targets spelled out.
 SHOWN = 10
@@ -22,8 +24,7 @@ SHOWN = 10
 class Line:
     """One target and its value, in words too."""
 
-    topic: str
-    subscription: str
+    subject: Subject
     value: float
     said: str
     fires: bool
@@ -49,22 +50,22 @@ class Preview:
 def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Preview:
     """Measure now what ``draft`` would watch, as far as ``actor`` may see it. Stores nothing."""
     rule, _ = checked(draft)
-    require(actor, ALERT_EDIT, rule.topics)
-    scopes = visible_scopes(actor)
-    targets = [it for it in read_targets().of(rule) if any(covers(scope, it.topic) for scope in scopes)]
-    kind = KINDS[rule.kind]
-    judged = [it for it in targets if not (it.paused and rule.kind in NOT_WHILE_PAUSED)]
-    measures = Measures((clock or SystemClock()).now_ms(), 0, Pulse(), {it.topic for it in judged})
+    require(actor, ALERT_EDIT, rule.scope)
+    scopes, kind = visible_scopes(actor), kinds()[rule.kind]
+    targets = [
+        it
+        for it in watched(rule, Targets([kind.targets]))
+        if any(covers(scope, it.subject.namespace) for scope in scopes)
+    ]
+    judged = [it for it in targets if kind.while_paused or not it.paused]
+    now = Round((clock or SystemClock()).now_ms(), watching_ms=0)
     values: list[tuple[float, Target]] = []
     for target in judged:
-        value = measures.value(rule, target, firing=True)
+        value = kind.measure(Case(now, target, rule.window_s, firing=True))
         if value is not None:
             values.append((value, target))
     values.sort(key=lambda it: (-it[0], it[1].key))
-    lines = [
-        Line(target.topic, target.subscription, value, kind.said(value), judge.met(rule, value))
-        for value, target in values[:SHOWN]
-    ]
+    lines = [Line(target.subject, value, kind.said(value), judge.met(rule, value)) for value, target in values[:SHOWN]]
     return Preview(
         watched=len(targets),
         fires=sum(judge.met(rule, value) for value, _ in values),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,15 +15,15 @@ from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.access.scopes import valid_scope
 from hbus_console.alerts import judge
 from hbus_console.alerts.feature import ALERT_EDIT
-from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.kinds import AlertKind, kinds
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
+from hbus_console.alerts.targets import PATTERN_LIMIT
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.teams.services import owner as owner_named
 
-_GROUP = re.compile(r"[a-z0-9*]+(?:[._*-][a-z0-9*]+)*\*?")
 DAY_S = 24 * 3600
 #: A default window for kinds that are counted over one.
 WINDOW_S = 300
@@ -32,7 +31,11 @@ WINDOW_S = 300
 
 @dataclass(frozen=True)
 class RuleDraft:
-    """A rule as somebody wants it. ``owner`` names a team, ``channels`` are names; empty strings do not narrow."""
+    """A rule as somebody wants it, in the words of the API; empty strings do not narrow.
+
+    ``topics`` is a scope of namespaces, ``group`` a name or a pattern on names in there, ``owner`` names a team,
+    ``channels`` are names.
+    """
 
     name: str
     kind: str
@@ -50,6 +53,8 @@ class RuleDraft:
     channels: tuple[str, ...] = ()
 
 
+#: What a row calls by another name than a draft.
+_STORED = {"topics": "scope", "group": "pattern"}
 #: What can be changed later: everything but the kind.
 CHANGES = tuple(name for name in RuleDraft.__dataclass_fields__ if name != "kind")
 
@@ -57,7 +62,7 @@ CHANGES = tuple(name for name in RuleDraft.__dataclass_fields__ if name != "kind
 def create_rule(actor: Actor, draft: RuleDraft, reason: str = "") -> Rule:
     """Make a rule. Raises ``Forbidden`` and :class:`BadInput` naming the field."""
     made, channels = checked(draft)
-    require(actor, ALERT_EDIT, made.topics)
+    require(actor, ALERT_EDIT, made.scope)
     reason = checks.reason(reason, required=False)
     with transaction.atomic():
         _refuse_taken(made)
@@ -77,14 +82,20 @@ def change_rule(
     ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
     row = lookup.rule(actor, number, lock=True)
-    require(actor, ALERT_EDIT, row.topics)
+    require(actor, ALERT_EDIT, row.scope)
+    if row.kind not in kinds():
+        raise BadInput(
+            f"The kind {row.kind!r} is not installed.",
+            remedy="Install the feature that brings it (HBUS_APPS), or delete the rule.",
+            field="kind",
+        )
     for field in changes.keys() - set(CHANGES):
         raise BadInput(f"A rule has no setting {field!r} to change.", remedy="See the API.", field=field)
     reason = checks.reason(reason, required=False)
     before = snapshot(row)
     values = {**before, **changes, "channels": tuple(changes.get("channels", before["channels"]))}
     wanted, channels = checked(RuleDraft(**values))
-    require(actor, ALERT_EDIT, wanted.topics)
+    require(actor, ALERT_EDIT, wanted.scope)
     after = {**asdict(RuleDraft(**values)), "channels": sorted(it.name for it in channels)}
     after |= {field: _value(wanted, field) for field in after if field not in ("channels", "owner")}
     if after == before:
@@ -104,7 +115,7 @@ def change_rule(
 def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None = None) -> None:
     """Delete a rule. Its open alerts are over; those that were stay as evidence."""
     row = lookup.rule(actor, number, lock=True)
-    require(actor, ALERT_EDIT, row.topics)
+    require(actor, ALERT_EDIT, row.scope)
     reason = checks.reason(reason)
     now_ms = (clock or SystemClock()).now_ms()
     row.alerts.filter(state=Alert.State.PENDING).delete()
@@ -119,7 +130,7 @@ def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None =
 def try_rule(actor: Actor, number: int, *, clock: Clock | None = None) -> list[Tried]:
     """Send a message marked as a test to every channel of the rule, now, and tell what each answered."""
     row = lookup.rule(actor, number)
-    require(actor, ALERT_EDIT, row.topics)
+    require(actor, ALERT_EDIT, row.scope)
     channels = list(row.channels.filter(enabled=True))
     if not channels:
         raise BadInput(
@@ -145,22 +156,13 @@ def snapshot(row: Rule) -> dict[str, Any]:
 
 
 def _value(row: Rule, field: str) -> Any:
-    value = getattr(row, field)
+    value = getattr(row, _STORED.get(field, field))
     return str(value) if field in ("severity", "kind") else value
 
 
 def checked(draft: RuleDraft) -> tuple[Rule, list[Channel]]:
     """The rule of a draft, not stored, and its channels; raises :class:`BadInput` naming the field."""
-    kind = KINDS[checks.choice(draft.kind, "kind", KINDS)]
-    group = checks.text(draft.group, "group", most=100)
-    if group and not _GROUP.fullmatch(group):
-        raise BadInput(
-            f"{group!r} is neither a subscription's name nor a pattern.",
-            remedy="For example partner-sync, or partner-*; leave it empty for every subscription.",
-            field="group",
-        )
-    if group and kind.of_topics:
-        raise BadInput(f"{kind.title} is about topics.", remedy="Leave the subscription empty.", field="group")
+    kind = kinds()[checks.choice(draft.kind, "kind", kinds())]
     threshold = _number(draft.threshold, "threshold", kind.least)
     clear_below = None if draft.clear_below is None else _number(draft.clear_below, "clear_below", 0.0)
     if clear_below is not None and clear_below > threshold:
@@ -173,8 +175,8 @@ def checked(draft: RuleDraft) -> tuple[Rule, list[Channel]]:
     made = Rule(
         name=_name(draft.name),
         kind=kind.name,
-        topics=valid_scope(checks.text(draft.topics, "topics", most=200, required=True), field="topics"),
-        group=group,
+        scope=valid_scope(checks.text(draft.topics, "topics", most=200, required=True), field="topics"),
+        pattern=_pattern(draft.group, kind),
         team=owner_named(draft.owner) if draft.owner else None,
         of_team=bool(draft.owner),
         threshold=threshold,
@@ -187,6 +189,22 @@ def checked(draft: RuleDraft) -> tuple[Rule, list[Channel]]:
         enabled=checks.flag(draft.enabled, "enabled"),
     )
     return made, _channels(draft.channels)
+
+
+def _pattern(value: object, kind: AlertKind) -> str:
+    pattern, targets = checks.text(value, "group", most=PATTERN_LIMIT), kind.targets
+    if pattern and not targets.within:
+        raise BadInput(
+            f"{kind.title} is about {targets.words}s.", remedy="Leave the pattern on names empty.", field="group"
+        )
+    if pattern and not targets.is_pattern(pattern):
+        proposed = f"For example {targets.example}, or {targets.example_pattern}; leave" if targets.example else "Leave"
+        raise BadInput(
+            f"{pattern!r} is neither a {targets.words}'s name nor a pattern.",
+            remedy=f"{proposed} it empty for every {targets.words}.",
+            field="group",
+        )
+    return pattern
 
 
 def _channels(names: object) -> list[Channel]:
@@ -220,4 +238,4 @@ def _refuse_taken(wanted: Rule) -> None:
 
 def _topic(row: Rule) -> str:
     """The namespace in which people see what was done to the rule."""
-    return "" if row.topics == GLOBAL else row.topics
+    return "" if row.scope == GLOBAL else row.scope

@@ -18,6 +18,7 @@ from hbus_console.alerts.feature import ALERT_CHANNEL, ALERT_EDIT, ALERT_OPERATE
 from hbus_console.alerts.kinds import URGENCY
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.standing import Filters
+from hbus_console.registry import subjects
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock
 
@@ -68,8 +69,9 @@ def alert(request: HttpRequest, alert_id: int) -> HttpResponse:
         **frame(who, "alerts", now_ms),
         "row": standing.shown([row], now_ms)[0],
         "alert": row,
+        "about": {"words": subjects.kind_named(row.subject_kind).words, "address": subjects.address(row.subject)},
         "moments": history.moments(row),
-        "may_operate": allows(who, ALERT_OPERATE, row.topic),
+        "may_operate": allows(who, ALERT_OPERATE, row.namespace),
         "open": row.state != Alert.State.RESOLVED,
         "spans": SPANS,
         "acknowledge_curl": CurlRequest("POST", f"{path}/acknowledge", {"note": "why"}, idempotent=True),

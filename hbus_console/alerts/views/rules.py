@@ -11,17 +11,16 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.alerts import forms, services
 from hbus_console.alerts.feature import ALERT_EDIT
-from hbus_console.alerts.kinds import KINDS, TONES, URGENCY
+from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named, kinds
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft, lookup
 from hbus_console.alerts.views.alerts import frame
 from hbus_console.teams.services import team_names
-from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import clock, form_page
 
@@ -37,7 +36,7 @@ def rules(request: HttpRequest) -> HttpResponse:
     context = {
         **frame(who, "rules", clock.now_ms()),
         "rules": [
-            {"rule": row, "kind": KINDS[row.kind], "says": sentence(row), "firing": firing.get(row.pk, 0),
+            {"rule": row, "kind": kind_named(row.kind), "says": sentence(row), "firing": firing.get(row.pk, 0),
              "tone": TONES[row.severity]}
             for row in found
         ],
@@ -50,10 +49,11 @@ def rules(request: HttpRequest) -> HttpResponse:
 @console_view(ALERT_EDIT, resource=SOMEWHERE)
 def new(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    kind = KINDS.get(request.GET.get("kind", "") or request.POST.get("kind", ""), KINDS["oldest"])
+    known = kinds()
+    kind = known.get(request.GET.get("kind", "") or request.POST.get("kind", ""), next(iter(known.values())))
     scope = visible_scopes(who, ALERT_EDIT)[0]
     fresh = RuleDraft(name="", kind=kind.name, threshold=kind.usual, topics=scope, for_s=60)
-    page = _editor(who, None, kind.name, {**forms.shown_draft(fresh), "window_s": 300})
+    page = _editor(who, None, kind, {**forms.shown_draft(fresh), "window_s": 300})
     if request.method == "GET":
         return form_page(request, "alerts/rule.html", page)
     values = forms.rule_values(request.POST, kind.name)
@@ -71,7 +71,7 @@ def new(request: HttpRequest) -> HttpResponse:
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     who = actor(request)
     row = services.rule(who, rule_id)
-    page = _editor(who, row, row.kind, forms.shown_rule(row))
+    page = _editor(who, row, kind_named(row.kind), forms.shown_rule(row))
     if request.method == "GET":
         return form_page(request, "alerts/rule.html", page)
     values = forms.rule_values(request.POST, row.kind)
@@ -104,7 +104,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         values = forms.rule_values(request.POST, kind)
         # A draft need not have a name to be tried.
         draft = RuleDraft(kind=kind, **{**values, "name": values["name"] or "untitled"})
-        context = {"preview": services.preview(actor(request), draft), "kind": KINDS[kind]}
+        context = {"preview": services.preview(actor(request), draft), "kind": kind_named(kind)}
     except BadInput as refused:
         context = {"errors": field_errors(refused)}
     return render(request, "alerts/_preview.html", context)
@@ -140,9 +140,12 @@ def delete(request: HttpRequest, rule_id: int) -> HttpResponse:
 
 def sentence(row: Rule) -> str:
     """``Any subscription of booking.* lets wait 5 m or more, for 2 m``."""
-    kind = KINDS[row.kind]
-    where = "any topic" if row.topics == "*" else row.topics
-    what = where if kind.of_topics else f"{row.group or 'any subscription'} on {where}"
+    kind = kind_named(row.kind)
+    if not kind.installed:
+        return "Nothing: the feature that brings its kind is not installed"
+    targets = kind.targets
+    where = f"any {targets.namespace_words}" if row.scope == GLOBAL else row.scope
+    what = f"{row.pattern or f'any {targets.words}'} on {where}" if targets.within else where
     if row.of_team:
         what += f" of {row.team.name}" if row.team else " of a team that is gone"
     window = f" within {_span(row.window_s)}" if kind.windowed else ""
@@ -166,20 +169,23 @@ def _plainly(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _editor(who: Actor, row: Rule | None, kind: str, values: dict[str, Any]) -> dict[str, Any]:
-    may = allows(who, ALERT_EDIT, row.topics if row else "?")
-    number = row.pk if row else 0
+def _editor(who: Actor, row: Rule | None, kind: AlertKind, values: dict[str, Any]) -> dict[str, Any]:
+    may = allows(who, ALERT_EDIT, row.scope if row else "?")
+    number, targets = row.pk if row else 0, kind.targets
     return {
         **frame(who, "rules", clock.now_ms()),
         "rule": row,
         "says": sentence(row) if row else "",
         "may_edit": may,
-        "kind": KINDS[kind],
-        "kinds": list(KINDS.values()),
+        "kind": kind,
+        "kinds": list(kinds().values()),
+        "scope_label": f"{targets.namespace_words}s".capitalize(),
+        "scope_help": f"* for all, booking.* for a namespace, or one {targets.namespace_words}.",
+        "names_label": f"{targets.words}s".capitalize(),
+        "names_help": f"A name, or a pattern such as {targets.example_pattern or '*'}.",
         "values": _plainly(values),
         "severities": list(URGENCY),
         "teams": team_names(),
-        "topic_names": Topic.objects.order_by("name").values_list("name", flat=True)[:200] if may else [],
         "all_channels": Channel.objects.all(),
         "open_alerts": lookup.alerts(who).filter(rule=row).exclude(state=Alert.State.RESOLVED).count() if row else 0,
         "past_alerts": lookup.alerts(who).filter(rule=row).order_by("-pk")[:8] if row else [],

@@ -24,7 +24,7 @@ def test_a_condition_must_last_before_it_fires(watch: Watch) -> None:
     assert watch.go(150, rounds=2) == ["pending"]
     assert watch.go(120) == ["firing"]
     alert = Alert.objects.get()
-    assert (alert.topic, alert.subscription, alert.value, alert.peak) == ("booking.created", "billing", 120, 150)
+    assert (alert.namespace, alert.subject_name, alert.value, alert.peak) == ("booking.created", "billing", 120, 150)
 
 
 def test_what_gets_better_while_pending_never_was(watch: Watch) -> None:
@@ -121,7 +121,7 @@ def test_a_rule_watches_its_topics_its_subscriptions_and_its_team_only(watch: Wa
     ):  # fmt: skip
         watch.sample(5, topic=about, group=group)
     watch.evaluator.tick()
-    found = {(it.rule_name, it.topic, it.subscription) for it in Alert.objects.all()}
+    found = {(it.rule_name, it.namespace, it.subject_name) for it in Alert.objects.all()}
     assert found == {
         ("by topic", "booking.created", "billing"),
         ("by topic", "booking.created", "partner-sync"),

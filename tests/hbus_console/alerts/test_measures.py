@@ -14,7 +14,7 @@ from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock, to_datetime
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import AlertEvaluator
-from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.messages import sentence
 from hbus_console.alerts.models import Alert, Rule
 from hbus_console.deadletters.models import DeadLetter
@@ -83,7 +83,7 @@ def test_dead_letters_in_percent_of_the_limit(watch: Watch, settings: Settings) 
     die(watch.clock, 2)
     assert watch.go(0) == ["firing"]
     alert = Alert.objects.get()
-    assert (alert.value, KINDS["dead_letter_limit"].said(alert.value)) == (125, "125 %")
+    assert (alert.value, kinds()["dead_letter_limit"].said(alert.value)) == (125, "125 %")
     assert DeadLetter.objects.count() == 5
     settings.DEAD_LETTER_LIMIT = 0
     assert watch.go(0) == ["resolved"], "0 is no limit"
@@ -116,7 +116,7 @@ def test_failed_publishes_are_counted_in_messages(watch: Watch) -> None:
     book(Fact("publish_failed", watch.clock.now_ms(), "booking.created", size=1))
     assert watch.go(0) == ["firing"]
     alert = Alert.objects.get()
-    assert (alert.topic, alert.subscription, alert.value) == ("booking.created", "", 400)
+    assert (alert.namespace, alert.subject_name, alert.value) == ("booking.created", "", 400)
     assert watch.go(0, rounds=9) == ["resolved"]
 
 
@@ -133,7 +133,7 @@ def test_a_breaker_that_is_open(watch: Watch) -> None:
 
 
 def test_a_breaker_that_closed_again_is_not_said_to_be_open() -> None:
-    kind = KINDS["breaker_open"]
+    kind = kinds()["breaker_open"]
     assert [kind.said(value) for value in (-1.0, 0.0, 0.5, 90.0)] == ["closed by now", "0 s", "0.5 s", "1 m 30 s"]
 
 
@@ -212,5 +212,8 @@ def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, cl
 
 
 def test_a_breaker_that_closed_again_is_told_so_while_its_alert_still_fires() -> None:
-    alert = Alert(kind="breaker_open", topic="t", subscription="billing", state=Alert.State.FIRING, value=-1, peak=90)
+    alert = Alert(
+        kind="breaker_open", subject_kind="subscription", namespace="t", subject_name="billing",
+        state=Alert.State.FIRING, value=-1, peak=90,
+    )  # fmt: skip
     assert sentence(alert).endswith(": closed by now; it peaked at 1 m 30 s.")

@@ -10,7 +10,7 @@ from django.test import Client
 
 from hbus_console.access.acts import Role
 from hbus_console.alerts import services
-from hbus_console.alerts.kinds import KINDS
+from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
 from hbus_console.overview import live
 from hbus_console.traffic.standing import standing
@@ -36,8 +36,8 @@ def raised(made: Rule, about: str = "booking.created", group: str = "billing", *
         **fields,
     }
     return Alert.objects.create(
-        rule=made, rule_name=made.name, kind=made.kind, severity=made.severity, topic=about, subscription=group,
-        threshold=made.threshold, **values,
+        rule=made, rule_name=made.name, kind=made.kind, severity=made.severity,
+        subject_kind="subscription", namespace=about, subject_name=group, threshold=made.threshold, **values,
     )  # fmt: skip
 
 
@@ -247,4 +247,4 @@ def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_
     ],
 )
 def test_values_are_said_in_their_unit(kind: str, value: float, said: str) -> None:
-    assert KINDS[kind].said(value) == said
+    assert kinds()[kind].said(value) == said

@@ -13,7 +13,7 @@ from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.alerts import services
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Rule, Silence
 from hbus_console.alerts.services import ChannelDraft, RuleDraft
-from hbus_console.alerts.services.defaults import DEFAULTS
+from hbus_console.alerts.services.defaults import default_rules
 from hbus_console.audit.models import AuditEntry
 from hbus_console.errors import Conflict, NotThere
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
@@ -199,7 +199,7 @@ def test_a_preview_says_for_what_it_would_fire_and_stores_nothing(watch: Watch, 
     watch.sample(900, topic="payment.taken", group="ledger")
     found = services.preview(EDITOR, draft(kind="lag", threshold=50), clock=watch.clock)
     assert (found.watched, found.fires, found.unknown, found.paused) == (4, 2, 1, 1)
-    assert [(it.topic, it.said) for it in found.lines] == [
+    assert [(it.subject.namespace, it.said) for it in found.lines] == [
         ("payment.taken", "900 messages"),
         ("booking.created", "70 messages"),
     ]
@@ -208,15 +208,15 @@ def test_a_preview_says_for_what_it_would_fire_and_stores_nothing(watch: Watch, 
         draft(kind="lag", threshold=71, topics="booking.*"),
         clock=watch.clock,
     )
-    assert [(it.topic, it.fires) for it in narrow.lines] == [("booking.created", False)]
+    assert [(it.subject.namespace, it.fires) for it in narrow.lines] == [("booking.created", False)]
     assert not Rule.objects.exists()
     assert not [it for it in told() if it.startswith("alert")]
 
 
 def test_the_first_start_brings_rules_once_and_leaves_a_trace(told: Told) -> None:
-    assert services.ensure_defaults() == len(DEFAULTS)
-    assert told() == ["alert_rule.create"] * len(DEFAULTS)
-    assert Rule.objects.filter(enabled=True).count() == len(DEFAULTS) - 1
+    assert services.ensure_defaults() == len(default_rules())
+    assert told() == ["alert_rule.create"] * len(default_rules())
+    assert Rule.objects.filter(enabled=True).count() == len(default_rules()) - 1
     assert {it.kind for it in Rule.objects.all()} == {
         "lag", "oldest", "dead_letters", "dead_letter_rate", "dead_letter_limit", "parked", "publish_failures",
         "breaker_open", "silent_topic",

@@ -101,8 +101,9 @@ def test_an_alert_about_the_limit_is_said_once(admin_actor: Actor, settings: Set
     def lines(value: float) -> list[str]:
         now = time.time_ns() // 1_000_000
         alert = Alert(
-            pk=1, rule_name="Limit", kind="dead_letter_limit", severity="critical", topic="booking.changed",
-            subscription="partner-sync", state="firing", threshold=80, value=value, fired_ms=now,
+            pk=1, rule_name="Limit", kind="dead_letter_limit", severity="critical",
+            subject_kind="subscription", namespace="booking.changed", subject_name="partner-sync",
+            state="firing", threshold=80, value=value, fired_ms=now,
         )  # fmt: skip
         found = concerns(admin_actor, now, WELL, ALL, [], alerts=[alert])
         return [concern.text for concern in found if "imit" in concern.text]
