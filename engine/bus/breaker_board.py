@@ -210,7 +210,7 @@ class RedisBreakers(_Board):
 
     def _write(self, key: str, made: Standing, revision: int) -> bool:
         """``False`` when somebody has written since it was read."""
-        fields = {
+        fields: dict[str, str | int] = {
             "state": made.state,
             "until_ms": made.until_ms,
             "opens": made.opens,
@@ -221,7 +221,7 @@ class RedisBreakers(_Board):
             "forced": int(made.forced),
         }
         keep_ms = CLOSED_KEPT_MS if made.state == "closed" else 0
-        pairs = [part for pair in fields.items() for part in pair]
+        pairs: list[str | int] = [part for pair in fields.items() for part in pair]
         return bool(self._asked("breaker_write", key, [revision, keep_ms, *pairs]))
 
     def _asked(self, script: str, key: str, args: Sequence[str | int]) -> Any:

@@ -175,7 +175,11 @@ def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:
         measured_ms=now_ms,
     )
     silence = Silence.objects.create(
-        subject_kind="topic", namespace=topic, by="somebody", reason="a test", began_ms=now_ms,
+        subject_kind="topic",
+        namespace=topic,
+        by="somebody",
+        reason="a test",
+        began_ms=now_ms,
         until_ms=now_ms + 3_600_000,
     )
     return rule.pk, alert.pk, silence.pk, channel.pk
