@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.db.models import Count
 
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.ui import formats
 
 
 def waiting(who: Actor) -> int:
@@ -18,3 +21,11 @@ def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:
     """How many there are of each topic in ``scopes`` that has any."""
     rows = DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD).values_list("topic")
     return dict(rows.annotate(count=Count("id")).order_by())
+
+
+def where(dead: Mapping[str, int]) -> str:
+    """Where they are, given how many of each topic: ``37 on booking.changed``."""
+    if not dead:
+        return "none waits for a decision"
+    topic, count = max(dead.items(), key=lambda item: item[1])
+    return f"all on {topic}" if len(dead) == 1 else f"{formats.num(count)} on {topic}"

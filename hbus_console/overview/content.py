@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 
-from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
+from hbus_console.deadletters.counting import by_topic, where
 from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import TopicRow, topic_row
 from hbus_console.traffic import flow, history
+from hbus_console.traffic.concerns import stand as read_standing
 from hbus_console.traffic.history import History
-from hbus_console.traffic.standing import Standing, dead_note, handling, oldest, share, standing
+from hbus_console.traffic.standing import Standing, handling, oldest, share
 from hbus_console.ui import formats
+from hbus_console.ui.concern import Look
 from hbus_console.ui.figures import Figure
 from hbus_console.ui.timerange import TimeRange
 
@@ -25,35 +27,32 @@ MOST_TOPICS = 50
 class Overview:
     """The whole page but for what needs a person and the roles."""
 
-    standing: Standing
     figures: list[Figure]
     rows: list[TopicRow]
     topics: int
     subscriptions: int
 
 
-def build(who: Actor, chosen: TimeRange, now_ms: int) -> Overview:
-    """The overview of what ``who`` may see over ``chosen``."""
-    scopes = visible_scopes(who)
-    stand = standing(now_ms, scopes)
+def build(look: Look, chosen: TimeRange) -> Overview:
+    """The overview of what ``look.actor`` may see over ``chosen``."""
+    scopes = look.scopes
+    stand, dead = look.once(read_standing), by_topic(scopes)
     topics = list(
         Topic.objects.filter(scopes_q(scopes, "name")).select_related("team").annotate(readers=Count("subscriptions"))
     )
     past = history.of(scopes, chosen)
-    rows = [topic_row(topic, stand, past.topics.get(topic.name, ())) for topic in topics]
+    rows = [topic_row(topic, stand, dead, past.topics.get(topic.name, ())) for topic in topics]
     rows.sort(key=lambda row: row.trouble)
     return Overview(
-        standing=stand,
-        figures=_figures(stand, past, now_ms),
+        figures=_figures(stand, dead, past, look.now_ms),
         rows=rows[:MOST_TOPICS],
         topics=len(topics),
         subscriptions=sum(topic.readers for topic in topics),
     )
 
 
-def _figures(stand: Standing, past: History, now_ms: int) -> list[Figure]:
+def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) -> list[Figure]:
     series, whole = past.series, past.whole
-    dead = sum(stand.dead.values())
     total = stand.now.total
     first = series.first_attempt
     first_attempt = "nothing settled yet" if first is None else f"{share(first)} at first attempt"
@@ -91,11 +90,11 @@ def _figures(stand: Standing, past: History, now_ms: int) -> list[Figure]:
         Figure(
             key="dead",
             label="Dead letters",
-            value=formats.num(dead),
+            value=formats.num(sum(dead.values())),
             unit="",
             tone="bad" if dead else "muted",
             history=series.dead[:whole],
-            note=dead_note(stand.dead),
+            note=where(dead),
             url_name="deadletters:list",
         ),
         Figure(

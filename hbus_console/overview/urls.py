@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.overview.views.live import live
 from hbus_console.overview.views.overview import overview
 from hbus_console.overview.views.search import search
 
 app_name = "overview"
 urlpatterns = [
     path("", overview, name="overview"),
-    path("live/", live, name="live"),
     path("search/", search, name="search"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -10,6 +10,7 @@ from django.db.models import Count, Q
 
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import topics_q
+from hbus_console.deadletters.counting import by_topic
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import Standing, standing
@@ -57,7 +58,7 @@ class TopicRow:
 def topic_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> list[TopicRow]:
     """Every topic ``who`` may see that fits the filters, the worst first."""
     scopes = visible_scopes(who)
-    stand = standing(now_ms, scopes)
+    stand, dead = standing(now_ms, scopes), by_topic(scopes)
     sparks = flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
     topics = owned(Topic.objects.filter(topics_q(who, "name")), wanted.owner)
     if wanted.classification:
@@ -65,20 +66,20 @@ def topic_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> l
     if wanted.q:
         topics = topics.filter(Q(name__icontains=wanted.q) | Q(description__icontains=wanted.q))
     rows = [
-        topic_row(topic, stand, sparks.get(topic.name, ()))
+        topic_row(topic, stand, dead, sparks.get(topic.name, ()))
         for topic in topics.select_related("team").annotate(readers=Count("subscriptions"))
     ]
     return sorted(rows, key=lambda row: row.trouble)
 
 
-def topic_row(topic: Topic, stand: Standing, history: Sequence[float]) -> TopicRow:
-    """One topic's row; ``topic`` comes annotated with the number of its ``readers``."""
+def topic_row(topic: Topic, stand: Standing, dead: Mapping[str, int], history: Sequence[float]) -> TopicRow:
+    """One topic's row; ``topic`` comes annotated with the number of its ``readers``, ``dead`` counts by topic."""
     return TopicRow(
         topic=topic,
         history=history,
         per_second=stand.now.topics.get(topic.name, _STILL).published,
         unsettled=stand.unsettled_of(topic.name),
-        dead=stand.dead.get(topic.name, 0),
+        dead=dead.get(topic.name, 0),
         note=_note(topic),
     )
 

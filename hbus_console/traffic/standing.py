@@ -1,23 +1,17 @@
-"""How things stand now: rates, lag, dead letters and alerts, and the words for them."""
+"""How things stand now: rates and lag, and the words for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from django.conf import settings
-from django.db.models import Count
 
 from engine.bus.transport import Lag
-from hbus_console.access.scopes import scopes_q
-from hbus_console.alerts import standing as alerts
-from hbus_console.alerts.models import Alert
-from hbus_console.deadletters.models import DeadLetter
 from hbus_console.traffic import flow
 from hbus_console.ui import formats
 
-#: For so long rates and lag are served again; what people decide, such as dead letters and alerts, never is.
+#: For so long rates and lag are served again: they are booked and sampled more slowly than that.
 FLOW_FRESH_MS = 1_900
 #: Sets of scopes remembered at once.
 _MOST_SIGHTS = 64
@@ -25,13 +19,10 @@ _MOST_SIGHTS = 64
 
 @dataclass(frozen=True)
 class Standing:
-    """How things stand now: what live updates carry and what the first figures show."""
+    """How things flow and what waits."""
 
     now: flow.FlowNow
     lag: dict[tuple[str, str], flow.LagNow]
-    dead: dict[str, int]
-    #: Alerts that fire and wait for somebody, the most urgent first.
-    alerts: Sequence[Alert] = ()
 
     @property
     def unsettled(self) -> int:
@@ -56,27 +47,15 @@ class Standing:
         return found
 
 
+_recent: dict[tuple[str, ...], tuple[int, Standing]] = {}
+
+
 def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
-    """Rates, lag, waiting dead letters and alerts in ``scopes``: five queries, one more while something fires."""
-    dead = (
-        DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
-        .values_list("topic")
-        .annotate(count=Count("id"))
-        .order_by()
-    )
-    return Standing(*_flow(now_ms, scopes), dict(dead), alerts.waiting(scopes, now_ms))
-
-
-_Flow = tuple[flow.FlowNow, dict[tuple[str, str], flow.LagNow]]
-_recent: dict[tuple[str, ...], tuple[int, _Flow]] = {}
-
-
-def _flow(now_ms: int, scopes: tuple[str, ...]) -> _Flow:
-    """Rates and lag, at most :data:`FLOW_FRESH_MS` old: they are booked and sampled more slowly than that."""
+    """Rates and lag in ``scopes``, at most :data:`FLOW_FRESH_MS` old: three queries, or none."""
     at_ms, known = _recent.get(scopes, (0, None))
     if known is not None and settings.HISTORY_FRESH_S and 0 <= now_ms - at_ms < FLOW_FRESH_MS:
         return known
-    found = flow.rates(now_ms, scopes), flow.latest_lag(scopes)
+    found = Standing(flow.rates(now_ms, scopes), flow.latest_lag(scopes))
     if len(_recent) >= _MOST_SIGHTS:
         _recent.clear()
     _recent[scopes] = (now_ms, found)
@@ -105,11 +84,3 @@ def handling(handler_us: int | None) -> tuple[str, str]:
     """Mean handler time as value and unit."""
     value, _, unit = formats.duration(handler_us).partition(" ")
     return value, unit
-
-
-def dead_note(dead: dict[str, int]) -> str:
-    """Where the dead letters are."""
-    if not dead:
-        return "none waits for a decision"
-    topic, count = max(dead.items(), key=lambda item: item[1])
-    return f"all on {topic}" if len(dead) == 1 else f"{formats.num(count)} on {topic}"

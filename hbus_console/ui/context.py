@@ -34,7 +34,7 @@ def layout(request: HttpRequest) -> dict[str, Any]:
             "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
             "actor_scopes": _scopes(who),
             "logout_url": reverse("accounts:logout"),
-            "live_url": reverse("overview:live"),
+            "live_url": reverse("ui:live"),
         }
     return frame
 

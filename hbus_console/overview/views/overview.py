@@ -12,10 +12,12 @@ from hbus_console.access.permissions import SOMEWHERE, allows
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.cluster import probes, services
-from hbus_console.overview import concerns as attention
+from hbus_console.cluster.concerns import nodes, store
 from hbus_console.overview import content
+from hbus_console.overview.concerns import concerns
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.ui import examples
+from hbus_console.ui.concern import Look
 from hbus_console.ui.timerange import time_range
 
 _clock = SystemClock()
@@ -24,17 +26,14 @@ _clock = SystemClock()
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def overview(request: HttpRequest) -> HttpResponse:
-    who, now_ms = actor(request), _clock.now_ms()
-    found = content.build(who, time_range(request), now_ms)
-    store = probes.store_state()
-    nodes, _ = services.living(_clock)
+    who = actor(request)
+    look = Look(who, _clock.now_ms())
+    found = content.build(look, time_range(request))
     context = {
         "nav": "overview",
         "overview": found,
-        "concerns": attention.concerns(
-            who, now_ms, store, nodes, found.standing.lag.values(), alerts=found.standing.alerts
-        ),
-        "roles": services.roles(nodes, store, probes.database_states()),
+        "concerns": concerns(look),
+        "roles": services.roles(look.once(nodes), look.once(store), probes.database_states()),
         "may_publish": allows(who, PUBLISH, SOMEWHERE),
         "examples": examples.offered(who) if not found.topics else [],
     }

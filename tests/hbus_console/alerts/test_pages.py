@@ -12,8 +12,7 @@ from hbus_console.access.acts import Role
 from hbus_console.alerts import services
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
-from hbus_console.overview import live
-from hbus_console.traffic.standing import standing
+from hbus_console.ui import live
 from tests.hbus_console.alerts.conftest import rule, webhook
 from tests.hbus_console.ui.conftest import subscription, topic
 
@@ -141,8 +140,8 @@ def test_silencing_asks_why_and_can_be_ended(made: Rule, signed_in: SignIn) -> N
 
 def test_the_count_is_live(made: Rule) -> None:
     raised(made)
-    assert live.event(standing(now(), ("*",)), now())["texts"]["alerts"] == "1"  # type: ignore[index]
-    assert live.event(standing(now(), ("payment.*",)), now())["texts"]["alerts"] == "0"  # type: ignore[index]
+    assert live.event(live.cells(now(), ("*",)))["texts"]["alerts"] == "1"  # type: ignore[index]
+    assert live.event(live.cells(now(), ("payment.*",)))["texts"]["alerts"] == "0"  # type: ignore[index]
 
 
 def test_a_rule_that_fires_for_many_is_one_line_of_the_overview(made: Rule, signed_in: SignIn) -> None:

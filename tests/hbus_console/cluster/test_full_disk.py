@@ -22,6 +22,7 @@ from hbus_console.supervisor import probes as supervised
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.full_disk import full_disk
+from tests.hbus_console.overview.test_concerns import look
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -48,7 +49,7 @@ def test_the_pages_name_the_store_and_claim_nothing_of_roles(
         found = {role.name: (role.tone, role.word) for role in services.roles([], state, [])}
         assert found["store"] == ("bad", "takes no writes")
         assert found["consumer"] == found["keeper"] == ("warn", "unknown")
-        (worst, *_) = concerns(admin_actor, SystemClock().now_ms(), state, [], [])
+        (worst, *_) = concerns(look(admin_actor, SystemClock().now_ms(), store=state, nodes=[]))
         assert worst.text.startswith("The store takes no writes")
         assert worst.tone == "bad"
         assert Client().get("/readyz").json()["parts"]["store"] == "takes no writes"

@@ -2,22 +2,28 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.db import transaction
 from pytest_django import Settings
 
 from hbus_console.access.permissions import Actor
+from hbus_console.alerts.concerns import firing
 from hbus_console.alerts.models import Alert
 from hbus_console.audit.services import record
+from hbus_console.cluster.concerns import nodes as read_nodes
+from hbus_console.cluster.concerns import store as read_store
 from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
 from hbus_console.evidence.models import Notice
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.overview.concerns import concerns
+from hbus_console.traffic.concerns import lag as read_lag
 from hbus_console.traffic.flow import LagNow
-from hbus_console.ui.concern import Concern
+from hbus_console.ui.concern import Concern, Look
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -29,17 +35,29 @@ def node(role: str, *, silent: bool = False, **detail: object) -> Node:
     return Node(f"h:{role}:0", role, "0", "h", 1, 0, 0, silent, detail)
 
 
+HUNG = {"running_s": 400.0, "given_up": False}
 ALL = [node("web"), node("consumer"), node("keeper")]
 
 
-def found(
-    actor: Actor, *, store: StoreState = WELL, nodes: list[Node] | None = None, lag: list[LagNow] | None = None
-) -> list[Concern]:
-    return concerns(actor, time.time_ns() // 1_000_000, store, ALL if nodes is None else nodes, lag or [])
+def look(
+    actor: Actor,
+    now_ms: int,
+    *,
+    store: StoreState = WELL,
+    nodes: Sequence[Node] = ALL,
+    lag: Sequence[LagNow] = (),
+    alerts: Sequence[Alert] = (),
+) -> Look:
+    """With everything that changes from outside as it is given here."""
+    return Look(actor, now_ms, {read_store: store, read_nodes: nodes, read_lag: lag, firing: alerts})
 
 
-def texts(actor: Actor, **given: object) -> list[str]:
-    return [concern.text for concern in found(actor, **given)]  # type: ignore[arg-type]
+def found(actor: Actor, **given: Any) -> list[Concern]:
+    return concerns(look(actor, time.time_ns() // 1_000_000, **given))
+
+
+def texts(actor: Actor, **given: Any) -> list[str]:
+    return [concern.text for concern in found(actor, **given)]
 
 
 def test_nothing_waits_when_all_is_well(admin_actor: Actor) -> None:
@@ -105,12 +123,93 @@ def test_an_alert_about_the_limit_is_said_once(admin_actor: Actor, settings: Set
             subject_kind="subscription", namespace="booking.changed", subject_name="partner-sync",
             state="firing", threshold=80, value=value, fired_ms=now,
         )  # fmt: skip
-        found = concerns(admin_actor, now, WELL, ALL, [], alerts=[alert])
-        return [concern.text for concern in found if "imit" in concern.text]
+        return [text for text in texts(admin_actor, alerts=[alert]) if "imit" in text]
 
     assert lines(100) == ["partner-sync on booking.changed has reached its limit of dead letters"]
     settings.DEAD_LETTER_LIMIT = 5
     assert lines(80) == ["Limit: partner-sync on booking.changed"]
+
+
+def fired(kind: str, about: str = "rate.published", group: str = "loyalty", **fields: Any) -> Alert:
+    values = {"rule_name": "Rule", "severity": "warning", "threshold": 1, "value": 5, **fields}
+    return Alert(
+        pk=1, kind=kind, subject_kind="subscription" if group else "topic", namespace=about, subject_name=group,
+        state="firing", peak=5, fired_ms=time.time_ns() // 1_000_000, **values,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["lag", "oldest"])
+def test_an_alert_that_says_a_subscription_falls_behind_says_it_alone(admin_actor: Actor, kind: str) -> None:
+    about, now = topic("rate.published"), time.time_ns() // 1_000_000
+    late = []
+    for group in ("loyalty", "billing"):
+        subscription(about, group)
+        late.append(LagNow("rate.published", group, now, 12, 0, 0, now - 400_000))
+    assert texts(admin_actor, lag=late, alerts=[fired(kind)]) == [
+        "Rule: loyalty on rate.published",
+        "billing on rate.published falls behind",
+    ]
+    assert "loyalty on rate.published falls behind" in texts(admin_actor, lag=late, alerts=[fired("breaker_open")])
+
+
+def test_what_leads_further_than_its_alert_says_since_when_it_fires(admin_actor: Actor, settings: Settings) -> None:
+    subscription(topic("rate.published"), "loyalty")
+    dead_letters(2, "rate.published", "loyalty")
+    settings.DEAD_LETTER_LIMIT = 2
+    now = time.time_ns() // 1_000_000
+    lag = [LagNow("rate.published", "loyalty", now, 0, 0, 0, now, parked=4)]
+    alerts = [fired("parked"), fired("dead_letters"), fired("dead_letter_limit", value=100)]
+    full, dead, parked = found(admin_actor, lag=lag, alerts=alerts)
+    assert " · alert since " in full.note
+    assert "since" in dead.note
+    assert " · alert since " in parked.note
+    other = [fired("parked", group="billing")]
+    assert " · alert since " not in found(admin_actor, lag=lag, alerts=other)[-1].note
+
+
+def test_the_worst_comes_first_and_among_equals_each_has_its_place(admin_actor: Actor, settings: Settings) -> None:
+    now = time.time_ns() // 1_000_000
+    subscription(topic("a.paused", paused=True), "paused", paused=True)
+    subscription(topic("b.ownerless", team=None), "ownerless", team=None)
+    subscription(topic("c.slow"), "slow")
+    lag = [LagNow("c.slow", "slow", now, 5, 0, 0, now - 400_000, parked=3)]
+    Notice.objects.create(kind="group_lost", at_ms=now - 900, topic="c.slow", subscription="slow")
+    dead_letters(2, "c.slow", "slow")
+    settings.DEAD_LETTER_LIMIT = 2
+    OutboxMessage.objects.create(
+        topic="c.slow", message_id="m", body=b"{}", refused_at=datetime.now(UTC), last_error="No."
+    )
+    alerts = [fired("silent_topic", group="", severity="critical"), fired("publish_failures", rule_name="Other")]
+    failing = node("keeper", duties=[{"name": "collector", "state": "running", "last_error": "Timeout: store"}])
+    hung = node("consumer", consumers=[{"topic": "c.slow", "group": "slow", "hung": [HUNG]}])
+    assert texts(admin_actor, nodes=[hung, failing], lag=lag, alerts=alerts) == [
+        "Rule: rate.published",
+        "slow on c.slow has reached its limit of dead letters",
+        "2 dead letters on c.slow, one cause",
+        "The bus refused a message of the outbox for c.slow",
+        "A handler of slow on c.slow does not return",
+        "b.ownerless has no owner",
+        "The duty collector fails",
+        "Other: loyalty on rate.published",
+        "ownerless on b.ownerless has no owner",
+        "slow on c.slow had lost its place in the store",
+        "slow on c.slow has parked keys",
+        "slow on c.slow falls behind",
+        "a.paused is paused",
+        "paused on a.paused is paused",
+    ]
+
+
+def test_what_several_features_want_to_know_is_read_once(admin_actor: Actor) -> None:
+    asked: list[int] = []
+
+    def answer(look: Look) -> int:
+        asked.append(look.now_ms)
+        return 7
+
+    look = Look(admin_actor, 5)
+    assert [look.once(answer), look.once(answer)] == [7, 7]
+    assert asked == [5]
 
 
 def test_an_ownerless_topic_asks_for_an_owner(admin_actor: Actor) -> None:
@@ -227,8 +326,8 @@ def test_what_lies_outside_ones_scopes_is_nobodys_business(viewer_actor: Actor) 
 def test_a_broken_audit_chain_is_said_to_who_may_read_the_log(
     admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from hbus_console.audit import concerns as attention
     from hbus_console.audit.state import ChainState, Verified
-    from hbus_console.overview import concerns as attention
 
     broken = ChainState(5, None, Verified(holds=False, seq=3, hash="", at_ms=1))
     monkeypatch.setattr(attention, "chain_state", lambda: broken)

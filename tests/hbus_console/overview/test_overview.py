@@ -9,9 +9,10 @@ from pytest_django import Settings
 
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
+from hbus_console.deadletters.counting import by_topic, where
 from hbus_console.messages.models import FlowSample, LagSample
 from hbus_console.traffic import standing
-from hbus_console.traffic.standing import dead_note, oldest, share
+from hbus_console.traffic.standing import oldest, share
 from hbus_console.ui import examples
 from hbus_console.ui.examples import Example
 from hbus_console.ui.templatetags import hbus
@@ -110,12 +111,12 @@ def test_rates_are_served_again_for_a_moment_and_decisions_never(now_ms: int, se
     flowing(now_ms, about.name, buckets=6, published=100)
     settings.HISTORY_FRESH_S = 10
     standing._recent.clear()
-    first = standing.standing(now_ms, ("*",))
+    first, dead = standing.standing(now_ms, ("*",)), by_topic(("*",))
     FlowSample.objects.all().delete()
     dead_letters(2, "booking.created")
     again = standing.standing(now_ms + standing.FLOW_FRESH_MS - 1, ("*",))
     assert again.now is first.now
-    assert (first.dead, again.dead) == ({}, {"booking.created": 2})
+    assert (dead, by_topic(("*",))) == ({}, {"booking.created": 2})
     assert standing.standing(now_ms + 1, ("booking.*",)).now.topics == {}, "another sight is another reading"
     assert standing.standing(now_ms + standing.FLOW_FRESH_MS, ("*",)).now.topics == {}
     standing._recent.clear()
@@ -168,8 +169,8 @@ def test_a_share_is_never_rounded_up_to_perfect(part: float, text: str) -> None:
 
 def test_notes_of_figures_that_are_zero_say_so() -> None:
     assert oldest(None, 5) == "nothing waits"
-    assert dead_note({}) == "none waits for a decision"
-    assert dead_note({"a": 37, "b": 4}) == "37 on a"
+    assert where({}) == "none waits for a decision"
+    assert where({"a": 37, "b": 4}) == "37 on a"
 
 
 def test_starting_an_example_is_audited_and_needs_an_admin(

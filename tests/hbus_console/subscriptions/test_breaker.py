@@ -26,7 +26,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus, store
-from tests.hbus_console.overview.test_concerns import WELL
+from tests.hbus_console.overview.test_concerns import look
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -60,7 +60,7 @@ def test_an_outage_is_told_on_page_list_and_overview(signed_in: Callable[..., Cl
     assert "ConnectionError: the payment service is away" in page
     assert "one message is tried at" in page
     assert "breaker open" in client.get(reverse("subscriptions:list")).content.decode()
-    texts = [concern.text for concern in concerns(OPERATOR, 1_790_000_000_000, WELL, [], [])]
+    texts = [concern.text for concern in concerns(look(OPERATOR, 1_790_000_000_000, nodes=[]))]
     assert "The breaker of billing on booking.created is open" in texts
 
 
@@ -139,5 +139,5 @@ def test_a_hung_handler_is_told_with_the_place_where_it_hangs(
     assert "sock.py:10 recv" in page
     # A trouble that is over is not told as if it went on.
     assert "last error, over since" in page
-    (concern,) = [one for one in concerns(VIEWER, 0, WELL, [node], []) if "does not return" in one.text]
+    (concern,) = [one for one in concerns(look(VIEWER, 0, nodes=[node])) if "does not return" in one.text]
     assert concern.note == "hung for 5 m 12 s on h:consumer:0"

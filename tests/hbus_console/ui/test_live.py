@@ -11,11 +11,14 @@ from django.test import AsyncClient, Client
 
 from engine.core.clock import ManualClock
 from hbus_console.accounts.models import Grant, User
-from hbus_console.overview import live
-from hbus_console.overview.live import Hub, TooManyStreams, event
-from hbus_console.overview.views.live import _still
+from hbus_console.alerts import live as alerts
+from hbus_console.deadletters import live as deadletters
+from hbus_console.traffic import live as traffic
 from hbus_console.traffic.flow import FlowNow, LagNow, Rates
 from hbus_console.traffic.standing import Standing
+from hbus_console.ui import live
+from hbus_console.ui.live import Hub, LiveCells, TooManyStreams, event
+from hbus_console.ui.views.live import _still
 
 NOW = 1_795_183_331_204
 EVERYTHING = ("*",)
@@ -25,10 +28,11 @@ async def yes() -> bool:
     return True
 
 
-def stand(published: float = 0.0) -> Standing:
+def stand(published: float = 0.0, now_ms: int = NOW) -> list[LiveCells]:
     rates = Rates(published=published, settled=9.96, handler_us=5_720)
     lag = {("booking.changed", "billing"): LagNow("booking.changed", "billing", NOW - 1000, 200, 3, 1, NOW - 1_400)}
-    return Standing(FlowNow(rates, {"booking.changed": rates}, {}), lag, {"booking.changed": 37})
+    flowing = Standing(FlowNow(rates, {"booking.changed": rates}, {}), lag)
+    return [traffic.told(flowing, now_ms), deadletters.told({"booking.changed": 37}), alerts.told(0)]
 
 
 class Look:
@@ -37,7 +41,7 @@ class Look:
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
 
-    def __call__(self, now_ms: int, scopes: tuple[str, ...]) -> Standing:
+    def __call__(self, now_ms: int, scopes: tuple[str, ...]) -> list[LiveCells]:
         self.asked.append(scopes)
         return stand(len(self.asked))
 
@@ -50,7 +54,7 @@ async def first_event(stream: AsyncIterator[str]) -> str:
 
 
 def test_an_event_carries_what_the_server_would_have_rendered() -> None:
-    texts = event(stand(1284.4), NOW)["texts"]
+    texts = event(stand(1284.4))["texts"]
     assert texts == {
         "published": "1,284",
         "settled": "10",
@@ -71,8 +75,34 @@ def test_an_event_carries_what_the_server_would_have_rendered() -> None:
 
 
 def test_old_evidence_is_called_old() -> None:
-    assert event(stand(), NOW)["stale"] == ""
-    assert "no keeper is sampling" in str(event(stand(), NOW + live.STALE_MS)["stale"])
+    assert event(stand())["stale"] == ""
+    assert "no keeper is sampling" in str(event(stand(now_ms=NOW + traffic.STALE_MS))["stale"])
+
+
+def test_a_row_that_one_feature_tells_of_has_a_text_in_the_columns_of_all() -> None:
+    lag = {("stay.completed", "loyalty"): LagNow("stay.completed", "loyalty", NOW - 1000, 4, 0, 0, NOW - 1_400)}
+    flowing = Standing(FlowNow(Rates(), {}, {}), lag)
+    texts = event([traffic.told(flowing, NOW), deadletters.told({"booking.changed": 2, "gone": 1})])["texts"]
+    assert isinstance(texts, dict)
+    rows = {key: text for key, text in texts.items() if key.startswith("topic/")}
+    assert rows == {
+        "topic/stay.completed/rate": "0",
+        "topic/stay.completed/unsettled": "4",
+        "topic/stay.completed/dead": "0",
+        "topic/booking.changed/rate": "0",
+        "topic/booking.changed/unsettled": "0",
+        "topic/booking.changed/dead": "2",
+        "topic/gone/rate": "0",
+        "topic/gone/unsettled": "0",
+        "topic/gone/dead": "1",
+    }
+
+
+def test_everybody_who_has_old_figures_says_so() -> None:
+    assert event([LiveCells(stale="No keeper."), LiveCells(), LiveCells(stale="No ledger.")]) == {
+        "texts": {},
+        "stale": "No keeper. No ledger.",
+    }
 
 
 def test_many_streams_of_one_sight_share_one_look() -> None:
@@ -197,7 +227,7 @@ def test_the_view_streams_events_to_the_signed_in(viewer: User, monkeypatch: pyt
 
     async def run() -> None:
         feed = Hub(look, poll_s=0.01)
-        monkeypatch.setattr("hbus_console.overview.views.live.hub", lambda: feed)
+        monkeypatch.setattr("hbus_console.ui.views.live.hub", lambda: feed)
         client = AsyncClient()
         assert (await client.get("/live/")).status_code == 401
         await client.aforce_login(viewer)
@@ -219,7 +249,7 @@ def test_the_view_streams_events_to_the_signed_in(viewer: User, monkeypatch: pyt
 def test_beyond_the_cap_the_view_says_when_to_come_back(viewer: User, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         feed = Hub(Look())
-        monkeypatch.setattr("hbus_console.overview.views.live.hub", lambda: feed)
+        monkeypatch.setattr("hbus_console.ui.views.live.hub", lambda: feed)
         for _ in range(live.MOST_STREAMS):
             feed.admit(viewer.pk)
         client = AsyncClient()

@@ -17,7 +17,7 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
 from hbus_console.accounts.web import console_view
-from hbus_console.overview.live import Hub, Scopes, TooManyStreams, hub
+from hbus_console.ui.live import Hub, Scopes, TooManyStreams, hub
 
 _WAIT_S = 30
 

@@ -1,11 +1,11 @@
 """Live figures: one poller per process reads how things stand; every open stream gets what its actor may see.
 
 A stream carries events named ``standing``: ``{"texts": {key: text}, "stale": why}``. The keys are those of the
-``data-live`` attributes: ``published``, ``settled``, ``unsettled``, ``dead``, ``alerts``, ``handling`` (each also with
-``/note`` or ``/unit`` where it has one), ``topic/NAME/rate|unsettled|dead`` and
-``subscription/TOPIC/GROUP/rate|unsettled`` (that with ``/note``); inside a ``data-live-row="topic/NAME"`` the end of a
-key (``/rate``) will do. A text is what the server would have rendered. app.js puts them in place and then fires
-``hbus:live`` on the body, so that a fragment can be refreshed with ``hx-trigger="hbus:live from:body throttle:5s"``.
+``data-live`` attributes; the features bring them, each its own (:class:`LiveCells`): ``published`` stands by itself
+(what belongs to it has ``/note`` or ``/unit`` behind it), ``topic/NAME/rate`` in a row; inside a
+``data-live-row="topic/NAME"`` the end of a key (``/rate``) will do. A text is what the server would have rendered.
+app.js puts them in place and then fires ``hbus:live`` on the body, so that a fragment can be refreshed with
+``hx-trigger="hbus:live from:body throttle:5s"``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -23,8 +23,7 @@ from django.db import DatabaseError
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.database import fresh_connections
-from hbus_console.traffic.standing import Standing, dead_note, handling, oldest, parts, standing
-from hbus_console.ui import formats
+from hbus_console.registry.loading import features, resolve
 
 #: Seconds between two looks; the keeper books and samples more slowly than this.
 POLL_S = 2.0
@@ -34,13 +33,48 @@ COMMENT_S = 15.0
 LIFE_S = 300.0
 #: Streams one person may hold open.
 MOST_STREAMS = 12
-#: Evidence older than this is called old.
-STALE_MS = 45_000
 
 Scopes = tuple[str, ...]
-Look = Callable[[int, Scopes], Standing]
+Texts = Mapping[str, str]
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class LiveCells:
+    """What moves on open pages, as one feature tells it.
+
+    Rows belong to several features: each has columns of its own. So that a cell does not keep an old text when its
+    feature has nothing to say of a row any more, ``blank`` says what stands there as long as another tells of the row.
+    """
+
+    texts: Texts = field(default_factory=dict)
+    #: A row, such as ``topic/booking.created``, and its texts by column, such as ``rate``.
+    rows: Mapping[str, Texts] = field(default_factory=dict)
+    #: A kind of row, such as ``topic``, and the text of each of the feature's columns in a row it does not name.
+    blank: Mapping[str, Texts] = field(default_factory=dict)
+    #: Why the figures are old, if they are.
+    stale: str = ""
+
+
+def cells(now_ms: int, scopes: Scopes) -> list[LiveCells]:
+    """What every feature tells now in what ``scopes`` let one see. Raises ``DatabaseError``."""
+    return [resolve(dotted)(now_ms, scopes) for feature in features() for dotted in feature.live]
+
+
+def event(told: Iterable[LiveCells]) -> dict[str, object]:
+    """The data of one ``standing`` event."""
+    told = list(told)
+    texts = {key: text for part in told for key, text in part.texts.items()}
+    for row in {row for part in told for row in part.rows}:
+        kind = row.partition("/")[0]
+        for part in told:
+            columns = part.rows.get(row, part.blank.get(kind, {}))
+            texts |= {f"{row}/{column}": text for column, text in columns.items()}
+    return {"texts": texts, "stale": " ".join(part.stale for part in told if part.stale)}
+
+
+Look = Callable[[int, Scopes], Iterable[LiveCells]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +92,7 @@ class TooManyStreams(Exception):
 class Hub:
     """The poller of one event loop and the streams it feeds. Polls only while somebody listens."""
 
-    def __init__(self, look: Look = standing, clock: Clock | None = None, poll_s: float = POLL_S) -> None:
+    def __init__(self, look: Look = cells, clock: Clock | None = None, poll_s: float = POLL_S) -> None:
         self._look = look
         self._clock = clock or SystemClock()
         self._poll_s = poll_s
@@ -142,7 +176,7 @@ class Hub:
     def _read(self, wanted: list[Scopes]) -> dict[Scopes, str]:
         now_ms = self._clock.now_ms()
         with fresh_connections():
-            return {scopes: json.dumps(event(self._look(now_ms, scopes), now_ms)) for scopes in wanted}
+            return {scopes: json.dumps(event(self._look(now_ms, scopes))) for scopes in wanted}
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
@@ -155,40 +189,3 @@ def hub() -> Hub:
     if found is None:
         found = _hubs[loop] = Hub()
     return found
-
-
-def event(stand: Standing, now_ms: int) -> dict[str, object]:
-    """The data of one ``standing`` event."""
-    total = stand.now.total
-    value, unit = handling(total.handler_us)
-    texts = {
-        "published": formats.rate(total.published),
-        "settled": formats.rate(total.settled),
-        "unsettled": formats.num(stand.unsettled),
-        "unsettled/note": oldest(stand.oldest_ms, now_ms),
-        "dead": formats.num(sum(stand.dead.values())),
-        "dead/note": dead_note(stand.dead),
-        "alerts": formats.num(len(stand.alerts)),
-        "handling": value,
-        "handling/unit": unit,
-    }
-    for topic in {*stand.now.topics, *stand.dead, *(name for name, _ in stand.lag)}:
-        rates = stand.now.topics.get(topic)
-        texts[f"topic/{topic}/rate"] = formats.rate(rates.published if rates else 0)
-        texts[f"topic/{topic}/unsettled"] = formats.num(stand.unsettled_of(topic))
-        texts[f"topic/{topic}/dead"] = formats.num(stand.dead.get(topic, 0))
-    for topic, group in {*stand.now.subscriptions, *stand.lag}:
-        settled = stand.now.subscriptions.get((topic, group))
-        lag = stand.lag.get((topic, group))
-        texts[f"subscription/{topic}/{group}/rate"] = formats.rate(settled.settled if settled else 0)
-        texts[f"subscription/{topic}/{group}/unsettled"] = formats.num(lag.unsettled if lag else 0)
-        texts[f"subscription/{topic}/{group}/unsettled/note"] = parts(lag) if lag else "nothing waits"
-    return {"texts": texts, "stale": _stale(stand, now_ms)}
-
-
-def _stale(stand: Standing, now_ms: int) -> str:
-    """Why the figures are old, if they are: the keeper has stopped sampling."""
-    newest = max((lag.at_ms for lag in stand.lag.values()), default=None)
-    if newest is None or now_ms - newest < STALE_MS:
-        return ""
-    return f"No figure is newer than {formats.clock(newest)[:8]}: no keeper is sampling."

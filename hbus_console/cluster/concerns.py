@@ -1,0 +1,54 @@
+"""What of the installation itself needs a person: the store, roles that are gone, duties that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.urls import reverse
+
+from engine.core.clock import SystemClock
+from hbus_console.cluster import probes, services
+from hbus_console.cluster.nodes import Node
+from hbus_console.cluster.probes import StoreState
+from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at
+
+#: Roles whose absence stops something; whoever reads this has reached a web process.
+_STAMPING = ("consumer", "keeper")
+_clock = SystemClock()
+
+
+def store(look: Look) -> StoreState:
+    """The store, asked now."""
+    return probes.store_state()
+
+
+def nodes(look: Look) -> Sequence[Node]:
+    """Whoever stamps; nobody when that cannot be read."""
+    return services.living(_clock)[0]
+
+
+def concerns(look: Look) -> list[Concern]:
+    """The worst first."""
+    return at(10, [*_store(look.once(store)), *_processes(look.once(store), look.once(nodes))])
+
+
+def _store(state: StoreState) -> list[Concern]:
+    tone, page = "bad" if state.error or state.refusal else "warn", reverse("cluster:overview")
+    return [Concern(tone, text.rstrip("."), state.address, page, "Open cluster") for text in state.troubles]
+
+
+def _processes(state: StoreState, found: Sequence[Node]) -> list[Concern]:
+    if state.error or state.refusal:
+        # Nobody can stamp: that nobody does says nothing.
+        return []
+    page, concerns = reverse("cluster:overview"), []
+    for role in services.roles(found, state, ()):
+        if role.name not in _STAMPING or role.tone == "ok":
+            continue
+        text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
+        concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))
+    failing = [duty for duty in services.duties(found) if duty.last_error]
+    return concerns + [
+        Concern("warn", f"The duty {duty.name} fails", duty.last_error, page, "Open cluster")
+        for duty in failing[:MOST_OF_A_KIND]
+    ]

@@ -1,0 +1,73 @@
+"""What of the engines' facts needs a person. Each stays for some hours, and repetitions are added up."""
+
+from __future__ import annotations
+
+from django.db.models import BigIntegerField, Max, Q, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce
+from django.urls import reverse
+
+from engine.core.subject import Subject
+from hbus_console.access.permissions import GLOBAL, covers
+from hbus_console.access.scopes import scopes_q
+from hbus_console.evidence.kinds import kinds
+from hbus_console.evidence.models import Evidence, Notice
+from hbus_console.registry import subjects
+from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Look, at
+from hbus_console.ui.formats import clock, num
+
+_MOST = MOST_OF_A_KIND * 2
+#: Of engines without a ledger: how many of the newest are looked through for what one may see.
+_LOOKED_THROUGH = 500
+
+
+def concerns(look: Look) -> list[Concern]:
+    """The oldest first; those of engines without a ledger of their own after the others."""
+    calling = [kind.name for kind in kinds().values() if kind.calls_for_a_person]
+    return at(110, [*_notices(look, calling), *_evidence(look, calling)])
+
+
+def _notices(look: Look, calling: list[str]) -> list[Concern]:
+    # Q() | x is x, not everything.
+    seen = scopes_q(look.scopes) | Q(topic="") if GLOBAL not in look.scopes else Q()
+    rows = Notice.objects.filter(seen, at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
+    groups = rows.values("kind", "topic", "subscription").annotate(total=Sum("count"), newest=Max("id"))
+    totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[:_MOST]}
+    return [_line(row, _subject(row), totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
+
+
+def _evidence(look: Look, calling: list[str]) -> list[Concern]:
+    amount = Coalesce(Cast(KT("fields__amount"), BigIntegerField()), 1)
+    rows = Evidence.objects.filter(at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
+    groups = rows.values("kind", "subject").annotate(total=Sum(amount), newest=Max("id")).order_by("-newest")
+    seen = [group for group in groups[:_LOOKED_THROUGH] if _may_see(look, group["subject"])]
+    totals = {group["newest"]: group["total"] for group in seen[:_MOST]}
+    return [
+        _line(row, Subject.parse(row.subject) if row.subject else None, totals[row.pk])
+        for row in Evidence.objects.filter(pk__in=totals).order_by("pk")
+    ]
+
+
+def _may_see(look: Look, subject: str) -> bool:
+    """What concerns the installation as such is everybody's."""
+    return not subject or any(covers(scope, Subject.parse(subject).namespace) for scope in look.scopes)
+
+
+def _subject(row: Notice) -> Subject | None:
+    if row.subscription:
+        return Subject("subscription", row.topic, row.subscription)
+    return Subject("topic", row.topic) if row.topic else None
+
+
+def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Concern:
+    names = [subject.name, subject.namespace] if subject else ["the installation"]
+    text = kinds()[row.kind].calls_for_a_person.format(
+        place=" on ".join(name for name in names if name),
+        namespace=subject.namespace if subject else "",
+        name=(subject.name if subject else "") or "a subscription",
+        amount=num(amount),
+    )
+    note = " · ".join(part for part in (row.detail, f"at {clock(row.at_ms)[:5]}", row.node) if part)
+    if subject and (page := subjects.address(subject)):
+        return Concern("warn", text, note, page, "Open")
+    return Concern("warn", text, note, reverse("cluster:overview"), "Open cluster")

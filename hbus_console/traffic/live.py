@@ -1,0 +1,69 @@
+"""What moves: rates, and what waits.
+
+``published``, ``settled``, ``unsettled`` (with ``/note``) and ``handling`` (with ``/unit``) by themselves, ``rate`` and
+``unsettled`` of ``topic/NAME`` and ``subscription/TOPIC/GROUP`` (there with ``/note``).
+"""
+
+from __future__ import annotations
+
+from hbus_console.traffic.standing import Standing, handling, oldest, parts, standing
+from hbus_console.ui import formats
+from hbus_console.ui.live import LiveCells
+
+#: Evidence older than this is called old.
+STALE_MS = 45_000
+
+
+def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
+    """How things flow now in ``scopes``."""
+    return told(standing(now_ms, scopes), now_ms)
+
+
+def told(stand: Standing, now_ms: int) -> LiveCells:
+    """``stand`` in words."""
+    total = stand.now.total
+    value, unit = handling(total.handler_us)
+    return LiveCells(
+        texts={
+            "published": formats.rate(total.published),
+            "settled": formats.rate(total.settled),
+            "unsettled": formats.num(stand.unsettled),
+            "unsettled/note": oldest(stand.oldest_ms, now_ms),
+            "handling": value,
+            "handling/unit": unit,
+        },
+        rows=_topics(stand) | _subscriptions(stand),
+        blank={"topic": {"rate": formats.rate(0), "unsettled": formats.num(0)}},
+        stale=_stale(stand, now_ms),
+    )
+
+
+def _topics(stand: Standing) -> dict[str, dict[str, str]]:
+    rates = stand.now.topics
+    return {
+        f"topic/{topic}": {
+            "rate": formats.rate(rates[topic].published if topic in rates else 0),
+            "unsettled": formats.num(stand.unsettled_of(topic)),
+        }
+        for topic in {*rates, *(name for name, _ in stand.lag)}
+    }
+
+
+def _subscriptions(stand: Standing) -> dict[str, dict[str, str]]:
+    rows = {}
+    for topic, group in {*stand.now.subscriptions, *stand.lag}:
+        settled, lag = stand.now.subscriptions.get((topic, group)), stand.lag.get((topic, group))
+        rows[f"subscription/{topic}/{group}"] = {
+            "rate": formats.rate(settled.settled if settled else 0),
+            "unsettled": formats.num(lag.unsettled if lag else 0),
+            "unsettled/note": parts(lag) if lag else "nothing waits",
+        }
+    return rows
+
+
+def _stale(stand: Standing, now_ms: int) -> str:
+    """Why the figures are old, if they are: the keeper has stopped sampling."""
+    newest = max((lag.at_ms for lag in stand.lag.values()), default=None)
+    if newest is None or now_ms - newest < STALE_MS:
+        return ""
+    return f"No figure is newer than {formats.clock(newest)[:8]}: no keeper is sampling."
