@@ -6,8 +6,3 @@ from django.apps import AppConfig
 class HotelConfig(AppConfig):
     name = "examples.hotel"
     label = "hotel"
-
-    def ready(self) -> None:
-        from examples.hotel import console
-
-        console.offer()

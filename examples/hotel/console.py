@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from examples.hotel import feeds, loading
 from hbus_console.access.permissions import Actor
-from hbus_console.ui.examples import Example, register
-
-
-def offer() -> None:
-    """Put the example on the first page of an empty console."""
-    register(
-        Example(
-            name="hotel",
-            title="Two hotels and their bookings",
-            text="Bookings are made, changed and cancelled, stays completed and invoices drafted: five topics of three "
-            "teams. Availability is counted in a read model, and a partner's system fails now and then, once for good. "
-            "The events of years pass in a few minutes.",
-            start=_start,
-        )
-    )
+from hbus_console.ui.examples import Example
 
 
 def _start(actor: Actor) -> None:
     loading.start(actor, feeds.bookings_file())
+
+
+EXAMPLE = Example(
+    name="hotel",
+    title="Two hotels and their bookings",
+    text="Bookings are made, changed and cancelled, stays completed and invoices drafted: five topics of three "
+    "teams. Availability is counted in a read model, and a partner's system fails now and then, once for good. "
+    "The events of years pass in a few minutes.",
+    start=_start,
+)

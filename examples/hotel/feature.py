@@ -6,5 +6,6 @@ from hbus_console.registry.declaration import Feature
 
 FEATURE = Feature(
     name="hotel",
+    examples=("examples.hotel.console:EXAMPLE",),
     duties=("examples.hotel.loading:LoadDuty",),
 )

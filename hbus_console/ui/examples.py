@@ -1,8 +1,8 @@
-"""Examples that an empty console offers in one click. The console knows none: an app registers its own when ready."""
+"""Examples that an empty console offers in one click. The console knows none: an app declares its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -11,6 +11,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.audit.services import record
 from hbus_console.cluster.feature import CLUSTER_OPERATE
+from hbus_console.registry.loading import features, resolve
 
 
 @dataclass(frozen=True)
@@ -24,25 +25,23 @@ class Example:
     start: Callable[[Actor], None]
 
 
-_registered: dict[str, Example] = {}
-
-
-def register(example: Example) -> None:
-    """Offer ``example``; called from ``AppConfig.ready``. The same name again replaces it."""
-    _registered[example.name] = example
+def declared() -> Mapping[str, Example]:
+    """Every example by its name."""
+    found = (resolve(dotted) for feature in features() for dotted in feature.examples)
+    return {example.name: example for example in found}
 
 
 def offered(who: Actor) -> list[Example]:
     """What ``who`` may start."""
-    return list(_registered.values()) if allows(who, CLUSTER_OPERATE) else []
+    return list(declared().values()) if allows(who, CLUSTER_OPERATE) else []
 
 
 def start(who: Actor, name: str) -> Example:
     """Start an example on behalf of ``who``, audited. Raises ``Forbidden``, ``BadInput`` for an unknown name."""
     require(who, CLUSTER_OPERATE)
-    example = _registered.get(name)
+    example = declared().get(name)
     if example is None:
-        known = ", ".join(_registered) or "none is installed"
+        known = ", ".join(declared()) or "none is installed"
         raise BadInput(f"There is no example {name[:40]!r}.", remedy=f"Known: {known}.", field="name")
     with transaction.atomic():
         record(who, "example.start", "example", example.name, reason=f"started from the console: {example.title}")

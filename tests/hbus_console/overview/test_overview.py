@@ -136,8 +136,8 @@ def test_a_row_that_has_not_changed_is_not_drawn_again(page: Client, now_ms: int
 def test_an_empty_console_offers_an_example_to_who_may_start_it(
     page: Client, make_user: MakeUser, browse: Callable[[User], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examples, "_registered", {})
-    examples.register(Example("hotel", "Start the hotel example", "Real bookings.", lambda actor: None))
+    hotel = Example("hotel", "Start the hotel example", "Real bookings.", lambda actor: None)
+    monkeypatch.setattr(examples, "declared", lambda: {"hotel": hotel})
     assert 'action="/examples/hotel/start/"' in page.get("/").content.decode()
     assert "No topic yet" in browse(make_user("ed", "editor")).get("/").content.decode()
     assert "/examples/" not in browse(User.objects.get(username="ed")).get("/").content.decode()
@@ -150,6 +150,8 @@ def test_the_page_stands_when_the_store_is_away(page: Client, monkeypatch: pytes
 
     away = redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=1)
     monkeypatch.setattr(probes, "client", lambda: away)
+    # Nobody after this test shall take the store for away.
+    monkeypatch.setattr(probes, "_away", {})
     topic("booking.created")
     response = page.get("/")
     assert response.status_code == 200
@@ -179,8 +181,8 @@ def test_starting_an_example_is_audited_and_needs_an_admin(
     from hbus_console.audit.models import AuditEntry
 
     started: list[str] = []
-    monkeypatch.setattr(examples, "_registered", {})
-    examples.register(Example("hotel", "The hotel", "Real bookings.", lambda actor: started.append(actor.name)))
+    hotel = Example("hotel", "The hotel", "Real bookings.", lambda actor: started.append(actor.name))
+    monkeypatch.setattr(examples, "declared", lambda: {"hotel": hotel})
     assert browse(viewer).post("/examples/hotel/start/").status_code == 403
     assert started == []
     assert page.post("/examples/nothing/start/").status_code == 400
