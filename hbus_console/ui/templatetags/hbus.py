@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from django import template
 from django.http import HttpRequest
@@ -114,42 +113,6 @@ def href(context: Context, name: str, *args: Any, **kwargs: Any) -> str:
     """``{% href "topics:detail" topic.name %}``: like ``{% url %}``, and keeps the page's time range."""
     query = getattr(context.get("range"), "query", "")
     return reverse(name, args=args, kwargs=kwargs) + (f"?{query}" if query else "")
-
-
-class _Line(NamedTuple):
-    """What a row of the overview shows."""
-
-    name: str
-    owner: SafeString
-    carrier: str
-    spark: SafeString
-    per_second: float
-    unsettled: int | None
-    dead: int
-    blocked: bool
-    note: str
-
-
-@register.simple_tag(takes_context=True)
-def topic_row(context: Context, row: Any) -> SafeString:
-    """``{% topic_row row %}``: a row of the overview. Most are the same from one look to the next: drawn once."""
-    line = _Line(
-        row.topic.name,
-        owner(row.topic.team),
-        row.carrier,
-        sparks.spark(row.history, "accent", 110, 18),
-        row.per_second,
-        row.unsettled,
-        row.dead,
-        row.blocked,
-        row.note,
-    )
-    return _topic_row(line, href(context, "topics:detail", row.topic.name))
-
-
-@lru_cache(maxsize=1024)
-def _topic_row(line: _Line, address: str) -> SafeString:
-    return render_to_string("overview/topic_row.html", {"row": line, "href": address})
 
 
 @register.simple_tag(takes_context=True)

@@ -11,11 +11,11 @@ from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.deadletters.counting import by_topic, where
 from hbus_console.messages.models import FlowSample, LagSample
+from hbus_console.overview.templatetags import overview
 from hbus_console.traffic import standing
 from hbus_console.traffic.standing import oldest, share
 from hbus_console.ui import examples
 from hbus_console.ui.examples import Example
-from hbus_console.ui.templatetags import hbus
 from tests.hbus_console.accounts.conftest import MakeUser
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
@@ -125,11 +125,11 @@ def test_rates_are_served_again_for_a_moment_and_decisions_never(now_ms: int, se
 def test_a_row_that_has_not_changed_is_not_drawn_again(page: Client, now_ms: int) -> None:
     for number in range(5):
         topic(f"booking.{number:02}")
-    hbus._topic_row.cache_clear()
+    overview._topic_row.cache_clear()
     page.get("/")
     dead_letters(1, "booking.03")
     html = page.get("/").content.decode()
-    assert hbus._topic_row.cache_info().misses == 6
+    assert overview._topic_row.cache_info().misses == 6
     assert html.index("booking.03") < html.index("booking.00")
 
 
