@@ -13,7 +13,9 @@ from pytest_django import Settings
 from hbus_console.access.permissions import Actor
 from hbus_console.alerts.concerns import firing
 from hbus_console.alerts.models import Alert
+from hbus_console.audit import concerns as attention
 from hbus_console.audit.services import record
+from hbus_console.audit.state import ChainState, Verified
 from hbus_console.cluster.concerns import nodes as read_nodes
 from hbus_console.cluster.concerns import store as read_store
 from hbus_console.cluster.nodes import Node
@@ -21,6 +23,7 @@ from hbus_console.cluster.probes import StoreState
 from hbus_console.evidence.models import Notice
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.overview.concerns import concerns
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic.concerns import lag as read_lag
 from hbus_console.traffic.flow import LagNow
 from hbus_console.ui.concern import Concern, Look
@@ -264,8 +267,6 @@ def test_a_subscription_that_falls_behind_is_named_unless_it_is_paused(admin_act
     assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published falls behind"]
     fresh = LagNow("rate.published", "loyalty", now, 12, 0, 0, now - 1_000)
     assert texts(admin_actor, lag=[fresh]) == []
-    from hbus_console.subscriptions.models import Subscription
-
     Subscription.objects.update(paused=True)
     assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published is paused"]
 
@@ -326,9 +327,6 @@ def test_what_lies_outside_ones_scopes_is_nobodys_business(viewer_actor: Actor) 
 def test_a_broken_audit_chain_is_said_to_who_may_read_the_log(
     admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hbus_console.audit import concerns as attention
-    from hbus_console.audit.state import ChainState, Verified
-
     broken = ChainState(5, None, Verified(holds=False, seq=3, hash="", at_ms=1))
     monkeypatch.setattr(attention, "chain_state", lambda: broken)
     assert texts(admin_actor) == ["The audit log has been tampered with"]
