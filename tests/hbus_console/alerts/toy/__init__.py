@@ -1,0 +1,1 @@
+"""A feature that brings a kind of alert rule, and nothing else."""
