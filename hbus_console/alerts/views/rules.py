@@ -49,8 +49,8 @@ def rules(request: HttpRequest) -> HttpResponse:
 @console_view(ALERT_EDIT, resource=SOMEWHERE)
 def new(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    known = kinds()
-    kind = known.get(request.GET.get("kind", "") or request.POST.get("kind", ""), next(iter(known.values())))
+    wanted = request.GET.get("kind", "") or request.POST.get("kind", "")
+    kind = kinds().get(wanted) or next(iter(kinds().values()), kind_named(wanted))
     scope = visible_scopes(who, ALERT_EDIT)[0]
     fresh = RuleDraft(name="", kind=kind.name, threshold=kind.usual, topics=scope, for_s=60)
     page = _editor(who, None, kind, {**forms.shown_draft(fresh), "window_s": 300})
