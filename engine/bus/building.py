@@ -1,26 +1,26 @@
-"""From payload and options to an envelope: every check of a publish that needs no store."""
+"""From payload and options to an envelope ready to go: every check of a publish that needs no store."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+import re
+import secrets
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from engine.bus import context
 from engine.bus.catalog import TopicPolicy
-from engine.bus.errors import MalformedEnvelope, OwnerlessTopic, PublishRefused
-from engine.bus.message import ATTRIBUTE_NAME, KNOWN_ATTRIBUTES, LONGEST, NO_DATA, Message, check_text
-from engine.bus.options import DELAY_HORIZON_DAYS, PublishOptions
-from engine.bus.transport import Priority
+from engine.bus.errors import OwnerlessTopic, PublishRefused
+from engine.bus.message import NO_DATA, Message, check_options, digest, encode
+from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
+from engine.bus.partitions import partition_of
+from engine.bus.transport import Outgoing, Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
-from engine.core.ids import MANY, new_id, new_ids, new_trace, new_traceparents, parse_traceparent
+from engine.core.ids import MANY, new_id, new_ids, new_traceparents, parse_traceparent, trace_id_of
 
 JSON = "application/json"
-#: How many headers one message may carry.
-HEADER_LIMIT = 50
 #: The longest idempotency key, in characters.
 KEY_LIMIT = 512
 #: The farthest expiry, in days after the due time.
@@ -28,6 +28,233 @@ TTL_HORIZON_DAYS = 3_650
 
 _DAY_MS = 86_400_000
 _encoder = msgspec.json.Encoder()
+
+
+class BatchItem(msgspec.Struct, frozen=True):
+    """One message of a batch: ``payload`` as JSON or, when ``body`` is given, bytes of ``content_type``."""
+
+    payload: Any = None
+    options: PublishOptions = NO_OPTIONS
+    body: bytes | None = None
+    content_type: str = "application/octet-stream"
+
+
+class Likeness(msgspec.Struct, frozen=True, gc=False):
+    """What envelopes of the same options have in common, as far as anything beside the envelope speaks of it."""
+
+    key: str
+    #: Empty: each has its own id.
+    correlation_id: str
+    causation_id: str
+    type: str
+    source: str
+    #: Epoch milliseconds; 0 when they are for now.
+    due_ms: int = 0
+
+
+class Prepared(msgspec.Struct, frozen=True, gc=False):
+    """One envelope ready to go."""
+
+    outgoing: Outgoing
+    trace_id: str
+    like: Likeness
+
+
+class EnvelopeBuilder:
+    """Makes the envelopes of one call; what all of them share is worked out once.
+
+    Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
+    With ``expected`` messages to make, their ids and trace contexts are drawn many at once.
+    """
+
+    __slots__ = (
+        "_ambient",
+        "_dataschema",
+        "_draw",
+        "_first",
+        "_ids",
+        "_now_ms",
+        "_options",
+        "_policy",
+        "_source",
+        "_stencil",
+        "_time",
+        "_traces",
+    )
+
+    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int, expected: int = 1) -> None:
+        self._policy = policy
+        self._source = source
+        self._now_ms = now_ms
+        self._time = to_rfc3339(now_ms)
+        self._dataschema = policy.schema.uri if policy.schema else ""
+        self._ambient = context.current()
+        self._draw = max(1, min(expected, MANY))
+        self._ids: Iterator[str] = iter(())
+        self._traces: Iterator[str] = iter(())
+        #: The last message that was made in full, its options if others may share them, and the form of these.
+        self._first: Message | None = None
+        self._options: PublishOptions | None = None
+        self._stencil: _Stencil | None = None
+
+    def prepare(self, item: BatchItem) -> Prepared:
+        """The envelope of one item, ready to go; raises :class:`PublishRefused` naming the field and the remedy."""
+        options = item.options
+        if options is self._options and item.body is None:
+            # Many messages of a batch share their options: all but what differs was checked and written before.
+            return self._alike(self._stencil or self._new_stencil(), item.payload)
+        message = self.message(item)
+        prepared = prepare(self._policy, message, options.idempotency_key)
+        alike = self._draw > 1 and item.body is None and self._policy.partitions == 1
+        self._stencil, self._first = None, message
+        self._options = options if alike and not _unique(options) else None
+        return prepared
+
+    def message(self, item: BatchItem) -> Message:
+        """The envelope of one item as a message; raises as :meth:`prepare`."""
+        if item.body is None:
+            return self._envelope(item.options, json_data(item.payload))
+        if not isinstance(item.body, bytes):
+            raise PublishRefused(
+                f"The body is not bytes but {type(item.body).__name__}.", remedy="Use publish() for JSON.", field="body"
+            )
+        if is_json(item.content_type):
+            return self._envelope(item.options, _json_text(item.body), content_type=item.content_type)
+        return self._envelope(item.options, NO_DATA, binary=item.body, content_type=item.content_type)
+
+    def _envelope(
+        self, options: PublishOptions, data: msgspec.Raw, *, binary: bytes | None = None, content_type: str = JSON
+    ) -> Message:
+        policy, now_ms, ambient = self._policy, self._now_ms, self._ambient
+        if policy.schema is not None:
+            _check_schema(policy, data, binary)
+        check_options(options)
+        if options.idempotency_key:
+            check_idempotency_key(options.idempotency_key)
+        due_ms = due_of(options, now_ms)
+        ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
+        message_id = options.message_id or self._new_id()
+        return Message(
+            id=message_id,
+            source=options.source or self._source,
+            type=options.type or policy.name,
+            time=self._time if options.time is None else to_rfc3339(_ms(options.time, "time")),
+            subject=options.subject,
+            datacontenttype=content_type,
+            dataschema=self._dataschema,
+            partitionkey=options.key,
+            expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
+            traceparent=self._traceparent(options),
+            tracestate=options.tracestate,
+            correlationid=options.correlation_id or (ambient.correlation_id if ambient else message_id),
+            causationid=options.causation_id or (ambient.message.id if ambient else ""),
+            dataclassification=policy.classification,
+            hbusdue=to_rfc3339(due_ms) if due_ms else "",
+            hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
+            data=data,
+            data_base64=binary,
+            extensions=dict(options.headers),
+        )
+
+    def _new_stencil(self) -> _Stencil:
+        assert self._first is not None
+        self._stencil = _Stencil(self._first)
+        return self._stencil
+
+    def _alike(self, stencil: _Stencil, payload: Any) -> Prepared:
+        data = json_data(payload)
+        if self._policy.schema is not None:
+            _check_schema(self._policy, data, None)
+        message_id, traceparent = self._new_id(), self._new_traceparent()
+        body = stencil.body(message_id, traceparent, data)
+        return Prepared(Outgoing(message_id, body, stencil.priority), traceparent[3:35], stencil.like)
+
+    def _new_id(self) -> str:
+        if self._draw == 1:
+            return new_id(self._now_ms)
+        return next(self._ids, "") or self._draw_ids()
+
+    def _draw_ids(self) -> str:
+        self._ids = iter(new_ids(self._now_ms, self._draw))
+        return next(self._ids)
+
+    def _traceparent(self, options: PublishOptions) -> str:
+        # A malformed one is ignored and a new trace begun, as the standard asks of a receiver.
+        if options.traceparent and parse_traceparent(options.traceparent):
+            return options.traceparent
+        return self._new_traceparent()
+
+    def _new_traceparent(self) -> str:
+        if self._ambient:
+            return str(self._ambient.trace.child())
+        return next(self._traces, "") or self._draw_traces()
+
+    def _draw_traces(self) -> str:
+        self._traces = iter(new_traceparents(self._draw))
+        return next(self._traces)
+
+
+class _Stencil:
+    """The wire form of envelopes that differ in nothing but id, trace context and payload."""
+
+    # No text of anybody else's holds these: they are drawn anew by every process.
+    _ID, _CORRELATION, _TRACE, _DATA = (secrets.token_hex(16) for _ in range(4))
+    _PAYLOAD = msgspec.Raw(f'"{_DATA}"'.encode())
+
+    __slots__ = ("_own_correlation", "_parts", "like", "priority")
+
+    def __init__(self, message: Message) -> None:
+        own_correlation = message.correlationid == message.id
+        marked = msgspec.structs.replace(
+            message,
+            id=self._ID,
+            traceparent=self._TRACE,
+            correlationid=self._CORRELATION if own_correlation else message.correlationid,
+            data=self._PAYLOAD,
+        )
+        marks = f'{self._ID}|{self._TRACE}|{self._CORRELATION}|"{self._DATA}"'.encode()
+        self._parts = re.split(marks, encode(marked))
+        self._own_correlation = own_correlation
+        self.like = _likeness(message)
+        self.priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
+
+    def body(self, message_id: str, traceparent: str, data: msgspec.Raw) -> bytes:
+        """The wire form of one of them. ``message_id`` and ``traceparent`` hold nothing that JSON would escape."""
+        own = message_id.encode()
+        if self._own_correlation:
+            head, trace, correlation, payload, end = self._parts
+            return b"".join((head, own, trace, traceparent.encode(), correlation, own, payload, data, end))
+        head, trace, payload, end = self._parts
+        return b"".join((head, own, trace, traceparent.encode(), payload, data, end))
+
+
+def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared:
+    """``message`` ready to go on its topic."""
+    body = encode(message)
+    priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
+    partition = partition_of(message.partitionkey, message.id, policy.partitions) if policy.partitions > 1 else 0
+    if idempotency_key:
+        window_ms = policy.idempotency_window_s * 1000
+        outgoing = Outgoing(message.id, body, priority, idempotency_key, digest(message), window_ms, partition)
+    else:
+        outgoing = Outgoing(message.id, body, priority, partition=partition)
+    return Prepared(outgoing, trace_id_of(message.traceparent), _likeness(message))
+
+
+def _unique(options: PublishOptions) -> bool:
+    """Whether each message of these options needs a look of its own."""
+    return bool(options.message_id or options.idempotency_key or options.traceparent)
+
+
+def _likeness(message: Message) -> Likeness:
+    return Likeness(
+        message.partitionkey,
+        "" if message.correlationid == message.id else message.correlationid,
+        message.causationid,
+        message.type,
+        message.source,
+        due_ms_of(message),
+    )
 
 
 def check_owner(policy: TopicPolicy) -> None:
@@ -56,135 +283,6 @@ def is_json(content_type: str) -> bool:
     """Whether a media type says JSON."""
     media_type = content_type.partition(";")[0].strip().lower()
     return media_type == JSON or media_type.endswith("+json")
-
-
-class Item(Protocol):
-    """What a builder reads of a message to be: see :class:`engine.bus.producer.BatchItem`."""
-
-    @property
-    def payload(self) -> Any: ...
-
-    @property
-    def options(self) -> PublishOptions: ...
-
-    @property
-    def body(self) -> bytes | None: ...
-
-    @property
-    def content_type(self) -> str: ...
-
-
-class EnvelopeBuilder:
-    """Makes the envelopes of one call; what all of them share is worked out once.
-
-    Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
-    With ``expected`` messages to make, their ids and trace contexts are drawn many at once.
-    """
-
-    __slots__ = (
-        "_ambient",
-        "_dataschema",
-        "_draw",
-        "_ids",
-        "_like",
-        "_now_ms",
-        "_options",
-        "_policy",
-        "_source",
-        "_time",
-        "_traces",
-    )
-
-    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int, expected: int = 1) -> None:
-        self._policy = policy
-        self._source = source
-        self._now_ms = now_ms
-        self._time = to_rfc3339(now_ms)
-        self._dataschema = policy.schema.uri if policy.schema else ""
-        self._ambient = context.current()
-        self._draw = max(1, min(expected, MANY))
-        self._ids: Iterator[str] = iter(())
-        self._traces: Iterator[str] = iter(())
-        #: The options of the last message that was made, and that message.
-        self._options: PublishOptions | None = None
-        self._like = Message(id="", source="", type="")
-
-    def keyed(self, item: Item) -> tuple[Message, str]:
-        """The envelope of one item and its idempotency key; see :meth:`message`."""
-        return self.message(item), item.options.idempotency_key
-
-    def message(self, item: Item) -> Message:
-        """The envelope of one item; raises :class:`PublishRefused` naming the field and the remedy."""
-        if item.body is None:
-            return self.envelope(item.options, json_data(item.payload))
-        if not isinstance(item.body, bytes):
-            raise PublishRefused(
-                f"The body is not bytes but {type(item.body).__name__}.", remedy="Use publish() for JSON.", field="body"
-            )
-        if is_json(item.content_type):
-            return self.envelope(item.options, _json_text(item.body), content_type=item.content_type)
-        return self.envelope(item.options, NO_DATA, binary=item.body, content_type=item.content_type)
-
-    def envelope(
-        self, options: PublishOptions, data: msgspec.Raw, *, binary: bytes | None = None, content_type: str = JSON
-    ) -> Message:
-        """Likewise, from the payload as it goes on the wire."""
-        policy, now_ms, ambient = self._policy, self._now_ms, self._ambient
-        if policy.schema is not None:
-            _check_schema(policy, data, binary)
-        message_id = options.message_id or next(self._ids, "") or self._new_id()
-        if ambient or options.traceparent:
-            traceparent = _traceparent(options, ambient)
-        else:
-            traceparent = next(self._traces, "") or self._new_trace()
-        correlation_id = options.correlation_id or (ambient.correlation_id if ambient else message_id)
-        if options is self._options and content_type == self._like.datacontenttype:
-            # Many messages of a batch share their options: then all but these few was checked and worked out before.
-            return msgspec.structs.replace(
-                self._like,
-                id=message_id,
-                traceparent=traceparent,
-                correlationid=correlation_id,
-                data=data,
-                data_base64=binary,
-                extensions=dict(options.headers),
-            )
-        due_ms = due_of(options, now_ms)
-        ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
-        _check_options(options)
-        message = Message(
-            id=message_id,
-            source=options.source or self._source,
-            type=options.type or policy.name,
-            time=self._time if options.time is None else to_rfc3339(_ms(options.time, "time")),
-            subject=options.subject,
-            datacontenttype=content_type,
-            dataschema=self._dataschema,
-            partitionkey=options.key,
-            expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
-            traceparent=traceparent,
-            tracestate=options.tracestate,
-            correlationid=correlation_id,
-            causationid=options.causation_id or (ambient.message.id if ambient else ""),
-            dataclassification=policy.classification,
-            hbusdue=to_rfc3339(due_ms) if due_ms else "",
-            hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
-            data=data,
-            data_base64=binary,
-            extensions=dict(options.headers),
-        )
-        self._options, self._like = options, message
-        return message
-
-    def _new_id(self) -> str:
-        if self._draw == 1:
-            return new_id(self._now_ms)
-        self._ids = iter(new_ids(self._now_ms, self._draw))
-        return next(self._ids)
-
-    def _new_trace(self) -> str:
-        self._traces = iter(new_traceparents(self._draw))
-        return next(self._traces)
 
 
 def due_of(options: PublishOptions, now_ms: int) -> int:
@@ -216,16 +314,6 @@ def due_ms_of(message: Message) -> int:
     return from_rfc3339(message.hbusdue) if message.hbusdue else 0
 
 
-def digest(message: Message) -> str:
-    """What an idempotency key stands for: type, payload and ordering key."""
-    parts = hashlib.blake2b(digest_size=16)
-    for part in (message.type.encode(), message.partitionkey.encode()):
-        parts.update(len(part).to_bytes(4, "big"))
-        parts.update(part)
-    parts.update(message.payload())
-    return parts.hexdigest()
-
-
 def check_idempotency_key(key: str) -> None:
     """Refuse a key that is no text of 1 to :data:`KEY_LIMIT` characters."""
     if not isinstance(key, str) or len(key) > KEY_LIMIT:
@@ -234,91 +322,6 @@ def check_idempotency_key(key: str) -> None:
             remedy="Use an id of the business event, or a digest.",
             field="idempotency_key",
         )
-
-
-def _check_options(options: PublishOptions) -> None:
-    if not _plain(options):
-        _check_texts(options)
-    if options.idempotency_key:
-        check_idempotency_key(options.idempotency_key)
-    if options.headers:
-        _check_headers(options.headers)
-
-
-def _plain(options: PublishOptions) -> bool:
-    """Whether all texts together are so short and simple that none needs a look of its own."""
-    message_id, causation_id = options.message_id, options.causation_id
-    try:
-        together = "".join(
-            (
-                options.type,
-                options.key,
-                options.correlation_id,
-                options.source,
-                options.subject,
-                options.tracestate,
-                message_id,
-                causation_id,
-            )
-        )
-    except TypeError:
-        return False
-    return (
-        len(together) <= LONGEST["correlationid"]
-        and len(message_id) <= LONGEST["id"]
-        and len(causation_id) <= LONGEST["causationid"]
-        and together.isprintable()
-    )
-
-
-def _check_texts(options: PublishOptions) -> None:
-    named = (
-        ("message_id", "id", options.message_id),
-        ("source", "source", options.source),
-        ("type", "type", options.type),
-        ("key", "partitionkey", options.key),
-        ("correlation_id", "correlationid", options.correlation_id),
-        ("causation_id", "causationid", options.causation_id),
-        ("subject", "subject", options.subject),
-        ("tracestate", "tracestate", options.tracestate),
-    )
-    for field, attribute, value in named:
-        if value != "":
-            _check_value(field, attribute, value)
-
-
-def _check_headers(headers: Mapping[str, str]) -> None:
-    if len(headers) > HEADER_LIMIT:
-        raise PublishRefused(
-            f"{len(headers)} headers are more than {HEADER_LIMIT}.",
-            remedy="What is large belongs in the payload.",
-            field="headers",
-        )
-    for name, value in headers.items():
-        if not isinstance(name, str) or not ATTRIBUTE_NAME.fullmatch(name):
-            raise PublishRefused(
-                f"Header name {name!r} is not allowed.",
-                remedy="Use a-z and 0-9, at most 20 of them.",
-                field=f"headers.{name}",
-            )
-        if name in KNOWN_ATTRIBUTES or name.startswith("hbus"):
-            raise PublishRefused(
-                f"Header name {name!r} is taken by the envelope.",
-                remedy="Use the publish option for it, or another name.",
-                field=f"headers.{name}",
-            )
-        _check_value(f"headers.{name}", name, value)
-
-
-def _check_value(field: str, attribute: str, value: str) -> None:
-    if not isinstance(value, str):
-        raise PublishRefused(f"{field} is not text but {type(value).__name__}.", remedy="Send a string.", field=field)
-    try:
-        check_text(attribute, value)
-    except MalformedEnvelope as error:
-        raise PublishRefused(
-            error.what.replace(f"Attribute {attribute}", field), remedy=error.remedy, field=field
-        ) from None
 
 
 def _json_text(body: bytes) -> msgspec.Raw:
@@ -366,13 +369,6 @@ def _priority(policy: TopicPolicy, priority: Priority) -> str:
             field="priority",
         )
     return known.value
-
-
-def _traceparent(options: PublishOptions, ambient: context.Context | None) -> str:
-    # A malformed one is ignored and a new trace begun, as the standard asks of a receiver.
-    if options.traceparent and parse_traceparent(options.traceparent):
-        return options.traceparent
-    return str(ambient.trace.child() if ambient else new_trace())
 
 
 def _expiry(ttl_s: float, from_ms: int) -> str:

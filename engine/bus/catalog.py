@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.bus.errors import UnknownTopic
+from engine.bus.subjects import topic_subject
+from engine.core.subject import Subject
 
 
 class SchemaCheck(Protocol):
@@ -44,6 +46,11 @@ class TopicPolicy:
     transport: str = ""
     #: A publish is confirmed once so many replicas of the store have it; 0: once the store itself has it.
     replicas: int = 0
+    #: What evidence calls it. Raises :class:`~engine.core.errors.BadInput` for a name that no subject may have.
+    subject: Subject = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "subject", topic_subject(self.name))
 
 
 class TopicCatalog(Protocol):

@@ -2,18 +2,21 @@
 
 Attributes of the specification and of its documented extensions carry their standard names; ours begin with
 ``hbus``. Anything else a producer adds travels in :attr:`Message.extensions` and is forwarded; integers and booleans
-become the text that CloudEvents 1.0 §3.1 gives them. What others wrote is checked attribute by attribute.
+become the text that CloudEvents 1.0 §3.1 gives them. What others wrote, or ask for, is checked attribute by attribute.
 """
 
 from __future__ import annotations
 
 import builtins
+import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from engine.bus.errors import MalformedEnvelope
+from engine.bus.errors import MalformedEnvelope, PublishRefused
+from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.ids import parse_traceparent
@@ -35,6 +38,8 @@ LONGEST = {
     "correlationid": 128,
     "causationid": 64,
 }
+#: How many headers one message may carry.
+HEADER_LIMIT = 50
 _PRIORITIES = frozenset(priority.value for priority in Priority)
 _INSTANTS = ("time", "expirytime", "hbusdue")
 
@@ -184,6 +189,16 @@ def _path_of(error: Exception) -> str:
     return found.group(1) if found else ""
 
 
+def digest(message: Message) -> str:
+    """What an idempotency key stands for: type, payload and ordering key."""
+    parts = hashlib.blake2b(digest_size=16)
+    for part in (message.type.encode(), message.partitionkey.encode()):
+        parts.update(len(part).to_bytes(4, "big"))
+        parts.update(part)
+    parts.update(message.payload())
+    return parts.hexdigest()
+
+
 def read(body: bytes) -> Message:
     """Decode ``body`` and check it; see :func:`check`."""
     message = decode(body)
@@ -262,3 +277,87 @@ def _check_instant(name: str, value: str) -> None:
             remedy="Write 2026-11-21T08:00:00Z.",
             field=name,
         ) from error
+
+
+def check_options(options: PublishOptions) -> None:
+    """Raise :class:`PublishRefused`, naming the option, unless each text of ``options`` may stand in an envelope."""
+    if not _plain(options):
+        _check_texts(options)
+    if options.headers:
+        _check_headers(options.headers)
+
+
+def _plain(options: PublishOptions) -> bool:
+    """Whether all texts together are so short and simple that none needs a look of its own."""
+    message_id, causation_id = options.message_id, options.causation_id
+    try:
+        together = "".join(
+            (
+                options.type,
+                options.key,
+                options.correlation_id,
+                options.source,
+                options.subject,
+                options.tracestate,
+                message_id,
+                causation_id,
+            )
+        )
+    except TypeError:
+        return False
+    return (
+        len(together) <= LONGEST["correlationid"]
+        and len(message_id) <= LONGEST["id"]
+        and len(causation_id) <= LONGEST["causationid"]
+        and together.isprintable()
+    )
+
+
+def _check_texts(options: PublishOptions) -> None:
+    named = (
+        ("message_id", "id", options.message_id),
+        ("source", "source", options.source),
+        ("type", "type", options.type),
+        ("key", "partitionkey", options.key),
+        ("correlation_id", "correlationid", options.correlation_id),
+        ("causation_id", "causationid", options.causation_id),
+        ("subject", "subject", options.subject),
+        ("tracestate", "tracestate", options.tracestate),
+    )
+    for field, attribute, value in named:
+        if value != "":
+            _check_value(field, attribute, value)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    if len(headers) > HEADER_LIMIT:
+        raise PublishRefused(
+            f"{len(headers)} headers are more than {HEADER_LIMIT}.",
+            remedy="What is large belongs in the payload.",
+            field="headers",
+        )
+    for name, value in headers.items():
+        if not isinstance(name, str) or not ATTRIBUTE_NAME.fullmatch(name):
+            raise PublishRefused(
+                f"Header name {name!r} is not allowed.",
+                remedy="Use a-z and 0-9, at most 20 of them.",
+                field=f"headers.{name}",
+            )
+        if name in KNOWN_ATTRIBUTES or name.startswith("hbus"):
+            raise PublishRefused(
+                f"Header name {name!r} is taken by the envelope.",
+                remedy="Use the publish option for it, or another name.",
+                field=f"headers.{name}",
+            )
+        _check_value(f"headers.{name}", name, value)
+
+
+def _check_value(field: str, attribute: str, value: str) -> None:
+    if not isinstance(value, str):
+        raise PublishRefused(f"{field} is not text but {type(value).__name__}.", remedy="Send a string.", field=field)
+    try:
+        check_text(attribute, value)
+    except MalformedEnvelope as error:
+        raise PublishRefused(
+            error.what.replace(f"Attribute {attribute}", field), remedy=error.remedy, field=field
+        ) from None

@@ -1,40 +1,43 @@
-"""The producer: governed, checked, confirmed publishing, one message or many."""
+"""The producer: governed, checked, confirmed publishing, one message or many.
+
+A call goes out in chunks, and every message of it is answered in its place. Where the transport can, the next chunk is
+built while it stores the one before: that is where the speed of batches comes from, for neither side waits for the
+other.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import msgspec
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from engine.bus import building
-from engine.bus.building import EnvelopeBuilder
+from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, prepare
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.delays import DelayPath
-from engine.bus.errors import ProducerClosed
+from engine.bus.errors import ProducerClosed, PublishRefused
+from engine.bus.facts import BusFields
 from engine.bus.message import Message, encode
 from engine.bus.options import NO_OPTIONS, PublishOptions
-from engine.bus.receipts import Answer, Receipt, ReceiptStatus
+from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
 from engine.bus.replicas import transport_for
-from engine.bus.sending import Sending, size_limit, too_large
-from engine.bus.transport import Transport
+from engine.bus.schedule_once import Kept, ScheduleOnce, later_of
+from engine.bus.transport import Outcome, Outgoing, Overlapping, Status, Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import HbusError
-from engine.core.facts import Emitter
+from engine.core.facts import Emitter, FactBatch
 
 __all__ = ["Answer", "BatchItem", "Producer", "Receipt", "ReceiptStatus"]
 
+#: How many messages, and how many bytes of envelopes, go to the store in one call.
+CHUNK = 500
+CHUNK_BYTES = 4 * 1024 * 1024
+#: Likewise where chunks overlap: small enough that the store begins early, large enough to be worth a call.
+OVERLAPPED_CHUNK = 100
+
+#: What a call was given of each message.
 Thing = TypeVar("Thing")
-
-
-class BatchItem(msgspec.Struct, frozen=True):
-    """One message of a batch: ``payload`` as JSON or, when ``body`` is given, bytes of ``content_type``."""
-
-    payload: Any = None
-    options: PublishOptions = NO_OPTIONS
-    body: bytes | None = None
-    content_type: str = "application/octet-stream"
 
 
 class Producer:
@@ -92,16 +95,14 @@ class Producer:
         """
         policy = self._policy(topic)
         builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms(), expected=len(items))
-        return self._send(policy, items, builder.keyed)
+        return self._send(policy, items, builder.prepare)
 
     def prepare(self, topic: str, payload: Any, options: PublishOptions = NO_OPTIONS) -> Message:
         """Every check of :meth:`publish` without publishing: the envelope it would send; raises what it would raise."""
         policy = self._policy(topic)
         builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms())
         message = builder.message(BatchItem(payload, options))
-        body, limit = encode(message), size_limit(policy, self._transport(policy))
-        if len(body) > limit:
-            raise too_large(policy, limit, body)
+        _check_size(policy, _size_limit(policy, self._transport(policy)), encode(message))
         return message
 
     def send(
@@ -116,7 +117,9 @@ class Producer:
             idempotency_keys = [""] * len(messages)
         if len(idempotency_keys) != len(messages):
             raise ValueError(f"{len(idempotency_keys)} idempotency keys for {len(messages)} messages")
-        return self._send(self._policy(topic), list(zip(messages, idempotency_keys, strict=True)), lambda pair: pair)
+        policy = self._policy(topic)
+        keyed = list(zip(messages, idempotency_keys, strict=True))
+        return self._send(policy, keyed, lambda pair: prepare(policy, *pair))
 
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.
@@ -133,7 +136,8 @@ class Producer:
         return policy
 
     def _transport(self, policy: TopicPolicy) -> Transport:
-        return transport_for(policy, self._transports(policy.transport))
+        transport = self._transports(policy.transport)
+        return transport_for(policy, transport) if policy.replicas else transport
 
     def _one(self, topic: str, item: BatchItem) -> Receipt:
         answer = self.publish_batch(topic, [item])[0]
@@ -141,9 +145,7 @@ class Producer:
             raise answer
         return answer
 
-    def _send(
-        self, policy: TopicPolicy, things: Sequence[Thing], make: Callable[[Thing], tuple[Message, str]]
-    ) -> list[Answer]:
+    def _send(self, policy: TopicPolicy, things: Sequence[Thing], make: Callable[[Thing], Prepared]) -> list[Answer]:
         with self._idle:
             if self._closed:
                 raise ProducerClosed(
@@ -151,7 +153,7 @@ class Producer:
                 )
             self._running += 1
         try:
-            return Sending(
+            return _Call(
                 policy,
                 self._transport(policy),
                 make=make,
@@ -163,4 +165,234 @@ class Producer:
         finally:
             with self._idle:
                 self._running -= 1
-                self._idle.notify_all()
+                if self._closed:
+                    self._idle.notify_all()
+
+
+class _Chunk:
+    """What goes out at once, and since when."""
+
+    __slots__ = ("begun", "indexes", "outgoing", "prepared", "size")
+
+    def __init__(self) -> None:
+        self.indexes: list[int] = []
+        self.prepared: list[Prepared] = []
+        self.outgoing: list[Outgoing] = []
+        self.size = 0
+        self.begun = 0.0
+
+
+class _Call(Generic[Thing]):
+    """One call of a producer: chunk after chunk to the transport, an answer and a fact for each message.
+
+    ``make`` gives the envelope of a thing, or refuses it.
+    """
+
+    def __init__(
+        self,
+        policy: TopicPolicy,
+        transport: Transport,
+        *,
+        make: Callable[[Thing], Prepared],
+        facts: Emitter,
+        clock: Clock,
+        delays: DelayPath | None,
+        node: str,
+    ) -> None:
+        self._policy = policy
+        self._transport = transport
+        self._make = make
+        self._facts = facts
+        self._clock = clock
+        self._delays = delays
+        self._node = node
+        self._answers: list[Answer | None] = []
+        self._later: list[tuple[int, Prepared]] = []
+
+    def run(self, things: Sequence[Thing]) -> list[Answer]:
+        """Send all; each is answered in its place."""
+        self._answers = [None] * len(things)
+        # On an ordered topic a chunk must not be stored when the one before it was refused: there they do not overlap.
+        overlap = len(things) > OVERLAPPED_CHUNK and self._policy.ordering == "none"
+        transport, topic = self._transport, self._policy.name
+        answered: Iterator[Sequence[Outcome]]
+        under_way: deque[_Chunk] = deque()
+        if overlap and isinstance(transport, Overlapping):
+            answered = transport.publish_chunks(topic, self._outgoing(things, OVERLAPPED_CHUNK, under_way))
+        else:
+            answered = _one_by_one(transport, topic, self._outgoing(things, CHUNK, under_way))
+        for outcomes in answered:
+            self._book(under_way.popleft(), outcomes)
+        for start in range(0, len(self._later), CHUNK):
+            self._keep(self._later[start : start + CHUNK])
+        return [answer for answer in self._answers if answer is not None]
+
+    def _outgoing(self, things: Iterable[Thing], most: int, under_way: deque[_Chunk]) -> Iterator[list[Outgoing]]:
+        """The chunks, each noted in ``under_way`` when the transport asks for it."""
+        for chunk in self._chunks(things, most):
+            chunk.begun = self._clock.monotonic()
+            under_way.append(chunk)
+            yield chunk.outgoing
+
+    def _chunks(self, things: Iterable[Thing], most: int) -> Iterator[_Chunk]:
+        policy, make, now_ms = self._policy, self._make, self._clock.now_ms()
+        limit = _size_limit(policy, self._transport)
+        chunk = _Chunk()
+        for index, thing in enumerate(things):
+            try:
+                prepared = make(thing)
+                outgoing = prepared.outgoing
+                size = len(outgoing.body)
+                if size > limit:
+                    _check_size(policy, limit, outgoing.body)
+                if prepared.like.due_ms > now_ms:
+                    self._schedule_once().check(prepared.like.due_ms, now_ms)
+                    self._later.append((index, prepared))
+                    continue
+            except PublishRefused as error:
+                self._answers[index] = error
+                continue
+            if len(chunk.indexes) == most or chunk.size + size > CHUNK_BYTES:
+                if chunk.indexes:
+                    yield chunk
+                chunk = _Chunk()
+            chunk.indexes.append(index)
+            chunk.prepared.append(prepared)
+            chunk.outgoing.append(outgoing)
+            chunk.size += size
+        if chunk.indexes:
+            yield chunk
+
+    def _book(self, chunk: _Chunk, outcomes: Sequence[Outcome]) -> None:
+        """Answer a chunk and tell of it."""
+        duration_us = round((self._clock.monotonic() - chunk.begun) * 1_000_000)
+        topic, answers, ok, stored = self._policy.name, self._answers, Status.OK, ReceiptStatus.STORED
+        others: list[int] = []
+        for place, outcome in enumerate(outcomes):
+            if outcome.status is ok:
+                answers[chunk.indexes[place]] = Receipt(outcome.message_id, topic, outcome.position, stored)
+            else:
+                others.append(place)
+        if not others:
+            self._facts.emit([self._told("published", chunk.prepared, outcomes, duration_us)])
+            return
+        told, held = self._book_others(chunk, outcomes, others, duration_us)
+        if told:
+            self._facts.emit(told)
+        if held:
+            kept = self._schedule_once().see_to([(later_of(each), outcome) for _, each, outcome in held])
+            self._book_kept([(index, each) for index, each, _ in held], kept)
+
+    def _book_others(
+        self, chunk: _Chunk, outcomes: Sequence[Outcome], others: Sequence[int], duration_us: int
+    ) -> tuple[list[FactBatch], list[tuple[int, Prepared, Outcome]]]:
+        """Answer those of a chunk that were not stored: what is told of all of it, and what the delay path must see."""
+        topic, told = self._policy.name, []
+        held, repeated, lost = [], [], []
+        for place in others:
+            outcome, index = outcomes[place], chunk.indexes[place]
+            if outcome.status is Status.HELD:
+                held.append((index, chunk.prepared[place], outcome))
+                continue
+            self._answers[index] = answer = answer_to(topic, outcome)
+            if isinstance(answer, Receipt):
+                repeated.append(place)
+            elif outcome.status is not Status.CONFLICT:
+                lost.append(outcome)
+        apart = set(others)
+        fine = [place for place in range(len(outcomes)) if place not in apart]
+        for kind, places in (("published", fine), ("deduplicated", repeated)):
+            if places:
+                prepared, answers = [chunk.prepared[place] for place in places], [outcomes[place] for place in places]
+                told.append(self._told(kind, prepared, answers, duration_us))
+        return [*told, *self._failed(lost)], held
+
+    def _keep(self, later: Sequence[tuple[int, Prepared]]) -> None:
+        self._book_kept(later, self._schedule_once().keep([later_of(each) for _, each in later]))
+
+    def _book_kept(self, sent: Sequence[tuple[int, Prepared]], kept: Sequence[Kept]) -> None:
+        """Answer messages that concern the delay path, and tell of them."""
+        told = self._failed([each.outcome for each in kept])
+        for (index, prepared), each in zip(sent, kept, strict=True):
+            self._answers[index] = answer = answer_to(self._policy.name, each.outcome, due_ms=each.due_ms)
+            if not isinstance(answer, Receipt):
+                continue
+            if each.carried_out:
+                told.append(self._told("delayed", [prepared], [each.outcome], 0, answer.due_ms))
+            kind = "delayed" if answer.status is ReceiptStatus.DELAYED else "deduplicated"
+            told.append(self._told(kind, [prepared], [each.outcome], 0, answer.due_ms))
+        if told:
+            self._facts.emit(told)
+
+    def _told(
+        self, kind: str, sent: Sequence[Prepared], outcomes: Sequence[Outcome], duration_us: int, due_ms: int = 0
+    ) -> FactBatch:
+        """The facts of ``sent``, what they share said once."""
+        like = sent[0].like
+        alike = all(each.like is like for each in sent)
+        likes = [] if alike else [each.like for each in sent]
+        own = [each.outgoing.message_id for each in sent]
+        return FactBatch(
+            kind,
+            self._clock.now_ms(),
+            self._policy.subject,
+            self._node,
+            len(sent),
+            (like.correlation_id or own)
+            if alike
+            else [each.correlation_id or mine for each, mine in zip(likes, own, strict=True)],
+            "",
+            BusFields(
+                [outcome.message_id for outcome in outcomes],
+                like.key if alike else [each.key for each in likes],
+                like.causation_id if alike else [each.causation_id for each in likes],
+                [each.trace_id for each in sent],
+                like.type if alike else [each.type for each in likes],
+                like.source if alike else [each.source for each in likes],
+                [outcome.position for outcome in outcomes],
+                0,
+                duration_us,
+                [len(each.outgoing.body) for each in sent],
+                due_ms,
+            ),
+        )
+
+    def _failed(self, outcomes: Sequence[Outcome]) -> list[FactBatch]:
+        """One fact for all that the store did not take, or not surely; a conflict is the caller's mistake."""
+        failed = [outcome for outcome in outcomes if outcome.status in (Status.FAILED, Status.UNKNOWN)]
+        if not failed:
+            return []
+        fields = BusFields(size=len(failed), error=failed[0].error)
+        now_ms = self._clock.now_ms()
+        return [FactBatch("publish_failed", now_ms, self._policy.subject, self._node, fields=fields)]
+
+    def _schedule_once(self) -> ScheduleOnce:
+        return ScheduleOnce(self._policy.name, self._transport, self._delays)
+
+
+def _size_limit(policy: TopicPolicy, transport: Transport) -> int:
+    """The largest envelope that topic and transport both take, in bytes."""
+    return min(policy.max_bytes, transport.capabilities.max_bytes)
+
+
+def _check_size(policy: TopicPolicy, limit: int, body: bytes) -> None:
+    if len(body) > limit:
+        raise PublishRefused(
+            f"The envelope has {len(body):,} bytes; topic {policy.name!r} takes {limit:,}.",
+            remedy="Store large data elsewhere and send its address, or raise the topic's limit.",
+            field="payload",
+        )
+
+
+def _one_by_one(transport: Transport, topic: str, chunks: Iterable[Sequence[Outgoing]]) -> Iterator[Sequence[Outcome]]:
+    """Each chunk after the answer to the one before; nothing more is sent once the store took none of a chunk."""
+    error = ""
+    for chunk in chunks:
+        if error:
+            why = f"not sent, because messages before it failed: {error}"
+            yield [Outcome(Status.FAILED, each.message_id, error=why) for each in chunk]
+            continue
+        outcomes = transport.publish(topic, chunk)
+        if all(outcome.status in (Status.FAILED, Status.UNKNOWN) for outcome in outcomes):
+            error = outcomes[0].error
+        yield outcomes

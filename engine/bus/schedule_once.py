@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.bus import building
+from engine.bus.building import Prepared, check_horizon
 from engine.bus.delays import Delayed, DelayPath
-from engine.bus.message import Message, encode
+from engine.bus.errors import PublishRefused
+from engine.bus.message import Message, decode, digest, encode
 from engine.bus.transport import Claiming, Outcome, Outgoing, Status, Transport
 from engine.core.clock import to_rfc3339
 
@@ -52,6 +53,16 @@ class ScheduleOnce:
         self._transport = transport
         self._delays = delays
 
+    def check(self, due_ms: int, now_ms: int) -> None:
+        """Raise :class:`PublishRefused` for a due time that nobody can keep: too far, or there is no path."""
+        if self._delays is None:
+            raise PublishRefused(
+                "This producer has no delay path, so it cannot keep a message until it is due.",
+                remedy="Give the producer one, or publish without delay.",
+                field="due",
+            )
+        check_horizon(due_ms, now_ms)
+
     def keep(self, batch: Sequence[Later]) -> list[Kept]:
         """Schedule each, unless its key stands for another message.
 
@@ -83,17 +94,20 @@ class ScheduleOnce:
                 found[index] = Kept(outcome, delayed.due_ms)
         return [each for each in found if each is not None]
 
-    def see_to(self, held: Sequence[tuple[Message, int, Outcome]]) -> list[Kept]:
-        """Answer publishes that met the claim of a kept message: message, its window in ms, and ``HELD`` of each."""
+    def see_to(self, held: Sequence[tuple[Later, Outcome]]) -> list[Kept]:
+        """Answer publishes that met the claim of a kept message, with the ``HELD`` of each."""
         if self._delays is None:
             return [
-                Kept(Outcome(Status.UNKNOWN, message.id, error=_NO_PATH.format(claim.message_id)))
-                for message, _, claim in held
+                Kept(Outcome(Status.UNKNOWN, later.message.id, error=_NO_PATH.format(claim.message_id)))
+                for later, claim in held
             ]
-        scheduling = [(index, _adopted(message, claim, window)) for index, (message, window, claim) in enumerate(held)]
+        scheduling = [
+            (index, _adopted(later.message, claim, later.idempotency_window_ms))
+            for index, (later, claim) in enumerate(held)
+        ]
         return [
-            _carried_out(message.id, claim, outcome)
-            for (message, _, claim), outcome in zip(held, self._schedule(scheduling), strict=True)
+            _carried_out(later.message.id, claim, outcome)
+            for (later, claim), outcome in zip(held, self._schedule(scheduling), strict=True)
         ]
 
     def _claim(self, batch: Sequence[Later]) -> list[Outcome | None]:
@@ -114,12 +128,19 @@ class ScheduleOnce:
         return self._delays.schedule(self._topic, [delayed for _, delayed in scheduling])
 
 
+def later_of(prepared: Prepared) -> Later:
+    """An envelope that was on its way to the transport."""
+    outgoing = prepared.outgoing
+    key, window_ms = outgoing.idempotency_key, outgoing.idempotency_window_ms
+    return Later(decode(outgoing.body), outgoing.body, prepared.like.due_ms, key, window_ms)
+
+
 def _claim_of(later: Later) -> Outgoing:
     return Outgoing(
         later.message.id,
         b"",
         idempotency_key=later.idempotency_key,
-        idempotency_digest=building.digest(later.message),
+        idempotency_digest=digest(later.message),
         idempotency_window_ms=later.idempotency_window_ms,
         due_ms=later.due_ms,
     )
@@ -129,15 +150,13 @@ def _as_it_is(later: Later) -> Delayed:
     """With the producer's own key, which the delay path compares with those of other delayed messages."""
     if not later.idempotency_key:
         return Delayed(later.message.id, later.body, later.due_ms)
-    digest = building.digest(later.message)
-    return Delayed(
-        later.message.id, later.body, later.due_ms, later.idempotency_key, digest, later.idempotency_window_ms
-    )
+    key, window_ms = later.idempotency_key, later.idempotency_window_ms
+    return Delayed(later.message.id, later.body, later.due_ms, key, digest(later.message), window_ms)
 
 
 def _once(message: Message, body: bytes, due_ms: int, window_ms: int) -> Delayed:
     """With its id as key: who carries a claim out again later, when it was published long since, adds nothing."""
-    return Delayed(message.id, body, due_ms, message.id, building.digest(message), window_ms)
+    return Delayed(message.id, body, due_ms, message.id, digest(message), window_ms)
 
 
 def _adopted(message: Message, claim: Outcome, window_ms: int) -> Delayed:

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from engine.bus import context as contexts
 from engine.bus.building import EnvelopeBuilder
 from engine.bus.catalog import TopicPolicy
+from engine.bus.context import Context
 from engine.bus.errors import PublishRefused
-from engine.bus.message import Message
+from engine.bus.message import Message, decode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem
 from engine.bus.transport import Priority
@@ -32,7 +34,7 @@ OPTIONS = {
 
 @pytest.fixture
 def builder() -> EnvelopeBuilder:
-    return EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS)
+    return EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS, expected=8)
 
 
 def comparable(message: Message) -> Message:
@@ -42,7 +44,7 @@ def comparable(message: Message) -> Message:
 
 def made(builder: EnvelopeBuilder, *options: PublishOptions) -> Iterator[Message]:
     for number, each in enumerate(options):
-        yield builder.message(BatchItem({"n": number}, each))
+        yield decode(builder.prepare(BatchItem({"n": number}, each)).outgoing.body)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
@@ -91,3 +93,46 @@ def test_options_that_were_refused_are_refused_again(builder: EnvelopeBuilder) -
     for _ in range(2):
         with pytest.raises(PublishRefused, match="type"):
             list(made(builder, bad))
+
+
+def test_what_is_written_by_its_form_is_read_as_it_was_meant(builder: EnvelopeBuilder) -> None:
+    # Given texts that JSON escapes, in everything that messages of the same options share
+    odd = PublishOptions(key='a"b\\c', subject="Zürich 🛎 \u2028", headers={"tenant": 'q"\\'}, source='/s"x')
+    payloads = [{"text": 'x"y\\z\n🛎'}, [1, 2.5, None], "plain", 7, msgspec.Raw(b'{"raw": 1}')]
+    messages = [decode(builder.prepare(BatchItem(payload, odd)).outgoing.body) for payload in payloads]
+    for message, payload in zip(messages, payloads, strict=True):
+        assert (message.partitionkey, message.subject, message.source) == ('a"b\\c', "Zürich 🛎 \u2028", '/s"x')
+        assert message.extensions == {"tenant": 'q"\\'}
+        assert message.json() == ({"raw": 1} if isinstance(payload, msgspec.Raw) else payload)
+    assert len({message.id for message in messages}) == len(messages)
+
+
+def test_inside_a_handler_all_of_a_batch_inherit_from_what_is_handled() -> None:
+    cause = Message(id="m0", source="/s", type="t", correlationid="c0", traceparent=OPTIONS["a trace"].traceparent)
+    token = contexts.enter(Context(cause, "t", "g", 1, NOW_MS))
+    try:
+        builder = EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS, expected=3)
+        messages = list(made(builder, *[PublishOptions()] * 3))
+    finally:
+        contexts.leave(token)
+    assert {(message.correlationid, message.causationid) for message in messages} == {("c0", "m0")}
+    assert {message.traceparent[3:35] for message in messages} == {cause.traceparent[3:35]}
+    assert len({message.traceparent for message in messages}) == 3
+
+
+def test_each_message_of_a_batch_is_held_against_the_schema() -> None:
+    class Even:
+        uri = "urn:even"
+
+        def problem(self, payload: object) -> tuple[str, str] | None:
+            return None if payload in ({"n": 0}, {"n": 2}) else ("n", "is odd")
+
+    policy = TopicPolicy("booking.created", "inventory", schema=Even())
+    builder = EnvelopeBuilder(policy, source="/test", now_ms=NOW_MS, expected=8)
+    options = PublishOptions()
+    assert [message.json() for message in made(builder, options)] == [{"n": 0}]
+    with pytest.raises(PublishRefused, match="is odd"):
+        builder.prepare(BatchItem({"n": 1}, options))
+    assert decode(builder.prepare(BatchItem({"n": 2}, options)).outgoing.body).dataschema == "urn:even"
+    with pytest.raises(PublishRefused, match="JSON"):
+        builder.prepare(BatchItem({"n": object()}, options))

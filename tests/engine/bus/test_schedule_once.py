@@ -13,14 +13,13 @@ import msgspec
 import pytest
 import redis
 
-from engine.bus import building
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishUnknown
-from engine.bus.message import Message, decode
+from engine.bus.message import Message, decode, digest
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
@@ -61,7 +60,7 @@ class World:
             message.id,
             b"",
             idempotency_key="order-7",
-            idempotency_digest=building.digest(message),
+            idempotency_digest=digest(message),
             idempotency_window_ms=DAY_S * 1000,
             due_ms=due_ms,
         )

@@ -13,9 +13,8 @@ from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
-from engine.bus.producer import BatchItem, Producer, Receipt
+from engine.bus.producer import CHUNK, OVERLAPPED_CHUNK, BatchItem, Producer, Receipt
 from engine.bus.registry import open_transport
-from engine.bus.sending import CHUNK, OVERLAPPED_CHUNK
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import TOPIC, FaultyTransport
@@ -125,7 +124,7 @@ def test_nothing_is_sent_after_a_chunk_that_was_lost(
 
 
 def test_large_messages_make_smaller_chunks(memory: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.bus.sending.CHUNK_BYTES", 3_000)
+    monkeypatch.setattr("engine.bus.producer.CHUNK_BYTES", 3_000)
     transport = Overlapped(memory)
     producer, _ = producer_on(transport, clock)
 

@@ -20,7 +20,8 @@ class MemoryAdmin:
 
     def create_topic(self, topic: str) -> None:
         with self._store.changed:
-            self._store.topic(topic)
+            # Asking for it makes it.
+            self._store.topics[topic]
 
     def delete_topic(self, topic: str) -> None:
         with self._store.changed:
@@ -29,7 +30,7 @@ class MemoryAdmin:
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         with self._store.changed:
-            made = self._store.topic(topic).make_group(group, start)
+            made = self._store.topics[topic].make_group(group, start)
             self._store.changed.notify_all()
             return made
 

@@ -30,7 +30,7 @@ class MemoryPartitions:
 
     def set_partitions(self, topic: str, partitions: int) -> None:
         with self._store.changed:
-            found = self._store.topic(topic)
+            found = self._store.topics[topic]
             if not found.partitions <= partitions <= MOST_PARTITIONS:
                 raise BadInput(
                     f"A topic of {found.partitions} partitions cannot have {partitions}.",
@@ -53,7 +53,7 @@ class MemoryPartitions:
         with self._store.changed:
             now_ms = self._store.clock.now_ms()
             parts = self._store.group(topic, group)
-            owners = self._store.topic(topic).seats[group].owners
+            owners = self._store.topics[topic].seats[group].owners
             return [_owned(part, owners.get(part.partition, (0, 0, 0, "")), now_ms) for part in parts]
 
     def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
@@ -211,7 +211,7 @@ class MemoryPartitionedReceiver:
     def _turn(self, giving: Sequence[int]) -> Turn:
         with self._store.changed:
             # After a loss, what makes the group anew must know how many parts it has.
-            topic = self._store.topic(self._topic)
+            topic = self._store.topics[self._topic]
             topic.partitions = max(topic.partitions, self._partitions)
             parts = topic.groups.get(self._group, [])
             if len(parts) < self._partitions:
@@ -222,7 +222,7 @@ class MemoryPartitionedReceiver:
                     remedy="Set the topic's number of partitions.",
                 )
             now_ms = self._store.clock.now_ms()
-            seats = self._store.topic(self._topic).seats[self._group]
+            seats = self._store.topics[self._topic].seats[self._group]
             share = self._take_place(seats, now_ms)
             owned = self._keep(seats, giving, now_ms)
             for partition in range(self._partitions):

@@ -48,11 +48,8 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.changed = threading.Condition()
-        self.topics: dict[str, MemoryTopic] = {}
-
-    def topic(self, name: str) -> MemoryTopic:
-        """The topic, made if need be."""
-        return self.topics.setdefault(name, MemoryTopic())
+        #: By name; made by being asked for.
+        self.topics: defaultdict[str, MemoryTopic] = defaultdict(MemoryTopic)
 
     def group(self, topic: str, group: str) -> list[Group]:
         """Its parts, by partition; raises :class:`GroupLost` when it is not there."""

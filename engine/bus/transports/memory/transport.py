@@ -56,7 +56,7 @@ class MemoryTransport(MemoryPartitions):
     def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         store = self._store
         with store.changed:
-            log = store.topic(topic).log
+            log = store.topics[topic].log
             now_ms = store.clock.now_ms()
             outcomes = [
                 _too_large(message) if len(message.body) > CAPABILITIES.max_bytes else log.append(message, now_ms)
@@ -68,7 +68,7 @@ class MemoryTransport(MemoryPartitions):
     def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         store = self._store
         with store.changed:
-            log = store.topic(topic).log
+            log = store.topics[topic].log
             now_ms = store.clock.now_ms()
             return [log.claim(message, now_ms) for message in batch]
 
