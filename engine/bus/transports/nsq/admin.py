@@ -126,9 +126,8 @@ class NsqAdmin(NotBrowsable):
 
     def counts(self, topic: str, group: str = "") -> dict[str, int]:
         key = self._group(topic, group).state if group else self._topic(topic).stats
-        found = self._side_store.command("HGETALL", key)
-        pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
-        return {name.decode(): int(value) for name, value in pairs if name not in _NO_COUNTS}
+        pairs = _pairs(self._side_store.command("HGETALL", key))
+        return {name.decode(): int(value) for name, value in pairs.items() if name not in _NO_COUNTS}
 
     def seek(self, topic: str, group: str, position: str) -> None:
         names = self._group(topic, group)
@@ -147,9 +146,10 @@ class NsqAdmin(NotBrowsable):
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
         letters = []
-        for entry_id, fields in self._side_store.command(
+        for entry_id, flat in self._side_store.command(
             "XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit
         ):
+            fields = _pairs(flat)
             letters.append(
                 DeadEntry(entry_id.decode(), fields[b"position"].decode(), fields[b"event"], fields[b"record"])
             )
@@ -249,3 +249,8 @@ def _empty(node: Node, nsq_topic: str, channel: str = "") -> None:
         return
     node.make(nsq_topic, ())
     node.http.post("/topic/empty", topic=nsq_topic)
+
+
+def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What the store answers as name, value, name, value …"""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
