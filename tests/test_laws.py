@@ -104,6 +104,32 @@ def test_no_two_classes_of_the_engine_share_a_name() -> None:
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
+def _imported(tree: ast.Module, modules: set[str]) -> set[str]:
+    """Which of ``modules`` a file imports, inside functions and for types alone included."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & modules
+            found |= inner or {node.module}
+    return found & modules
+
+
+def test_no_modules_of_the_engine_import_each_other_in_a_circle() -> None:
+    """So each can be read, and tested, with only what is below it."""
+    trees = {
+        _named(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree
+        for path, tree in _python("engine")
+    }
+    left = {name: _imported(tree, set(trees)) - {name} for name, tree in trees.items()}
+    # What imports nothing that is left is in no circle; what remains in the end is in one, or above it.
+    while free := {name for name, imports in left.items() if not imports & left.keys()}:
+        for name in free:
+            del left[name]
+    assert sorted(left) == []
+
+
 def test_only_the_wiring_opens_transports() -> None:
     """Measurements open their own, beside the console's."""
     opening = {
