@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -226,6 +227,21 @@ def test_only_one_consumer_probes_and_another_takes_over_when_it_falls_silent(
         assert board.passed(*WHERE, "c1").state == "probing"
         clock.advance(11)
         assert board.probe(*WHERE, "c1").prober == "c1"
+
+
+def test_of_many_that_act_at_once_one_changes_it(redis_url: str, prefix: str, clock: ManualClock) -> None:
+    with redis.Redis.from_url(redis_url) as client, ThreadPoolExecutor(8) as threads:
+        boards = [RedisBreakers(client, prefix, clock) for _ in range(8)]
+        for group in ("one", "two", "three", "four"):
+            together = threading.Barrier(len(boards))
+
+            def trip(board: RedisBreakers, group: str = group, together: threading.Barrier = together) -> Standing:
+                together.wait()
+                return board.trip(TOPIC, group, "c", "away", WHOLE)
+
+            standings = list(threads.map(trip, boards))
+            assert [standing.changed for standing in standings].count(True) == 1
+            assert {(standing.state, standing.opens) for standing in standings} == {("open", 1)}
 
 
 @pytest.mark.parametrize(
