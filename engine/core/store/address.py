@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from redis.connection import parse_url
+from redis.connection import Connection, parse_url
 
 from engine.core.errors import ConfigurationError
 
@@ -39,6 +39,8 @@ _FORMS = {
     StoreKind.SENTINEL: "Write sentinel://user:password@host:port,host:port/primary-name?db=0 (sentinels:// with TLS).",
     StoreKind.CLUSTER: "Write cluster://user:password@host:port,host:port (clusters:// with TLS).",
 }
+#: What may stand behind the ? and is no connection's own word.
+_OF_POOLS = ("max_connections", "timeout")
 SENTINEL_PORT = 26379
 REDIS_PORT = 6379
 
@@ -121,6 +123,12 @@ def _options(url: str, kind: StoreKind, field: str) -> dict[str, Any]:
     except ValueError:
         # Not chained: what cannot be parsed may quote the password.
         raise _refused("is not a Redis URL", kind, field) from None
+    own = {name: value for name, value in options.items() if name not in ("connection_class", *_OF_POOLS)}
+    try:
+        # Connects nothing; refuses a word that it does not know.
+        options.get("connection_class", Connection)(**own)
+    except (TypeError, ValueError):
+        raise _refused("has a word behind its ? that no connection knows", kind, field) from None
     return options
 
 

@@ -9,7 +9,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
+from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
 from engine.core.store.address import Place, StoreAddress, StoreKind
 from engine.core.store.cluster import ClusterNodes
@@ -78,10 +78,22 @@ def _server_pool(address: StoreAddress, words: dict[str, Any], place: Place, ans
     )
 
 
+class _Sentinels(Sentinel):
+    """Says in an operator's words that no primary is known; redis-py would show every option of its connections."""
+
+    def discover_master(self, service_name: str) -> Place:
+        try:
+            host, port = super().discover_master(service_name)  # type: ignore[no-untyped-call]
+        except MasterNotFoundError as error:
+            why = "; they refuse sentinel_password" if "AuthenticationError" in str(error) else ""
+            raise MasterNotFoundError(f"the Sentinels name no living primary called {service_name!r}{why}") from None
+        return host, port
+
+
 def _sentinel_pool(address: StoreAddress, words: dict[str, Any]) -> ConnectionPool:
     own = dict(address.sentinel_options)
     encrypted = own.pop("connection_class", None) is SSLConnection
-    sentinel = Sentinel(  # type: ignore[no-untyped-call]
+    sentinel = _Sentinels(  # type: ignore[no-untyped-call]
         list(address.places),
         sentinel_kwargs={
             **own,

@@ -272,7 +272,7 @@ class Conversation:
         except (ConnectionError, TimeoutError) as error:
             self._nodes.heed(error, self._pool)
             raise AnswerLost(
-                f"The connection to the store at {self._address} broke before its answer came: {error}.",
+                f"The connection to the store at {self._address} broke before its answer came: {_said(error)}.",
                 remedy="Make sure that the store runs and can be reached; then try again.",
             ) from error
         except NoScriptError:
@@ -299,6 +299,10 @@ class Conversation:
 
 def _not_sent(address: str, error: Exception) -> NotSent:
     return NotSent(
-        f"The store at {address} cannot be reached: {error}.",
+        f"The store at {address} cannot be reached: {_said(error)}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",
     )
+
+
+def _said(error: Exception) -> str:
+    return str(error).rstrip(".")

@@ -8,7 +8,9 @@ import redis
 from engine.core.errors import ConfigurationError
 from engine.core.store import StoreAddress, key_of, open_client, slot_of
 from engine.core.store.address import StoreKind
+from engine.core.store.link import Link, NotSent
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests.store_servers import SentinelTrio
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,10 @@ def test_the_sentinels_have_a_password_of_their_own() -> None:
         ("cluster://:secret@a:1?db=2", "a cluster has only one"),
         ("cluster://:sec/ret@a:1", "a host or a port that is none"),
         ("redis://:secret@host:port", "is not a Redis URL"),
+        ("redis://:secret@host?replicas=many", "asks for a number of replicas that is none"),
+        ("cluster://:secret@host?replicas=9", "asks for a number of replicas that is none"),
+        ("redis://:secret@host?pasword=secret", "a word behind its ? that no connection knows"),
+        ("sentinel://:secret@host/main?ssl_password=secret", "a word behind its ? that no connection knows"),
     ],
 )
 def test_what_is_no_address_is_refused_by_field_and_remedy_without_quoting_it(url: str, why: str) -> None:
@@ -110,6 +116,32 @@ def test_a_client_connects_on_first_use_and_not_before(own_store: StandaloneStor
         with pytest.raises(redis.ConnectionError):
             client.get("key")
         client.close()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "sentinel", "cluster"])
+def test_what_is_said_of_a_store_that_is_away_holds_no_password(own_store: StandaloneStore, scheme: str) -> None:
+    own_store.stop()
+    url = f"{scheme}://user:first-secret@127.0.0.1:{own_store.port}"
+    if scheme == "sentinel":
+        url += "/main?sentinel_password=second-secret"
+    client = open_client(url)
+
+    with pytest.raises(redis.ConnectionError) as plain:
+        client.get("key")
+    with pytest.raises(NotSent) as linked:
+        Link.open(url).command("GET", "key")
+
+    for said in (repr(client), str(plain.value), str(linked.value), repr(plain.value.args)):
+        assert "secret" not in said
+    assert str(own_store.port) in str(linked.value)
+    assert "REDACTED" not in str(linked.value)
+
+
+def test_sentinels_that_refuse_the_password_say_so(own_trio: SentinelTrio) -> None:
+    client = open_client(own_trio.url.replace(own_trio.sentinel_password, "wrong"))
+
+    with pytest.raises(redis.ConnectionError, match="they refuse sentinel_password"):
+        client.get("key")
 
 
 def test_who_is_no_cluster_says_so(own_store: StandaloneStore) -> None:

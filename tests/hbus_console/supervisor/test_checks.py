@@ -182,7 +182,7 @@ def test_a_name_that_the_sentinels_do_not_know_is_given_up(own_trio: SentinelTri
             self.advance(checks.CHOOSING_S)
             return event.is_set()
 
-    with pytest.raises(Unavailable, match="No master found for 'other'") as refusal:
+    with pytest.raises(Unavailable, match="name no living primary called 'other'") as refusal:
         checks.check_store(own_trio.url.replace(f"/{own_trio.name}", "/other"), clock=Leaping())
     assert own_trio.password not in str(refusal.value)
     assert own_trio.sentinel_password not in str(refusal.value)
