@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from redis.connection import ConnectionPool
+from redis.exceptions import ReadOnlyError
 
 
 class StoreNodes(Protocol):
@@ -63,7 +64,7 @@ class OneServer:
         return None
 
     def heed(self, error: Exception, pool: ConnectionPool | None) -> bool:
-        if str(error).startswith("READONLY") or type(error).__name__ == "ReadOnlyError":
+        if isinstance(error, ReadOnlyError):
             # It was the primary once: the next connection asks who is now.
             self._pool.disconnect(inuse_connections=False)
         return False
