@@ -50,5 +50,5 @@ FEATURE = Feature(
     ),
     concerns=("hbus_console.alerts.concerns:concerns",),
     live=("hbus_console.alerts.live:cells",),
-    prepare=("hbus_console.alerts.services.defaults:ensure_defaults",),
+    prepare=("hbus_console.alerts.prepare:prepare",),
 )

@@ -21,16 +21,12 @@ from hbus_console.access.permissions import Actor, covers, visible_scopes
 from hbus_console.cluster import probes
 from hbus_console.cluster.nodes import Node, read_nodes
 from hbus_console.evidence.models import Notice
+from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
-from hbus_console.supervisor.roles import ROLES
+from hbus_console.supervisor.roles import Role
 
 #: Evidence dropped within so long is still worth saying.
 _LATELY_MS = 24 * 3600 * 1000
-#: Without one of these alive, something the bus promises does not happen.
-_WITHOUT = {
-    "consumer": "no subscription is read",
-    "keeper": "delays, outbox and evidence stand still",
-}
 
 
 @dataclass(frozen=True)
@@ -141,10 +137,9 @@ def roles(
         _store_role(store),
         *([_database_role(databases)] if databases else []),
         *(
-            _role(name, [node for node in found if node.role == name], unknown)
-            for name in ROLES
-            # The stores stamp nothing.
-            if name not in ("store", "nsqd")
+            _role(role, nodes, unknown)
+            for role in supervised.roles().values()
+            if not role.embedded and ((nodes := _of(role, found)) or role.declared.usual)
         ),
     ]
 
@@ -210,15 +205,20 @@ def facts_dropped(now_ms: int) -> int:
     return rows.aggregate(total=Sum("count"))["total"] or 0
 
 
-def _role(name: str, found: Sequence[Node], unknown: str) -> RoleState:
+def _of(role: Role, found: Sequence[Node]) -> list[Node]:
+    return [node for node in found if node.role == role.name]
+
+
+def _role(role: Role, found: Sequence[Node], unknown: str) -> RoleState:
+    name = role.name
     alive = [node for node in found if not node.silent]
     silent = len(found) - len(alive)
     if unknown:
         return RoleState(name, "warn", "unknown", unknown)
-    if not alive and name == "web":
+    if not alive and not role.declared.stamps:
         return RoleState(name, "warn", "not stamped", "this process was started without its role")
     if not alive:
-        return RoleState(name, "bad", "none alive", _WITHOUT[name])
+        return RoleState(name, "bad", "none alive", role.declared.without)
     words = _detail_words(name, alive)
     count = _count(len(alive), "node")
     if silent:

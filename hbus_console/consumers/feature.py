@@ -18,6 +18,7 @@ FEATURE = Feature(
             32,
             run="hbus_console.consumers.role:run",
             many=True,
+            without="no subscription is read",
             place=20,
         ),
     ),

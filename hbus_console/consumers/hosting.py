@@ -11,7 +11,7 @@ import structlog
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
-from hbus_console.cluster.nodes import NodeBeat
+from hbus_console.cluster.beat import NodeBeat
 from hbus_console.consumers import control
 from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions

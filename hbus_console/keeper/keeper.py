@@ -12,7 +12,7 @@ import structlog
 from django.conf import settings
 
 from engine.core.duties import Duty, DutyRunner
-from hbus_console.cluster.nodes import NodeBeat
+from hbus_console.cluster.beat import NodeBeat
 from hbus_console.database import keep_connections
 from hbus_console.wiring import store
 

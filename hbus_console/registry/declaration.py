@@ -84,6 +84,8 @@ class ProcessRole:
     usual: bool = True
     #: Stamps that its loop turns, so that its silence is seen.
     stamps: bool = True
+    #: What does not happen while none of it lives, as a clause: "no subscription is read".
+    without: str = ""
     #: Its place in the starting order, the smallest first.
     place: int = 50
 
@@ -147,5 +149,6 @@ class Feature:
     probes: tuple[Dotted, ...] = ()
     #: ``needed() -> bool`` by role name: whether a role that is not usual must run here.
     needs_role: Mapping[str, Dotted] = field(default_factory=dict)
-    #: ``prepare() -> None``: what a first start, or an upgrade, sets up once the tables are there.
+    #: ``prepare(say) -> None``: what a first start, or an upgrade, sets up once the tables are there. It is quick and
+    #: harmless to repeat, and calls ``say`` with a line for what it had to do.
     prepare: tuple[Dotted, ...] = ()

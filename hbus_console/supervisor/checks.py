@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import redis
 from django.conf import settings
@@ -21,7 +20,7 @@ from django.db import DatabaseError, connections
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.store import StoreAddress, StoreKind, each_primary, open_client
-from engine.core.store.address import SCHEMES
+from hbus_console.supervisor.installation import shown
 
 #: Older servers lack XAUTOCLAIM.
 OLDEST_STORE = (6, 2)
@@ -34,14 +33,6 @@ CHOOSING_S = 30.0
 
 def _say_nothing(_: str) -> None:
     return
-
-
-def address(url: str) -> str:
-    """Where a URL leads, without user and password."""
-    if url.partition("://")[0] not in SCHEMES:
-        return urlsplit(url).path
-    where = StoreAddress.parse(url)
-    return f"{where}/{where.database}" if where.database and where.kind is StoreKind.SINGLE else str(where)
 
 
 def check_stores(say: Callable[[str], object] = _say_nothing, *, embedded: bool = False) -> list[str]:
@@ -61,7 +52,7 @@ def check_store(
     another primary; ``say`` hears of it once. Errors name ``field``.
     """
     kind = StoreAddress.parse(url, field=field).kind
-    where = address(url)
+    where = shown(url)
     client = open_client(url, field=field, answer_timeout_s=5, connect_timeout_s=5)
     try:
         _await_ready(client, where, kind, say, clock or SystemClock())

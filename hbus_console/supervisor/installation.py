@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
@@ -63,6 +64,22 @@ class Installation:
         reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - names of addresses, nothing is bound here
         host = reachable.get(self.bind, f"[{self.bind}]" if ":" in self.bind else self.bind)
         return f"http://{host}:{self.port}"
+
+
+def shown(url: str) -> str:
+    """Where a URL leads, without user and password; one of Sentinels or of a cluster leads to several places."""
+    parts = urlsplit(url)
+    if parts.scheme in {"unix", "sqlite", ""}:
+        return parts.path
+    places = parts.netloc.rpartition("@")[2].split(",")
+    named = ",".join(_with_port(place, parts.scheme) for place in places)
+    return f"{named}{parts.path if parts.path not in ('/', '/0') else ''}"
+
+
+def _with_port(place: str, scheme: str) -> str:
+    usual = 26379 if scheme.startswith("sentinel") else 6379
+    has_port = not place.endswith("]") and ":" in place.rpartition("]")[2]
+    return place if has_port else f"{place or 'localhost'}:{usual}"
 
 
 def _fsync() -> str:

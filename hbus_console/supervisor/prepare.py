@@ -17,7 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from engine.core.errors import ConfigurationError
 from hbus_console.accounts.services import ensure_first_admin
-from hbus_console.alerts.services import ensure_defaults
+from hbus_console.registry.loading import features, resolve
 
 #: Serialises preparations on PostgreSQL when several hosts start at once.
 _ADVISORY_LOCK = 0x6862_7573_0001
@@ -25,8 +25,8 @@ _ADVISORY_LOCK = 0x6862_7573_0001
 Say = Callable[[str], None]
 
 
-def prepare(say: Say, *, first_admin: bool = True) -> str | None:
-    """Migrate, collect and make the first administrator where needed; returns the password if it made one.
+def prepare(say: Say) -> None:
+    """Migrate, set up what features begin with, and collect, where needed.
 
     ``say`` hears one line for each thing that had to be done. Raises ``ConfigurationError`` when the assets that npm
     brings are not there.
@@ -35,10 +35,19 @@ def prepare(say: Say, *, first_admin: bool = True) -> str | None:
         for alias in aliases_to_migrate():
             say(f"Preparing the database {alias} …")
             call_command("migrate", database=alias, verbosity=0, interactive=False)
-        if made := ensure_defaults():
-            say(f"Made the {made} alert rules that every installation begins with …")
+        for feature in features():
+            for hook in feature.prepare:
+                resolve(hook)(say)
         collect_assets(say)
-        return ensure_first_admin() if first_admin else None
+
+
+def first_admin() -> str | None:
+    """Make the first administrator where there is none; returns the password if it made one.
+
+    Nobody is told it twice, so whatever may refuse to start comes before.
+    """
+    with _alone():
+        return ensure_first_admin()
 
 
 def aliases_to_migrate() -> list[str]:

@@ -1,114 +1,102 @@
-"""The roles: what each runs, what it needs first, how it is known to be ready, and how long it may take to stop."""
+"""The roles as the features declare them: which there are, which of them run here, and what each is started by."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from engine.core.env import Env
 from engine.core.errors import BadInput
+from hbus_console.registry.declaration import ProcessRole
+from hbus_console.registry.loading import features, resolve
 from hbus_console.state import ROOT
-from hbus_console.supervisor import nsqd, probes, store
 from hbus_console.supervisor.installation import Installation
 
-Probe = Callable[[Installation, int, int], str]
-
-
-@dataclass(frozen=True)
-class Role:
-    """One kind of process.
-
-    ``probe(installation, slot, pid)`` answers the empty string when the process is ready, else the reason.
-    ``grace_s`` is what it gets between SIGTERM and SIGKILL under the supervisor.
-    """
-
-    name: str
-    summary: str
-    probe: Probe
-    needs: tuple[str, ...]
-    grace_s: float
-    #: ANSI colour of its name in the console.
-    tone: int
-    #: More than one may run on one machine.
-    many: bool = False
-
-    def command(self, at: Installation, slot: int) -> list[str]:
-        """What the supervisor starts."""
-        if self.name in EMBEDDED:
-            return EMBEDDED[self.name](at)
-        return [sys.executable, str(ROOT / "manage.py"), "role", self.name, "--slot", str(slot)]
-
-    def address(self, at: Installation) -> str:
-        """Where it listens; empty when it does not."""
-        addresses = {"store": f"127.0.0.1:{at.store_port}", "nsqd": f"127.0.0.1:{at.nsqd_ports[1]}"}
-        return {**addresses, "web": at.console_url}.get(self.name, "")
-
-
-#: What the others stand on; of these only what runs here is waited for.
-_STORES = ("store", "nsqd")
-
-ROLES = {
-    role.name: role
-    for role in (
-        Role("store", "the embedded Valkey", probes.store_answers, needs=(), grace_s=1.0, tone=35),
-        Role("nsqd", "the embedded nsqd", probes.nsqd_answers, needs=(), grace_s=1.0, tone=34),
-        Role("web", "console and API", probes.web_answers, needs=_STORES, grace_s=3.8, tone=36),
-        Role("consumer", "hosts subscriptions", probes.node_beats, needs=_STORES, grace_s=3.8, tone=32, many=True),
-        Role("keeper", "background duties", probes.node_beats, needs=_STORES, grace_s=3.8, tone=33, many=True),
-    )
-}
 #: How long a role has to drain under the supervisor (it gets it as HBUS_GRACE_S); what is left until ``grace_s`` is for
 #: closing. Together with the store's all must have ended in five seconds.
 DRAIN_S = 2
 
 
-def store_command(at: Installation) -> list[str]:
-    """The embedded store's server on a configuration written now."""
-    from hbus_console.state import secret
+@dataclass(frozen=True)
+class Role:
+    """One kind of process; what its declaration names is resolved when it is used."""
 
-    config = store.write_config(at.state / "store", port=at.store_port, password=secret("store"), fsync=at.store_fsync)
-    return [str(store.find_binary()), str(config)]
+    declared: ProcessRole
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is a program of others."""
+        return bool(self.declared.command)
+
+    def command(self, at: Installation, slot: int) -> list[str]:
+        """What the supervisor starts."""
+        if self.declared.command:
+            make: Callable[[Installation], list[str]] = resolve(self.declared.command)
+            return make(at)
+        return [sys.executable, str(ROOT / "manage.py"), "role", self.name, "--slot", str(slot)]
+
+    def address(self, at: Installation) -> str:
+        """Where it listens; empty when it does not."""
+        tell: Callable[[Installation], str] | None = (self.declared.address and resolve(self.declared.address)) or None
+        return tell(at) if tell else ""
+
+    def probe(self, at: Installation, slot: int, pid: int) -> str:
+        """Empty when the process is ready, else the reason."""
+        ask: Callable[[Installation, int, int], str] = resolve(self.declared.probe)
+        return ask(at, slot, pid)
+
+    def run(self, slot: int) -> None:
+        """Its work, in this process."""
+        work: Callable[[int], None] = resolve(self.declared.run)
+        work(slot)
 
 
-def nsqd_command(at: Installation) -> list[str]:
-    """The embedded nsqd. Raises ``ConfigurationError`` when it is not there and cannot be built."""
-    tcp_port, http_port = at.nsqd_ports
-    return nsqd.command(nsqd.build(), at.state / "nsqd", tcp_port=tcp_port, http_port=http_port)
-
-
-#: Roles that are programs of others: what they are started by.
-EMBEDDED: dict[str, Callable[[Installation], list[str]]] = {"store": store_command, "nsqd": nsqd_command}
+@cache
+def roles() -> dict[str, Role]:
+    """Every role by its name, in starting order."""
+    declared = sorted((role for feature in features() for role in feature.roles), key=lambda role: role.place)
+    return {role.name: Role(role) for role in declared}
 
 
 def find(name: str) -> Role:
     """The role of that name. Raises ``BadInput``."""
     try:
-        return ROLES[name]
+        return roles()[name]
     except KeyError:
         raise BadInput(
-            f"There is no role {name!r}.", remedy=f"Choose from {', '.join(ROLES)}.", field="ROLES"
+            f"There is no role {name!r}.", remedy=f"Choose from {', '.join(roles())}.", field="ROLES"
         ) from None
 
 
-def chosen(words: Sequence[str], *, embedded: bool, embedded_nsqd: bool = False) -> list[tuple[Role, int]]:
-    """The processes to run, in starting order, for ``ROLES=web,consumer:2`` (all, one of each, when empty).
+def needed() -> set[str]:
+    """The roles that some feature cannot do without here. The tables must be there."""
+    return {name for feature in features() for name, asks in feature.needs_role.items() if resolve(asks)()}
 
-    The embedded store comes along unasked: the others cannot run without it; likewise the embedded nsqd where topics
-    need it, which also comes when it is named. Raises ``BadInput``.
+
+def chosen(words: Sequence[str], *, embedded: bool, needed: Collection[str] = ()) -> list[tuple[Role, int]]:
+    """The processes to run, in starting order, for ``ROLES=web,consumer:2`` (one of each usual role, when empty).
+
+    The embedded store comes along unasked: the others cannot run without it; likewise what is ``needed``. The embedded
+    nsqd also comes when it is named. Raises ``BadInput``.
     """
     counts: dict[str, int] = {}
-    for word in words or [name for name in ROLES if name != "nsqd"]:
+    for word in words or [role.name for role in roles().values() if role.declared.usual]:
         name, _, number = word.partition(":")
         role = find(name)
         if number and not (number.isdecimal() and 1 <= int(number) <= 64):
             raise BadInput(f"{word} is not a role and a number.", remedy="Write consumer:2.", field="ROLES")
         counts[name] = counts.get(name, 0) + int(number or 1)
-        if counts[name] > 1 and not role.many:
+        if counts[name] > 1 and not role.declared.many:
             raise BadInput(f"Only one {name} runs on one machine.", remedy=f"Write {name} once.", field="ROLES")
-    if embedded_nsqd:
-        counts["nsqd"] = 1
-    elif "nsqd" in counts and (Env().words("NSQD_URL") or Env().words("NSQLOOKUPD_URL")):
+    for name in needed:
+        counts.setdefault(find(name).name, 1)
+    if "nsqd" in counts and (Env().words("NSQD_URL") or Env().words("NSQLOOKUPD_URL")):
         raise BadInput(
             "The role nsqd is the embedded one, and NSQD_URL or NSQLOOKUPD_URL names another.",
             remedy="Take nsqd out of ROLES, or unset them.",
@@ -124,4 +112,4 @@ def chosen(words: Sequence[str], *, embedded: bool, embedded_nsqd: bool = False)
         )
     else:
         counts.pop("store", None)
-    return [(role, slot) for role in ROLES.values() for slot in range(counts.get(role.name, 0))]
+    return [(role, slot) for role in roles().values() for slot in range(counts.get(role.name, 0))]

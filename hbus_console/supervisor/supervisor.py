@@ -14,9 +14,8 @@ import psutil
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.supervisor import probes, state
-from hbus_console.supervisor.checks import address
 from hbus_console.supervisor.console import Console, LogFile
-from hbus_console.supervisor.installation import Installation
+from hbus_console.supervisor.installation import Installation, shown
 from hbus_console.supervisor.process import Process
 from hbus_console.supervisor.roles import DRAIN_S, Role
 
@@ -171,7 +170,7 @@ class Supervisor:
 
         def on_line(line: str) -> None:
             unit.log.write(line)
-            self._console.show(unit.name, unit.role.tone, line)
+            self._console.show(unit.name, unit.role.declared.tone, line)
 
         process = await Process.start(unit.role.command(self._at, unit.slot), environment, on_line)
         unit.process = process
@@ -241,7 +240,7 @@ class Supervisor:
         """Those that nobody needs any more first, and so down to the store."""
         left = [unit for unit in self._units if unit.process is not None]
         while left:
-            needed = {name for unit in left for name in unit.role.needs}
+            needed = {name for unit in left for name in unit.role.declared.needs}
             layer = [unit for unit in left if unit.role.name not in needed]
             await asyncio.gather(*(self._stop_one(unit) for unit in layer))
             left = [unit for unit in left if unit not in layer]
@@ -251,9 +250,9 @@ class Supervisor:
             return
         self._change(unit, state.STOPPING)
         begun = self._clock.monotonic()
-        await unit.process.stop(unit.role.grace_s)
-        if self._clock.monotonic() - begun >= unit.role.grace_s:
-            self._console.say(f"{unit.name} did not stop within {unit.role.grace_s:g} s and was killed.")
+        await unit.process.stop(unit.role.declared.grace_s)
+        if self._clock.monotonic() - begun >= unit.role.declared.grace_s:
+            self._console.say(f"{unit.name} did not stop within {unit.role.declared.grace_s:g} s and was killed.")
 
     async def _end_leftovers(self) -> None:
         """End what an earlier supervisor of this installation left: two stores on one folder would ruin its log."""
@@ -271,7 +270,7 @@ class Supervisor:
                 await asyncio.sleep(0.1)
 
     def _needs(self, unit: _Unit) -> list[_Unit]:
-        return [other for other in self._units if other.role.name in unit.role.needs]
+        return [other for other in self._units if other.role.name in unit.role.declared.needs]
 
     async def _unless_stopped(self, *waits: Awaitable[object]) -> None:
         """Until all ``waits`` are over, or the supervisor is to stop."""
@@ -296,7 +295,7 @@ class Supervisor:
                 pid=os.getpid(),
                 started_ms=self._started_ms,
                 url=self._at.console_url,
-                store=address(self._at.store_url),
+                store=shown(self._at.store_url),
                 embedded_store=not self._at.external_store,
                 roles=[unit.seen for unit in self._units],
             ),

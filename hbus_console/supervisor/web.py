@@ -7,12 +7,12 @@ import time
 import uvicorn
 from django.conf import settings
 
-from hbus_console.cluster.nodes import NodeBeat
+from hbus_console.cluster.beat import NodeBeat
 from hbus_console.wiring import store
 
 
-def serve(bind: str, port: int, grace_s: int) -> None:
-    """Serve until SIGTERM; open streams get ``grace_s`` to end."""
+def run(_: int) -> None:
+    """Serve until SIGTERM; open streams get the grace to end."""
     turned_ms = _now_ms()
 
     async def turned() -> None:
@@ -21,14 +21,14 @@ def serve(bind: str, port: int, grace_s: int) -> None:
 
     config = uvicorn.Config(
         "hbus_console.asgi:application",
-        host=bind,
-        port=port,
+        host=settings.BIND,
+        port=settings.PORT,
         lifespan="off",
         log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=grace_s,
+        timeout_graceful_shutdown=settings.HBUS_GRACE_S,
         callback_notify=turned,
         timeout_notify=1,
     )

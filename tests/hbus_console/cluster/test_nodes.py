@@ -7,8 +7,9 @@ import pytest
 import redis
 
 from engine.core.clock import ManualClock
-from hbus_console.cluster import nodes
-from hbus_console.cluster.nodes import NodeBeat, read_nodes
+from hbus_console.cluster import beat, nodes
+from hbus_console.cluster.beat import NodeBeat
+from hbus_console.cluster.nodes import read_nodes
 from hbus_console.supervisor.standalone import StandaloneStore
 
 
@@ -23,7 +24,7 @@ def _beat(store: redis.Redis, prefix: str, clock: ManualClock, **more: Any) -> N
 
 def _let_beat(clock: ManualClock, beaten: threading.Semaphore) -> None:
     """Move the clock until the beat thread, which may not have begun to wait yet, has beaten once more."""
-    assert any(clock.advance(nodes.BEAT_S) or beaten.acquire(timeout=0.1) for _ in range(100))
+    assert any(clock.advance(beat.BEAT_S) or beaten.acquire(timeout=0.1) for _ in range(100))
 
 
 def test_a_stamp_is_read_back_whole(store: redis.Redis, prefix: str) -> None:

@@ -10,7 +10,8 @@ from django.db import connection
 from django.test import Client
 
 from hbus_console.accounts.models import User
-from hbus_console.cluster.nodes import NodeBeat, key
+from hbus_console.cluster.beat import NodeBeat
+from hbus_console.cluster.nodes import key
 from hbus_console.evidence.models import Notice
 from hbus_console.wiring import store
 

@@ -12,7 +12,7 @@ from engine.bus.config import BusConfig
 from engine.bus.registry import open_transport
 from engine.bus.transport import Settlement
 from engine.core.errors import Unavailable
-from hbus_console.cluster.nodes import NodeBeat
+from hbus_console.cluster.beat import NodeBeat
 from hbus_console.consumers.names import ConsumerNameExpiry
 from hbus_console.keeper.duties import all_duties
 from hbus_console.subscriptions import services

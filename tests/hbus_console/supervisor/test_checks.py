@@ -12,7 +12,7 @@ import redis
 from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import remembered
-from hbus_console.supervisor import checks
+from hbus_console.supervisor import checks, installation
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.loading import KEYS, start_slowly
 from tests.store_servers import SentinelTrio, StoreCluster
@@ -130,10 +130,13 @@ def test_servers_with_it_pass(version: str) -> None:
         ("redis://:secret@127.0.0.1:7000/0", "127.0.0.1:7000"),
         ("redis://user:secret@db.example/3", "db.example:6379/3"),
         ("unix://:secret@/run/valkey.sock", "/run/valkey.sock"),
+        ("redis://:se@cret@[::1]", "[::1]:6379"),
+        ("sentinel://u:secret@one:26379,two/orders?db=2", "one:26379,two:26379/orders"),
+        ("cluster://:secret@one:7000,two:7001", "one:7000,two:7001"),
     ],
 )
 def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert checks.address(url) == shown
+    assert installation.shown(url) == shown
 
 
 @pytest.mark.django_db(databases=["default", "ledger"])

@@ -14,7 +14,7 @@ from engine.core.errors import ConfigurationError
 from hbus_console.state import ROOT
 from hbus_console.supervisor import nsqd
 from hbus_console.supervisor.checks import judge_store
-from hbus_console.supervisor.roles import EMBEDDED, ROLES
+from hbus_console.supervisor.roles import roles
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
@@ -23,7 +23,10 @@ OURS = {name: service for name, service in SERVICES.items() if service["image"] 
 
 def test_every_role_but_the_embedded_ones_has_a_service() -> None:
     commands = {tuple(service["command"]) for service in OURS.values()}
-    assert commands == {("prepare", "--no-admin"), *(("role", name) for name in ROLES if name not in EMBEDDED)}
+    assert commands == {
+        ("prepare", "--no-admin"),
+        *(("role", name) for name, role in roles().items() if not role.embedded),
+    }
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -42,7 +45,7 @@ def test_nothing_waits_for_a_service_that_is_not_there(name: str) -> None:
 def test_roles_get_longer_to_stop_than_they_take_to_drain() -> None:
     from django.conf import settings
 
-    for name in ROLES.keys() & OURS.keys():
+    for name in roles().keys() & OURS.keys():
         assert int(OURS[name]["stop_grace_period"].removesuffix("s")) > settings.HBUS_GRACE_S
 
 
@@ -81,7 +84,7 @@ def test_the_image_runs_a_role_as_an_ordinary_account() -> None:
     assert user != "USER root"
     command = json.loads(next(line for line in lines if line.startswith("CMD ")).removeprefix("CMD "))
     assert command[0] == "role"
-    assert command[1] in ROLES
+    assert command[1] in roles()
 
 
 def test_make_and_the_image_bring_the_same_node() -> None:

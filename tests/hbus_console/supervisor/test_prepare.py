@@ -80,8 +80,8 @@ def test_a_database_that_is_behind_is_named() -> None:
 @pytest.mark.django_db(databases=["default", "ledger"])
 def test_a_new_installation_begins_with_alert_rules(assets: Path) -> None:
     said: list[str] = []
-    prepare.prepare(said.append, first_admin=False)
-    prepare.prepare(said.append, first_admin=False)
+    prepare.prepare(said.append)
+    prepare.prepare(said.append)
     assert [line for line in said if "alert rules" in line] == [
         f"Made the {Rule.objects.count()} alert rules that every installation begins with …"
     ]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import BadInput
+from hbus_console.supervisor.embedded import nsqd_command, store_command
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import ROLES, chosen, nsqd_command, store_command
+from hbus_console.supervisor.roles import chosen, roles
 from tests.nsq import needs_nsqd
 
 HERE = Installation(
@@ -42,10 +43,10 @@ def test_with_an_external_store_none_is_started() -> None:
 def test_an_nsqd_runs_where_topics_need_it_or_it_is_named_and_not_otherwise() -> None:
     assert "nsqd" not in dict(_names([]))
     assert _names(["nsqd", "web"]) == [("store", 0), ("nsqd", 0), ("web", 0)]
-    needed = chosen(["web"], embedded=True, embedded_nsqd=True)
+    needed = chosen(["web"], embedded=True, needed={"nsqd"})
     assert [role.name for role, _ in needed] == ["store", "nsqd", "web"]
     for role in ("web", "consumer", "keeper"):
-        assert "nsqd" in ROLES[role].needs
+        assert "nsqd" in roles()[role].declared.needs
 
 
 def test_with_an_nsqd_of_ones_own_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,14 +77,14 @@ def test_what_makes_no_sense_is_refused_at_the_field(words: list[str]) -> None:
 
 def test_needs_are_roles_and_free_of_circles() -> None:
     done: set[str] = set()
-    for role in ROLES.values():
-        assert set(role.needs) <= done, "a role stands after what it needs"
+    for role in roles().values():
+        assert set(role.declared.needs) <= done, "a role stands after what it needs"
         done.add(role.name)
 
 
 def test_everything_can_be_stopped_in_five_seconds() -> None:
-    others = max(role.grace_s for role in ROLES.values() if role.name != "store")
-    assert others + ROLES["store"].grace_s < 5
+    others = max(role.declared.grace_s for role in roles().values() if role.name != "store")
+    assert others + roles()["store"].declared.grace_s < 5
 
 
 def test_the_store_gets_a_private_configuration_that_keeps_everything(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from hbus_console.registry.declaration import ProcessRole
 from hbus_console.supervisor import probes, state
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import Probe, Role
+from hbus_console.supervisor.roles import Role
 from hbus_console.supervisor.supervisor import Pace, Supervisor
 
 FAST = Pace(
@@ -30,6 +31,7 @@ FAST = Pace(
     hung_s=0.2,
     leftover_s=2.0,
 )
+Probe = Callable[[Installation, int, int], str]
 RUN = "import time; print('up', flush=True); time.sleep(60)"
 
 
@@ -42,15 +44,19 @@ class Scripted(Role):
     """A role that runs a Python program given as text."""
 
     program: str = RUN
+    ask: Probe = _yes
 
     def command(self, at: Installation, slot: int) -> list[str]:
         return [sys.executable, "-c", self.program]
+
+    def probe(self, at: Installation, slot: int, pid: int) -> str:
+        return self.ask(at, slot, pid)
 
 
 def role(
     name: str, program: str = RUN, *, needs: tuple[str, ...] = (), probe: Probe = _yes, grace_s: float = 2.0
 ) -> Role:
-    return Scripted(name, name, probe, needs=needs, grace_s=grace_s, tone=36, program=program)
+    return Scripted(ProcessRole(name, name, "", needs=needs, grace_s=grace_s, tone=36), program, probe)
 
 
 def deaf_role(bench: Bench, *, grace_s: float) -> Role:

@@ -6,8 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from hbus_console.supervisor import checks
-from hbus_console.supervisor.prepare import prepare
+from hbus_console.supervisor import checks, prepare
 
 
 class Command(BaseCommand):
@@ -19,6 +18,6 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, **options: Any) -> None:
         checks.check_databases()
-        password = prepare(self.stdout.write, first_admin=not options["no_admin"])
-        if password is not None:
+        prepare.prepare(self.stdout.write)
+        if not options["no_admin"] and (password := prepare.first_admin()) is not None:
             self.stdout.write(f"First start: sign in as admin with {password} (not shown again).")

@@ -15,7 +15,9 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help=", ".join(f"{role.name} ({role.summary})" for role in roles.ROLES.values()))
+        parser.add_argument(
+            "name", help=", ".join(f"{name} ({role.declared.summary})" for name, role in roles.roles().items())
+        )
         parser.add_argument("--slot", type=int, default=int(os.environ.get("HBUS_SLOT", "0")), help="which of several")
 
     def handle(self, *_: Any, **options: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import sys
 from typing import Any
 
 from django.conf import settings
@@ -13,10 +11,10 @@ from django.db import connections
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
-from hbus_console.supervisor import checks, nsqd, prepare, roles, state
+from hbus_console.supervisor import checks, nsqd, prepare, roles, state, supervise
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.supervisor import Supervisor, metrics_folder
+from hbus_console.supervisor.supervisor import metrics_folder
 
 
 class Command(BaseCommand):
@@ -44,41 +42,20 @@ class Command(BaseCommand):
             checks.check_databases()
             if "web" in named:
                 checks.check_port(settings.BIND, settings.PORT)
-            if "nsqd" in named or _default_needs_nsqd():
-                nsqd.build(console.say)
-            # Whatever may refuse comes before this: it makes a password that is told once.
-            password = prepare.prepare(console.say)
-            wanted = roles.chosen(words, embedded=embedded, embedded_nsqd=_default_needs_nsqd() or _topic_needs_nsqd())
+            prepare.prepare(console.say)
+            wanted = roles.chosen(words, embedded=embedded, needed=roles.needed())
             with_nsqd = any(role.name == "nsqd" for role, _ in wanted)
             if with_nsqd:
                 nsqd.build(console.say)
+            # Whatever may refuse comes before this: it makes a password that is told once.
+            password = prepare.first_admin()
             connections.close_all()
             if password is not None:
                 _tell_password(console, password)
             shutil.rmtree(metrics_folder(settings.STATE), ignore_errors=True)
             metrics_folder(settings.STATE).mkdir(mode=0o700)
             at = Installation.from_settings(starting_store=embedded, starting_nsqd=with_nsqd)
-            supervisor = Supervisor(at, wanted, console)
-            code = asyncio.run(supervisor.run())
-        if code:
-            self.stderr.write(supervisor.failure)
-            sys.exit(code)
-
-
-def _default_needs_nsqd() -> bool:
-    """Whether topics go by NSQ unless they say otherwise, and nobody has named an nsqd of their own."""
-    return settings.HBUS_TRANSPORT == "nsq" and not _has_nsqd()
-
-
-def _topic_needs_nsqd() -> bool:
-    """Whether any topic says that it goes by NSQ, likewise."""
-    from hbus_console.topics.models import Topic
-
-    return not _has_nsqd() and Topic.objects.filter(transport="nsq").exists()
-
-
-def _has_nsqd() -> bool:
-    return bool(Env().words("NSQD_URL") or Env().words("NSQLOOKUPD_URL"))
+            supervise.become(at, wanted, lock)
 
 
 def _tell_password(console: Console, password: str) -> None:
