@@ -9,7 +9,7 @@ import dj_database_url
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
-from hbus_console import installed, remembered
+from hbus_console import installed, lean, remembered  # noqa: F401 - lean: for its effect
 from hbus_console.state import ROOT, secret, state_dir
 from hbus_console.stores import broker_of, named_stores
 

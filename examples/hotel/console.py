@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from examples.hotel import feeds, loading
 from hbus_console.access.permissions import Actor
 from hbus_console.ui.examples import Example
 
 
 def _start(actor: Actor) -> None:
+    # Half of the bus, for a button that is pressed once.
+    from examples.hotel import feeds, loading
+
     loading.start(actor, feeds.bookings_file())
 
 
