@@ -1,8 +1,8 @@
-"""Prometheus: counters from the facts of every role, gauges from the keeper, all on the web role's ``/metrics``.
+"""Prometheus: counters from the facts of every role, gauges of the features, all on the web role's ``/metrics``.
 
 The processes of one installation share the folder ``PROMETHEUS_MULTIPROC_DIR``, which the supervisor empties at the
 start and names in the environment of every role before Python imports the client. Without it (a single process under
-test) the page shows that process alone. Labels are topics and subscriptions, never keys or ids.
+test) the page shows that process alone. Labels are namespaces and names, never keys or ids.
 """
 
 from __future__ import annotations
@@ -35,28 +35,11 @@ from engine.core.facts import FactBatch, FactSink
 from hbus_console.access.permissions import GLOBAL, visible_scopes
 from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.evidence.kinds import kinds
-from hbus_console.messages.models import LagSample
 
-#: More (topic, subscription) pairs than this are counted together as ``other``: a scrape must stay small.
+#: More subjects than this are counted together as ``other``: a scrape must stay small.
 MOST_LABELS = 2_000
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-_PAIR = ("topic", "subscription")
-
-UNSETTLED = Gauge("hbus_unsettled_messages", "Messages not settled yet.", _PAIR, multiprocess_mode="mostrecent")
-OLDEST = Gauge(
-    "hbus_oldest_unsettled_seconds", "Age of the oldest unsettled message.", _PAIR, multiprocess_mode="mostrecent"
-)
-BREAKER = Gauge(
-    "hbus_breaker_state",
-    "1 for the state in which the subscription's breaker is, 0 for the others.",
-    (*_PAIR, "state"),
-    multiprocess_mode="mostrecent",
-)
-BREAKER_STATES = ("closed", "open", "probing")
-
 _labels_seen: set[tuple[str, str]] = set()
-_lag_shown: set[tuple[str, ...]] = set()
-_breakers_shown: set[tuple[str, ...]] = set()
 
 
 class CountingSink:
@@ -84,7 +67,7 @@ def count(facts: Iterable[FactBatch]) -> None:
             continue
         declared = found.kind.counter
         subject = batch.subject
-        place = _bounded(subject.namespace if subject else "", subject.name if subject else "", len(declared.labels))
+        place = bounded(subject.namespace if subject else "", subject.name if subject else "", len(declared.labels))
         counter, histogram = found.counter, found.histogram
         if place:
             counter, histogram = counter.labels(*place), histogram and histogram.labels(*place)
@@ -131,37 +114,35 @@ def _observe_all(histogram: Histogram, durations_us: list[int]) -> None:
         done = upto
 
 
-def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:
-    """Set the gauges; a subscription that is no longer sampled becomes NaN, which Prometheus takes as no value."""
-    shown: set[tuple[str, ...]] = set()
-    for sample in samples:
-        pair = _bounded(sample.topic, sample.subscription)
-        shown.add(pair)
-        waiting = sample.waiting
-        UNSETTLED.labels(*pair).set(
-            math.nan if waiting is None else waiting + sample.in_flight + sample.retrying + sample.parked
-        )
-        OLDEST.labels(*pair).set(0 if sample.oldest_ms is None else max(0, now_ms - sample.oldest_ms) / 1000)
-    for pair in _lag_shown - shown:
-        UNSETTLED.labels(*pair).set(math.nan)
-        OLDEST.labels(*pair).set(math.nan)
-    _lag_shown.clear()
-    _lag_shown.update(shown)
+def bounded(namespace: str, name: str, labels: int = 2) -> tuple[str, ...]:
+    """The first so many of the two, while they are few enough to tell apart."""
+    pair = (namespace if labels else "", name if labels > 1 else "")
+    if pair not in _labels_seen:
+        if len(_labels_seen) >= MOST_LABELS:
+            pair = ("other", "other" if pair[1] else "")
+        else:
+            _labels_seen.add(pair)
+    return pair[:labels]
 
 
-def show_breakers(states: Mapping[tuple[str, str], str]) -> None:
-    """Set the gauges from each (topic, subscription)'s state; one that is no longer there becomes NaN, as above."""
-    shown: set[tuple[str, ...]] = set()
-    for subscription, state in states.items():
-        pair = _bounded(*subscription)
-        shown.add(pair)
-        for each in BREAKER_STATES:
-            BREAKER.labels(*pair, each).set(each == state)
-    for pair in _breakers_shown - shown:
-        for each in BREAKER_STATES:
-            BREAKER.labels(*pair, each).set(math.nan)
-    _breakers_shown.clear()
-    _breakers_shown.update(shown)
+class Gauges:
+    """Gauges of things that come and go, with the same labels. Not for several threads."""
+
+    def __init__(self, *gauges: Gauge) -> None:
+        self._gauges = gauges
+        self._shown: set[tuple[str, ...]] = set()
+
+    def show(self, readings: Iterable[tuple[tuple[str, ...], Sequence[float]]]) -> None:
+        """Set each gauge from labels and values; what is no longer read becomes NaN, which Prometheus takes as none."""
+        shown = set()
+        for labels, values in readings:
+            shown.add(labels)
+            for gauge, value in zip(self._gauges, values, strict=True):
+                gauge.labels(*labels).set(value)
+        for labels in self._shown - shown:
+            for gauge in self._gauges:
+                gauge.labels(*labels).set(math.nan)
+        self._shown = shown
 
 
 @never_cache
@@ -203,14 +184,3 @@ def _sees_everything(request: HttpRequest) -> bool:
     scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
     token = services.authenticate_token(raw.strip()) if scheme.lower() == "bearer" else None
     return token is not None and GLOBAL in visible_scopes(actor_of_token(token), CLUSTER_VIEW)
-
-
-def _bounded(namespace: str, name: str, labels: int = 2) -> tuple[str, ...]:
-    """The first so many of the two, while they are few enough to tell apart."""
-    pair = (namespace if labels else "", name if labels > 1 else "")
-    if pair not in _labels_seen:
-        if len(_labels_seen) >= MOST_LABELS:
-            pair = ("other", "other" if pair[1] else "")
-        else:
-            _labels_seen.add(pair)
-    return pair[:labels]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.bus.breaker_board import RedisBreakers
 from engine.core.errors import Unavailable
-from hbus_console import metrics
+from hbus_console.consumers import metrics
 from hbus_console.database import fresh_connections
 from hbus_console.subscriptions.models import Subscription
 

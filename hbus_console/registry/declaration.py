@@ -128,8 +128,6 @@ class Feature:
     facts: tuple[Dotted, ...] = ()
     #: ``make(each) -> Projection``: books an engine's facts, see :class:`~hbus_console.evidence.booking.Projection`.
     projection: Dotted = ""
-    #: Modules that register metrics when imported; loaded by every process that shows or counts them.
-    metrics: tuple[str, ...] = ()
     #: ``make() -> Duty``, one each; the keeper runs them.
     duties: tuple[Dotted, ...] = ()
     roles: tuple[ProcessRole, ...] = ()

@@ -14,10 +14,10 @@ from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.facts import Emitter
-from hbus_console import metrics
 from hbus_console.database import fresh_connections
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.traffic import metrics
 
 #: A group that was made a moment ago, or is being healed by its consumer, may be missing in one reading.
 MISSING_TICKS = 2

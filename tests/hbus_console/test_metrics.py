@@ -20,7 +20,9 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
+from hbus_console.consumers.metrics import show_breakers
 from hbus_console.messages.models import LagSample
+from hbus_console.traffic.metrics import show_lag
 
 AT = 1_790_000_000_000
 
@@ -116,10 +118,10 @@ def test_gauges_follow_the_sampler_and_forget_what_is_gone(prefix: str) -> None:
     sample = LagSample(
         at_ms=AT, topic=prefix, subscription="g", waiting=5, in_flight=2, retrying=1, oldest_ms=AT - 1_500
     )
-    metrics.show_lag([sample], AT)
+    show_lag([sample], AT)
     assert value("hbus_unsettled_messages", topic=prefix, subscription="g") == 8
     assert value("hbus_oldest_unsettled_seconds", topic=prefix, subscription="g") == 1.5
-    metrics.show_lag([], AT)
+    show_lag([], AT)
     assert math.isnan(value("hbus_unsettled_messages", topic=prefix, subscription="g"))
 
 
@@ -130,11 +132,11 @@ def test_a_breaker_is_in_one_state_and_forgotten_when_gone(prefix: str) -> None:
             for state in ("closed", "open", "probing")
         ]
 
-    metrics.show_breakers({(prefix, "g"): "closed"})
+    show_breakers({(prefix, "g"): "closed"})
     assert states() == [1, 0, 0]
-    metrics.show_breakers({(prefix, "g"): "probing"})
+    show_breakers({(prefix, "g"): "probing"})
     assert states() == [0, 0, 1]
-    metrics.show_breakers({})
+    show_breakers({})
     assert all(math.isnan(each) for each in states())
 
 

@@ -78,19 +78,22 @@ def test_a_kind_is_logged_and_counted_as_it_is_declared(name: str) -> None:
     with capture_logs() as lines:
         LoggingSink(_Nothing()).write([batch])
     assert [line["event"] for line in lines] == ([name] if kind.level != QUIET else [])
-    metrics.count([batch])
     labels = dict(zip(kind.counter.labels, (f"k.{name}", "g"), strict=False))
-    counted = metrics.REGISTRY.get_sample_value(f"hbus_{name}_total", labels)
-    assert counted == (0 if kind.counter.adds else 1)
+
+    def counted() -> float:
+        return metrics.REGISTRY.get_sample_value(f"hbus_{name}_total", labels) or 0
+
+    before = counted()
+    metrics.count([batch])
+    assert counted() - before == (0 if kind.counter.adds else 1)
 
 
 def test_parked_unparked_skipped_and_the_breakers_kinds_have_level_and_counter() -> None:
     metrics._counters()
+    families = {family.name for family in metrics.REGISTRY.collect()}
     for name in ("parked", "unparked", "skipped", "breaker_opened", "breaker_probing", "breaker_closed"):
         assert kinds()[name].level >= logging.INFO
-        assert (
-            f"hbus_{name}_total"[:-6] in {family.name for family in metrics.REGISTRY.collect()} or metrics._counters()
-        )
+        assert f"hbus_{name}" in families
 
 
 def test_a_kind_declared_by_two_engines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
