@@ -10,6 +10,7 @@ import pytest
 from django.db import transaction
 from pytest_django import Settings
 
+from engine.core.fact_kinds import FactCounter, FactKind, Tone
 from hbus_console.access.permissions import Actor
 from hbus_console.alerts.concerns import firing
 from hbus_console.alerts.models import Alert
@@ -20,7 +21,9 @@ from hbus_console.cluster.concerns import nodes as read_nodes
 from hbus_console.cluster.concerns import store as read_store
 from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
-from hbus_console.evidence.models import Notice
+from hbus_console.evidence import concerns as evidence
+from hbus_console.evidence.kinds import kinds as fact_kinds
+from hbus_console.evidence.models import Evidence, Notice
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.overview.concerns import concerns
 from hbus_console.subscriptions.models import Subscription
@@ -339,3 +342,25 @@ def test_every_step_leads_somewhere(admin_actor: Actor) -> None:
     dead_letters(1, "booking.changed")
     assert all(concern.href.startswith("/") and concern.link for concern in found(admin_actor, nodes=[]))
     assert json.dumps([concern.text for concern in found(admin_actor)])
+
+
+def test_facts_of_an_engine_without_a_ledger_call_for_a_person_too(
+    admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = "{place} was abandoned {amount} times"
+    kind = FactKind("job_abandoned", "a run was lost", Tone.BAD, 30, FactCounter("Runs."), calls_for_a_person=says)
+    monkeypatch.setattr(evidence, "kinds", lambda: {**fact_kinds(), kind.name: kind})
+    now = time.time_ns() // 1_000_000
+
+    def booked(subject: str, ago_ms: int, **fields: int) -> None:
+        Evidence.objects.create(kind=kind.name, subject=subject, at_ms=now - ago_ms, node="n-1", fields=fields)
+
+    booked("job:booking.nightly", 900)
+    booked("job:booking.nightly", 800, amount=4)
+    booked("topic:stay.completed", 700)
+    booked("topic:stay.completed", 86_400_000)
+    assert [(it.text, it.href) for it in found(admin_actor)] == [
+        ("booking.nightly was abandoned 5 times", "/cluster/"),
+        ("stay.completed was abandoned 1 times", "/topics/stay.completed/"),
+    ]
+    assert texts(viewer_actor) == ["booking.nightly was abandoned 5 times"]
