@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
 from engine.bus.subjects import SUBSCRIPTION, subscription_subject, topic_subject
 from engine.core.facts import CoreFields, FactBatch, Fields, Numbers, Texts, merged
 from engine.core.subject import Subject
+
+T = TypeVar("T", str, int)
 
 
 class BusFields(Fields, frozen=True, array_like=True, gc=False):
@@ -96,6 +99,12 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
             self.error,
             self.fingerprint,
         )
+
+
+def column(values: list[T]) -> T | list[T]:
+    """``values`` as a column: the one value that all of them have, or the list."""
+    first = values[0]
+    return first if values.count(first) == len(values) else values
 
 
 def batches(facts: Iterable[Fact]) -> list[FactBatch]:

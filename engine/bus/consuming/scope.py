@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable
 
 from engine.bus.consuming.dispatch import Dispatcher, InFlightTable
-from engine.bus.facts import Fact
+from engine.bus.facts import BusFields
 from engine.bus.policy import SubscriptionPolicy
+from engine.bus.subjects import subscription_subject
 from engine.bus.transport import Admin, Receiver
 from engine.core.clock import Clock, jitter
-from engine.core.facts import Emitter
+from engine.core.facts import Emitter, FactBatch
 
 #: Seconds before the first repetition, and at most between two.
 FIRST_PAUSE_S = 0.1
@@ -40,6 +41,8 @@ class ConsumerScope:
     ) -> None:
         self.policy = policy
         self.topic, self.group = policy.topic, policy.group
+        #: What evidence calls the subscription.
+        self.subject = subscription_subject(policy.topic, policy.group)
         #: The consumer's.
         self.name = name
         self.receiver = receiver
@@ -60,20 +63,8 @@ class ConsumerScope:
 
     def say(self, kind: str, *, position: str = "", error: str = "", detail: str = "") -> None:
         """Emit a fact about the subscription here; one about a delivery is the settler's."""
-        self.facts.emit(
-            [
-                Fact(
-                    kind,
-                    self.clock.now_ms(),
-                    topic=self.topic,
-                    subscription=self.group,
-                    position=position,
-                    node=self.name,
-                    error=error[:500],
-                    detail=detail,
-                ).batch()
-            ]
-        )
+        fields = BusFields(position=position, error=error[:500])
+        self.facts.emit([FactBatch(kind, self.clock.now_ms(), self.subject, self.name, detail=detail, fields=fields)])
 
     def backoff(self) -> Backoff:
         """Pauses for one thread that asks the store."""

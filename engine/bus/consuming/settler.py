@@ -11,9 +11,11 @@ import msgspec
 
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
-from engine.bus.facts import Fact, batches
+from engine.bus.facts import BusFields, column
+from engine.bus.message import Message
 from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
+from engine.core.facts import FactBatch, Texts
 from engine.core.ids import trace_id_of
 
 #: A batch goes when it is this large …
@@ -23,6 +25,7 @@ LINGER_S = 0.003
 #: How often a batch that breaks for another reason than an absent store is tried.
 TRIES = 3
 
+_NAMELESS = Message(id="", source="", type="")
 _log = logging.getLogger(__name__)
 
 
@@ -160,7 +163,8 @@ class Settler:
 
     def _book(self, batch: Sequence[Finished], taken: Sequence[bool], late: str, *, repeated: bool) -> None:
         """Forget what the store has answered, and tell it."""
-        facts = []
+        settled: list[Finished] = []
+        others: dict[str, list[tuple[Finished, str]]] = {}
         take, drop, answered = self._queue.popleft, self._in_flight.drop, self._answered
         for finished, ok in zip(batch, taken, strict=True):
             take()
@@ -170,8 +174,7 @@ class Settler:
                 answered(held)
             if ok and finished.kind == "settled":
                 # The common case, without a detour.
-                self.handled += 1
-                facts.append(self._fact(finished, "settled", finished.detail or late))
+                settled.append(finished)
                 continue
             if finished.verdict is Verdict.PARK and not ok:
                 # Its key is not parked any more: it was put back, and comes again in its turn.
@@ -180,11 +183,17 @@ class Settler:
             if ok or repeated:
                 self._count(finished)
                 if finished.kind:
-                    facts.append(self._fact(finished, finished.kind, finished.detail or late))
+                    others.setdefault(finished.kind, []).append((finished, finished.detail or late))
             else:
                 finished.held.lose()
-                facts.append(self._fact(finished, "lease_lost", f"verdict {finished.verdict.value} came too late"))
-        self._scope.facts.emit(batches(facts))
+                why = f"verdict {finished.verdict.value} came too late"
+                others.setdefault("lease_lost", []).append((finished, why))
+        self.handled += len(settled)
+        told = [self._told("settled", settled, late)] if settled else []
+        for kind, pairs in others.items():
+            told.append(self._told(kind, [each for each, _ in pairs], column([detail for _, detail in pairs])))
+        if told:
+            self._scope.facts.emit(told)
 
     def _count(self, finished: Finished) -> None:
         if finished.attempt is not None and finished.kind in ("retried", "dead", "parked"):
@@ -194,51 +203,42 @@ class Settler:
 
     def say(self, held: InFlight, kind: str, detail: str = "") -> None:
         """Emit a fact about a delivery that is not settled by us."""
-        self._scope.facts.emit([self._fact(Finished(held, kind, self._scope.clock.now_ms()), kind, detail).batch()])
+        self._scope.facts.emit([self._told(kind, [Finished(held, kind, self._scope.clock.now_ms())], detail)])
 
     def say_retry(self, finished: Finished) -> None:
         """Emit the fact of an attempt that is repeated in place."""
         self.failed += 1
-        self._scope.facts.emit([self._fact(finished, finished.kind, finished.detail).batch()])
+        self._scope.facts.emit([self._told(finished.kind, [finished], finished.detail)])
 
-    def _fact(self, finished: Finished, kind: str, detail: str) -> Fact:
-        held, scope = finished.held, self._scope
-        message = held.message
-        if message is None:
-            return Fact(
-                kind,
-                finished.at_ms,
-                scope.topic,
-                scope.group,
-                position=held.delivery.position,
-                attempt=held.attempt,
-                size=len(held.delivery.body),
-                node=scope.name,
-                error=finished.error,
-                fingerprint=finished.fingerprint,
-                detail=detail,
-            )
-        return Fact(
+    def _told(self, kind: str, told: Sequence[Finished], detail: Texts) -> FactBatch:
+        """The facts of ``told``, what they share said once."""
+        scope = self._scope
+        held = [each.held for each in told]
+        # An envelope that nobody can read has no names.
+        messages = [each.message or _NAMELESS for each in held]
+        return FactBatch(
             kind,
-            finished.at_ms,
-            scope.topic,
-            scope.group,
-            message.id,
-            message.partitionkey,
-            message.correlationid,
-            message.causationid,
-            trace_id_of(message.traceparent),
-            message.type,
-            message.source,
-            held.delivery.position,
-            finished.attempt.number if finished.attempt else held.attempt,
-            finished.duration_us,
-            len(held.delivery.body),
-            finished.at_ms + finished.after_ms if finished.kind == "retried" else 0,
+            column([each.at_ms for each in told]),
+            scope.subject,
             scope.name,
-            finished.error,
-            finished.fingerprint,
+            len(told),
+            column([each.correlationid for each in messages]),
             detail,
+            BusFields(
+                [each.id for each in messages],
+                column([each.partitionkey for each in messages]),
+                column([each.causationid for each in messages]),
+                column([trace_id_of(each.traceparent) for each in messages]),
+                column([each.type for each in messages]),
+                column([each.source for each in messages]),
+                [each.delivery.position for each in held],
+                column([each.attempt.number if each.attempt else each.held.attempt for each in told]),
+                column([each.duration_us for each in told]),
+                column([len(each.delivery.body) for each in held]),
+                column([each.at_ms + each.after_ms if each.kind == "retried" else 0 for each in told]),
+                column([each.error for each in told]),
+                column([each.fingerprint for each in told]),
+            ),
         )
 
 
