@@ -176,7 +176,8 @@ class Link:
 
     def refused(self, words: str) -> Refused:
         """What to say of an error that a script has met and handed on."""
-        if words.startswith("READONLY"):
+        # Redis 6.2 puts the name and the line of the script before the words.
+        if "READONLY" in words:
             self._nodes.heed(ReadOnlyError(words), None)
         return Refused(self.address, words)
 

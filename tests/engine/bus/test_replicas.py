@@ -82,7 +82,7 @@ def test_a_primary_that_was_told_to_have_replicas_takes_nothing_without_them(
     with open_client(own_store.url) as server:
         server.config_set("min-replicas-to-write", 1)
 
-    with pytest.raises(PublishFailed, match=r"NOREPLICAS .* min-replicas-to-write"):
+    with pytest.raises(PublishFailed, match=r"(?s)NOREPLICAS .* min-replicas-to-write"):
         producer(alone, replicas=0).publish(TOPIC, {"n": 1})
 
     assert alone.admin.depth(TOPIC).messages == 0
