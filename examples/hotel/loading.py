@@ -17,6 +17,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.imports.publishing import SteadyPublisher
+from hbus_console.subjects import readable
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.topics.feature import TOPIC_EDIT
 from hbus_console.wiring import bus
@@ -50,8 +51,7 @@ def start(actor: Actor, file: str = "", limit: int | None = None, *, clock: Cloc
             record(
                 actor,
                 "hotel.load",
-                "feed",
-                feed.source,
+                readable("feed", "", feed.source),
                 after={"bookings": load.bookings, "events": load.events},
             )
     return load

@@ -16,6 +16,7 @@ from examples.hotel.events import Stay
 from examples.hotel.models import PartnerRoom
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
+from hbus_console.subjects import readable
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 
 #: What the partner's catalogue holds from the start. The real bookings know one category more.
@@ -55,7 +56,7 @@ def add_room(actor: Actor, code: str) -> bool:
     with transaction.atomic():
         _, made = PartnerRoom.objects.get_or_create(code=code, defaults={"added_by": actor.name})
         if made:
-            record(actor, "hotel.partner_room_add", "partner room", code, topic="booking.cancelled")
+            record(actor, "hotel.partner_room_add", readable("partner-room", "booking.cancelled", code))
     return made
 
 

@@ -32,6 +32,9 @@ class Act:
     #: Reading that any scope of the needed role opens, because what is shown is then filtered by the reader's scopes.
     #: Every other act on the installation as a whole takes a grant for ``*``, so that a forgotten resource refuses.
     reading: bool = False
+    #: The kind of subjects whose namespace it asks for, such as ``topic``: what a refusal names as refused. Empty where
+    #: a namespace is no thing of its own.
+    about: str = ""
 
     @property
     def governed(self) -> bool:

@@ -9,7 +9,7 @@ from hbus_console.access.acts import VIEW, Act, Role
 
 #: The resource of what lies outside every namespace: the installation itself, or a list that is filtered by scope.
 GLOBAL = "*"
-#: The resource "at least one topic": for a button or a form whose topic is still to be chosen.
+#: The resource "at least one namespace": for a button or a form whose namespace is still to be chosen.
 SOMEWHERE = "?"
 
 
@@ -44,7 +44,7 @@ class ScopedRole:
 
 
 def covers(scope: str, resource: str) -> bool:
-    """Whether ``scope`` (``*``, ``booking.*`` or an exact name) contains the topic ``resource``."""
+    """Whether ``scope`` (``*``, ``booking.*`` or an exact name) contains the namespace ``resource``."""
     if scope == GLOBAL:
         return True
     if resource in ("", GLOBAL, SOMEWHERE):
@@ -76,7 +76,7 @@ SYSTEM = Actor(name="system", kind="system", grants=(ScopedRole(Role.ADMIN, GLOB
 
 
 def allows(actor: Actor, action: Act, resource: str = GLOBAL) -> bool:
-    """Whether ``actor`` may do ``action`` to the topic ``resource``, to the installation, or :data:`SOMEWHERE`."""
+    """Whether ``actor`` may do ``action`` in the namespace ``resource``, to the installation, or :data:`SOMEWHERE`."""
     if resource == SOMEWHERE:
         return bool(visible_scopes(actor, action))
     if actor.limit is not None and not _grant_allows(actor.limit, action, resource):
@@ -87,7 +87,8 @@ def allows(actor: Actor, action: Act, resource: str = GLOBAL) -> bool:
 def require(actor: Actor, action: Act, resource: str = GLOBAL) -> None:
     """Raise :class:`Forbidden` unless :func:`allows`."""
     if not allows(actor, action, resource):
-        where = {GLOBAL: "", SOMEWHERE: " on any topic"}.get(resource, f" on {resource}")
+        anywhere = f" on any {action.about}" if action.about else " anywhere"
+        where = {GLOBAL: "", SOMEWHERE: anywhere}.get(resource, f" on {resource}")
         scope = f" on {GLOBAL}" if resource == GLOBAL and action.governed else where
         raise Forbidden(
             f"{actor.name} may not {action.words}{where}.",
@@ -116,7 +117,7 @@ def narrower(one: str, other: str) -> str | None:
 
 
 def contains(outer: str, inner: str) -> bool:
-    """Whether every topic of the scope ``inner`` lies in the scope ``outer``."""
+    """Whether every namespace of the scope ``inner`` lies in the scope ``outer``."""
     if outer in (GLOBAL, inner):
         return True
     return inner != GLOBAL and outer.endswith(".*") and covers(outer, inner.removesuffix(".*"))

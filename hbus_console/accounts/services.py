@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, ScopedRole, require
 from hbus_console.access.scopes import valid_scope
@@ -86,7 +87,7 @@ def create_user(
         with transaction.atomic():
             user.save(force_insert=True)
             _write_grants(user, wanted)
-            record(actor, "user.create", "user", username, after=_evidence(user))
+            record(actor, "user.create", Subject("user", "", username), after=_evidence(user))
     except IntegrityError:
         raise BadInput(
             f"There is a user {username!r} already.", remedy="Take another name.", field="username"
@@ -107,7 +108,14 @@ def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason
         _write_grants(fresh, wanted)
         after = _evidence(fresh)
         if before != after:
-            record(actor, "user.grants.change", "user", fresh.username, reason=reason, before=before, after=after)
+            record(
+                actor,
+                "user.grants.change",
+                Subject("user", "", fresh.username),
+                reason=reason,
+                before=before,
+                after=after,
+            )
 
 
 def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
@@ -126,7 +134,7 @@ def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
             revoked_at=to_datetime(SystemClock().now_ms())
         )
         after = {**_evidence(fresh), "keys_revoked": revoked}
-        record(actor, "user.deactivate", "user", fresh.username, reason=reason, before=before, after=after)
+        record(actor, "user.deactivate", Subject("user", "", fresh.username), reason=reason, before=before, after=after)
 
 
 def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
@@ -139,7 +147,14 @@ def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
         before = _evidence(fresh)
         fresh.is_active = True
         fresh.save(update_fields=["is_active"])
-        record(actor, "user.reactivate", "user", fresh.username, reason=reason, before=before, after=_evidence(fresh))
+        record(
+            actor,
+            "user.reactivate",
+            Subject("user", "", fresh.username),
+            reason=reason,
+            before=before,
+            after=_evidence(fresh),
+        )
 
 
 def change_user(
@@ -170,7 +185,7 @@ def reset_password(actor: Actor, user: User, reason: str = "") -> str:
         fresh.must_change_password = True
         fresh.session_epoch += 1
         fresh.save(update_fields=["password", "must_change_password", "session_epoch"])
-        record(actor, "user.password.reset", "user", fresh.username, reason=reason)
+        record(actor, "user.password.reset", Subject("user", "", fresh.username), reason=reason)
     return password
 
 
@@ -190,7 +205,7 @@ def ensure_first_admin() -> str | None:
                 return None
             user.save(force_insert=True)
             _write_grants(user, (_ADMIN,))
-            record(SYSTEM, "user.create", "user", FIRST_ADMIN, reason="first start", after=_evidence(user))
+            record(SYSTEM, "user.create", Subject("user", "", FIRST_ADMIN), reason="first start", after=_evidence(user))
     except IntegrityError:
         return None
     return password

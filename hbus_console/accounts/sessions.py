@@ -11,6 +11,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.permissions import ANONYMOUS, Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -55,7 +56,7 @@ def sign_in(request: HttpRequest, username: str, password: str, throttle: LoginT
     throttle.succeeded(username, address)
     with transaction.atomic():
         auth.login(request, user)
-        record(actor_of(user), "session.login", "user", user.username)
+        record(actor_of(user), "session.login", Subject("user", "", user.username))
     return user
 
 
@@ -63,7 +64,7 @@ def sign_out(request: HttpRequest) -> None:
     """End the session at hand; nothing happens when there is none."""
     if isinstance(request.user, User):
         with transaction.atomic():
-            record(actor_of(request.user), "session.logout", "user", request.user.username)
+            record(actor_of(request.user), "session.logout", Subject("user", "", request.user.username))
             auth.logout(request)
 
 
@@ -92,7 +93,7 @@ def change_own_password(actor: Actor, request: HttpRequest, current: str, new: s
         user.set_password(new)
         user.must_change_password = False
         user.save(update_fields=["password", "must_change_password"])
-        record(actor, "session.password.change", "user", user.username)
+        record(actor, "session.password.change", Subject("user", "", user.username))
         auth.update_session_auth_hash(request, user)
 
 
@@ -122,7 +123,6 @@ def _audit_failure(username: str, failures: int) -> None:
         record(
             ANONYMOUS,
             "session.login.refused",
-            "user",
-            known or UNKNOWN_ACCOUNT,
+            Subject("user", "", known or UNKNOWN_ACCOUNT),
             after={"failures": failures, "wait_s": wait_s(failures)},
         )

@@ -14,6 +14,7 @@ from django.db.models import Q
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, allows, contains, require
 from hbus_console.access.scopes import valid_scope
@@ -83,7 +84,7 @@ def create_token(
                 scope=scope,
                 expires_at=expires_at,
             )
-            record(actor, "token.create", "token", label(actor.name, token), after=evidence(token))
+            record(actor, "token.create", Subject("token", "", label(actor.name, token)), after=evidence(token))
     except IntegrityError:
         raise BadInput(
             f"You have a token named {name!r} already.", remedy="Revoke it first, or take another name.", field="name"
@@ -106,8 +107,7 @@ def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Cloc
         record(
             actor,
             "token.revoke",
-            "token",
-            label(fresh.user.username, fresh),
+            Subject("token", "", label(fresh.user.username, fresh)),
             reason=reason,
             before=before,
             after=evidence(fresh),

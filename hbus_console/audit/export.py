@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.feature import AUDIT_EXPORT
 from hbus_console.audit.models import AuditEntry
@@ -45,6 +46,7 @@ COLUMNS = (
     "previous_hash",
     "hash",
 )
+_LOG = Subject("audit", "", "audit log")
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -96,9 +98,7 @@ def export(
     if end is not None:
         chosen["to"] = end
     with transaction.atomic():
-        entry = record(
-            actor, "audit.export", "audit", "audit log", reason=reason, after={"form": form, "filter": chosen}
-        )
+        entry = record(actor, "audit.export", _LOG, reason=reason, after={"form": form, "filter": chosen})
     entries = narrowed(AuditEntry.objects.filter(seq__lt=entry.seq), wanted, start, end)
     return Export(entries, form, entry)
 
@@ -142,12 +142,11 @@ def _csv(batch: list[AuditEntry]) -> bytes:
 
 def _row(entry: AuditEntry) -> list[str]:
     cells = []
+    values = as_json(entry)
     for name in COLUMNS:
-        value = getattr(entry, name)
+        value = values[name]
         if name in {"before", "after"}:
             value = "" if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
-        elif name == "at":
-            value = entry.at.astimezone(UTC).isoformat(timespec="microseconds")
         cells.append(neutral(str(value)))
     return cells
 

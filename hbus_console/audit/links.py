@@ -64,8 +64,8 @@ def work(actor: Actor, entry: AuditEntry) -> Work | None:
 
 def target_url(entry: AuditEntry) -> str:
     """The page of the entry's target; empty when it has none (any more)."""
-    if entry.target_type == "subscription" and entry.topic:
-        return _reverse("subscriptions:detail", topic=entry.topic, group=entry.target.removeprefix(f"{entry.topic}/"))
+    if entry.target_type == "subscription" and entry.namespace:
+        return _reverse("subscriptions:detail", topic=entry.namespace, group=entry.subject.name)
     if entry.target_type in _PAGES:
         view, keyword = _PAGES[entry.target_type]
         return _reverse(view, **{keyword: entry.target} if keyword else {})

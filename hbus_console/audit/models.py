@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, Subject
+from hbus_console.audit.subjects import Stored, read
+
 
 class AuditEntry(models.Model):
     """Who did what to which thing, when, why, before and after. Database triggers refuse UPDATE and DELETE."""
@@ -14,10 +17,11 @@ class AuditEntry(models.Model):
     actor_kind = models.CharField(max_length=16)
     #: ``topic.pause``, ``payload.reveal`` …; refused acts end in ``.refused``.
     action = models.CharField(max_length=64)
-    target_type = models.CharField(max_length=32)
-    target = models.CharField(max_length=400)
-    #: The topic in whose namespace the target lies; empty for what lies outside every namespace.
-    topic = models.CharField(max_length=200, blank=True)
+    #: These three hold the subject, see :mod:`hbus_console.audit.subjects`.
+    target_type = models.CharField(max_length=KIND_LIMIT)
+    target = models.CharField(max_length=NAMESPACE_LIMIT + 1 + NAME_LIMIT)
+    #: Under the hash, in the API and in exports it has the name of its column.
+    namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True, db_column="topic")
     reason = models.TextField(blank=True)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
@@ -33,8 +37,13 @@ class AuditEntry(models.Model):
             models.Index(fields=["actor", "-seq"], name="audit_actor"),
             models.Index(fields=["action", "-seq"], name="audit_action"),
             models.Index(fields=["target_type", "target", "-seq"], name="audit_target"),
-            models.Index(fields=["topic", "-seq"], name="audit_topic"),
+            models.Index(fields=["namespace", "-seq"], name="audit_topic"),
             # Filters name a target without its type.
             models.Index(fields=["target", "-seq"], name="audit_target_alone"),
             models.Index(fields=["correlation_id"], name="audit_correlation"),
         ]
+
+    @property
+    def subject(self) -> Subject:
+        """What was acted upon."""
+        return read(Stored(self.target_type, self.target, self.namespace))

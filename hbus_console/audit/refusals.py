@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from django.db import transaction
 
+from engine.core.subject import Subject
+from hbus_console.access.acts import Act
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
+from hbus_console.audit.subjects import INSTALLATION, NAMESPACE
+from hbus_console.subjects import readable
 
 
 def record_refusal(actor: Actor, error: Forbidden) -> AuditEntry | None:
@@ -16,13 +20,18 @@ def record_refusal(actor: Actor, error: Forbidden) -> AuditEntry | None:
     """
     if error.action is None or not error.action.governed or not actor.is_authenticated:
         return None
-    topic = "" if error.resource in (GLOBAL, SOMEWHERE) else error.resource
     with transaction.atomic():
         return record(
             actor,
             f"{error.action.name}.refused",
-            "topic" if topic else "installation",
-            topic or "hbus",
-            topic=topic,
+            _refused(error.action, error.resource),
             after={"why": error.what, "remedy": error.remedy},
         )
+
+
+def _refused(action: Act, resource: str) -> Subject:
+    """What the act was to be done to: the installation, a thing, or a namespace with all that lies in it."""
+    if resource in ("", GLOBAL, SOMEWHERE):
+        return INSTALLATION
+    namespace = resource.removesuffix(".*")
+    return readable(action.about or NAMESPACE if namespace == resource else NAMESPACE, namespace)

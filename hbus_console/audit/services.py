@@ -9,11 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.audit import anchor, chain, context
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain
 from hbus_console.audit.redact import redact_text
+from hbus_console.audit.subjects import stored
 
 #: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.
 _ADVISORY_LOCK = 0x6862_7573
@@ -22,10 +24,8 @@ _ADVISORY_LOCK = 0x6862_7573
 def record(
     actor: Actor,
     action: str,
-    target_type: str,
-    target: str,
+    subject: Subject,
     *,
-    topic: str = "",
     reason: str = "",
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
@@ -33,14 +33,13 @@ def record(
     """Append one entry to the chain.
 
     Must run inside the transaction of the change: both commit or neither does. Secrets in ``before`` and ``after``
-    are redacted by name. ``topic`` is the topic in whose namespace the target lies: a subscription's, a message's, a
-    dead letter's (a target of type ``topic`` names itself); people with a scope see the entries of their topics only.
-    Raises ``RuntimeError`` outside a transaction.
+    are redacted by name. ``subject`` is what was acted upon; people with a scope see the entries of the namespaces in
+    it only. Raises ``RuntimeError`` outside a transaction.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("An audit entry is written in the transaction of its change; open one with atomic().")
     request = context.current()
-    actor_name, target, topic, reason = (as_stored(text) for text in (actor.name, target, topic, redact_text(reason)))
+    columns = stored(subject)
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -49,13 +48,13 @@ def record(
         entry = AuditEntry(
             seq=1 if last is None else last.seq + 1,
             at=datetime.now(UTC),
-            actor=actor_name,
+            actor=as_stored(actor.name),
             actor_kind=actor.kind,
             action=action,
-            target_type=target_type,
-            target=target,
-            topic=topic or (target if target_type == "topic" else ""),
-            reason=reason,
+            target_type=columns.target_type,
+            target=columns.target,
+            namespace=columns.namespace,
+            reason=as_stored(redact_text(reason)),
             before=plain(before),
             after=plain(after),
             request_id=request.request_id,
@@ -72,7 +71,7 @@ def record(
 
 
 def content(entry: AuditEntry) -> dict[str, Any]:
-    """What the hash of ``entry`` covers: everything but the two hashes."""
+    """What the hash of ``entry`` covers: everything but the two hashes, under the names of the first entries."""
     return {
         "seq": entry.seq,
         "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
@@ -81,7 +80,7 @@ def content(entry: AuditEntry) -> dict[str, Any]:
         "action": entry.action,
         "target_type": entry.target_type,
         "target": entry.target,
-        "topic": entry.topic,
+        "topic": entry.namespace,
         "reason": entry.reason,
         "before": entry.before,
         "after": entry.after,

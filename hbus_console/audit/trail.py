@@ -68,7 +68,7 @@ def read_filter(parameters: Mapping[str, str]) -> Filter:
 def visible(actor: Actor) -> QuerySet[AuditEntry]:
     """The entries ``actor`` may see, newest first. Raises ``Forbidden`` for who may see none but their own.
 
-    With a role on ``*`` that is all; with a scope, what was done to topics in it, and what the person (and their
+    With a role on ``*`` that is all; with a scope, what was done in it, and what the person (and their
     tokens) did anywhere. A token sees its own acts only, not its maker's.
     """
     require(actor, AUDIT_READ)
@@ -78,7 +78,7 @@ def visible(actor: Actor) -> QuerySet[AuditEntry]:
     own = Q(actor=actor.name, actor_kind=actor.kind)
     if actor.kind == "user":
         own |= Q(actor__startswith=f"{actor.name}/", actor_kind="token")
-    return AuditEntry.objects.filter(scopes_q(scopes) | own)
+    return AuditEntry.objects.filter(scopes_q(scopes, "namespace") | own)
 
 
 def narrowed(
@@ -92,7 +92,7 @@ def narrowed(
     elif wanted.action:
         entries = entries.filter(action=wanted.action)
     if wanted.target:
-        entries = entries.filter(Q(target=wanted.target) | Q(topic=wanted.target))
+        entries = entries.filter(Q(target=wanted.target) | Q(namespace=wanted.target))
     if wanted.correlation:
         entries = entries.filter(correlation_id=wanted.correlation)
     if wanted.by == "refused":

@@ -19,6 +19,7 @@ from hbus_console.audit.diff import diff
 from hbus_console.audit.feature import AUDIT_EXPORT, AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state, verify_now
+from hbus_console.registry.subjects import kind_named
 from hbus_console.ui.timerange import TimeRange, time_range
 
 
@@ -32,6 +33,8 @@ class Told:
     where: str
     tone: str
     url: str
+    #: What the namespace is called where the subject lies: ``topic``.
+    namespace_word: str
 
 
 def tell(entry: AuditEntry) -> Told:
@@ -43,6 +46,7 @@ def tell(entry: AuditEntry) -> Told:
         words.where(entry),
         words.tone(entry),
         links.target_url(entry),
+        kind_named(entry.subject.kind).within or "namespace",
     )
 
 

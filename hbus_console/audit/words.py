@@ -90,8 +90,8 @@ def names_target(entry: AuditEntry) -> bool:
 
 
 def where(entry: AuditEntry) -> str:
-    """The topic, when the target does not say it itself."""
-    return "" if entry.topic in entry.target else entry.topic
+    """The namespace, when the target does not say it itself."""
+    return "" if entry.namespace in entry.target else entry.namespace
 
 
 def tone(entry: AuditEntry) -> str:

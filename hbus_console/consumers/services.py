@@ -16,6 +16,7 @@ from hbus_console.audit.services import record
 from hbus_console.celery import app
 from hbus_console.cluster.feature import CLUSTER_OPERATE, CLUSTER_VIEW
 from hbus_console.consumers.control import chooser
+from hbus_console.subjects import readable
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 
 #: Seconds to wait for the answers of all workers.
@@ -49,9 +50,7 @@ def steer(
         record(
             actor,
             f"worker.{act}",
-            "worker",
-            worker or "all",
-            topic=topic,
+            readable("worker", topic, worker or "all"),
             reason=reason,
             after={"topic": topic, "group": group, "workers": sorted(answers)},
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
 
-DEAD_LETTER_REDRIVE = Act("dead_letter.redrive", Role.OPERATOR, "redrive dead letters")
-DEAD_LETTER_DISCARD = Act("dead_letter.discard", Role.OPERATOR, "discard dead letters")
-DEAD_LETTER_EDIT = Act("dead_letter.edit", Role.EDITOR, "edit dead letters")
+DEAD_LETTER_REDRIVE = Act("dead_letter.redrive", Role.OPERATOR, "redrive dead letters", about="topic")
+DEAD_LETTER_DISCARD = Act("dead_letter.discard", Role.OPERATOR, "discard dead letters", about="topic")
+DEAD_LETTER_EDIT = Act("dead_letter.edit", Role.EDITOR, "edit dead letters", about="topic")
 
 FEATURE = Feature(
     name="deadletters",
@@ -31,7 +31,11 @@ FEATURE = Feature(
         DEAD_LETTER_DISCARD,
         DEAD_LETTER_EDIT,
     ),
-    subjects=(SubjectKind("dead-letter", "dead letter", address="hbus_console.deadletters.addresses:dead_letter"),),
+    subjects=(
+        SubjectKind(
+            "dead-letter", "dead letter", address="hbus_console.deadletters.addresses:dead_letter", within="topic"
+        ),
+    ),
     audit_words={
         "dead_letter.redrive": "redrove the dead letter",
         "dead_letter.discard": "discarded the dead letter",

@@ -25,6 +25,7 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_ED
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.outbox.services import send_on_commit
+from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus, store
@@ -166,9 +167,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
         record(
             actor,
             "dead_letter.edit",
-            "message",
-            letter.message_id,
-            topic=letter.topic,
+            readable("message", letter.topic, letter.message_id),
             reason=why,
             before={"state": DeadLetter.State.DEAD.value, "payload": editing.visible(letter, original.json())},
             after={
@@ -227,9 +226,7 @@ def _record(actor: Actor, action: str, letter: DeadLetter, reason: str, *, redri
     record(
         actor,
         action,
-        "message",
-        letter.message_id,
-        topic=letter.topic,
+        readable("message", letter.topic, letter.message_id),
         reason=reason,
         before={"state": DeadLetter.State.DEAD.value, "cause": letter.cause, "attempts": letter.attempts},
         after=after | ({"redriven_as": redriven_as} if redriven_as else {}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
 
-PAYLOAD_READ = Act("payload.read", Role.VIEWER, "read payloads", reading=True)
-PAYLOAD_REVEAL = Act("payload.reveal", Role.GOVERNOR, "reveal masked fields")
+PAYLOAD_READ = Act("payload.read", Role.VIEWER, "read payloads", reading=True, about="topic")
+PAYLOAD_REVEAL = Act("payload.reveal", Role.GOVERNOR, "reveal masked fields", about="topic")
 
 FEATURE = Feature(
     name="messages",
@@ -17,7 +17,7 @@ FEATURE = Feature(
         PAYLOAD_READ,
         PAYLOAD_REVEAL,
     ),
-    subjects=(SubjectKind("message", "message", address="hbus_console.messages.addresses:message"),),
+    subjects=(SubjectKind("message", "message", address="hbus_console.messages.addresses:message", within="topic"),),
     audit_words={
         "payload.reveal": "revealed masked fields of",
         "payload.read": "read the payload of",

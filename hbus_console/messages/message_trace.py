@@ -18,11 +18,13 @@ from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.access.scopes import topics_q
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.payloads import Payload, Rules, shown
+from hbus_console.subjects import readable
 from hbus_console.topics.models import Topic
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus
@@ -201,7 +203,8 @@ def _neighbours(actor: Actor, **same: str) -> list[LedgerMessage]:
 def _acts(actor: Actor, message_id: str, topic: str) -> list[AuditEntry]:
     if not allows(actor, AUDIT_READ, topic):
         return []
-    entries = AuditEntry.objects.filter(topics_q(actor), target_type="message", target=message_id, action__in=_ACTS)
+    message = about(readable("message", topic, message_id))
+    entries = AuditEntry.objects.filter(topics_q(actor, "namespace"), message, action__in=_ACTS)
     return list(entries.order_by("seq")[:MOST_EVENTS])
 
 

@@ -14,6 +14,7 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import Life, envelope_of, life
 from hbus_console.messages.payloads import Payload
+from hbus_console.subjects import readable
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ def reveal(actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] =
         entry = record(
             actor,
             PAYLOAD_REVEAL.name,
-            "message",
-            message_id,
-            topic=found.topic_name,
+            readable("message", found.topic_name, message_id),
             reason=why,
             after={"fields": list(chosen), "classification": found.topic.classification if found.topic else "unknown"},
         )

@@ -11,6 +11,7 @@ from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import HbusError, Unavailable
+from engine.core.subject import Subject
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
@@ -194,9 +195,7 @@ class OperationRunner:
         record(
             SYSTEM,
             f"operation.{'end' if ended.state == State.DONE else 'fail'}",
-            "operation",
-            str(ended.pk),
-            topic=ended.topic,
+            Subject("operation", ended.topic, str(ended.pk)),
             reason=ended.reason,
             before={"state": State.RUNNING.value},
             after=after,

@@ -14,6 +14,7 @@ from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
     ANONYMOUS,
@@ -128,9 +129,7 @@ def start(
         entry = record(
             actor,
             "operation.start",
-            "operation",
-            str(made.pk),
-            topic=made.topic,
+            Subject("operation", made.topic, str(made.pk)),
             reason=why,
             after={
                 "kind": kind_name,
@@ -223,9 +222,7 @@ def _move(
         record(
             actor,
             f"operation.{verb}",
-            "operation",
-            str(found.pk),
-            topic=found.topic,
+            Subject("operation", found.topic, str(found.pk)),
             reason=why,
             before={"state": was},
             after={"state": found.state, "done": found.done, "skipped": found.skipped, "failed": found.failed},

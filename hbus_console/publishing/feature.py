@@ -5,7 +5,7 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, Mount
 
-PUBLISH = Act("publish", Role.OPERATOR, "publish messages")
+PUBLISH = Act("publish", Role.OPERATOR, "publish messages", about="topic")
 
 FEATURE = Feature(
     name="publishing",

@@ -56,6 +56,10 @@ class SubjectKind:
     words: str
     #: ``address(subject) -> str``: the page of one, empty when it has none (any more).
     address: Dotted = ""
+    #: Its names mean something inside their namespace only, so that sentences say ``namespace/name``.
+    local: bool = False
+    #: The kind of its namespace, where that is a thing of its own: ``topic``.
+    within: str = ""
 
 
 @dataclass(frozen=True)

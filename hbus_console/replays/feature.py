@@ -5,7 +5,7 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, Mount
 
-REPLAY = Act("message.replay", Role.EDITOR, "replay messages")
+REPLAY = Act("message.replay", Role.EDITOR, "replay messages", about="topic")
 
 FEATURE = Feature(
     name="replays",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, Mount
 
-SCHEMA_EDIT = Act("schema.edit", Role.EDITOR, "add schemas")
+SCHEMA_EDIT = Act("schema.edit", Role.EDITOR, "add schemas", about="topic")
 
 FEATURE = Feature(
     name="schemas",

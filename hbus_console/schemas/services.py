@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import F
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
@@ -104,8 +105,7 @@ def _add(actor: Actor, row: Topic, number: int, body: Any, note: str) -> SchemaV
     record(
         actor,
         "schema.add",
-        "topic",
-        row.name,
+        Subject("topic", row.name),
         reason=note,
         before={"schema_version": number - 1 or None},
         after={"schema_version": number},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, SubjectKind
 
-SUBSCRIPTION_OPERATE = Act("subscription.operate", Role.OPERATOR, "pause, resume or drain subscriptions")
-SUBSCRIPTION_EDIT = Act("subscription.edit", Role.EDITOR, "edit subscriptions")
+SUBSCRIPTION_OPERATE = Act("subscription.operate", Role.OPERATOR, "pause, resume or drain subscriptions", about="topic")
+SUBSCRIPTION_EDIT = Act("subscription.edit", Role.EDITOR, "edit subscriptions", about="topic")
 
 FEATURE = Feature(
     name="subscriptions",
@@ -18,7 +18,13 @@ FEATURE = Feature(
         SUBSCRIPTION_EDIT,
     ),
     subjects=(
-        SubjectKind("subscription", "subscription", address="hbus_console.subscriptions.addresses:subscription"),
+        SubjectKind(
+            "subscription",
+            "subscription",
+            address="hbus_console.subscriptions.addresses:subscription",
+            local=True,
+            within="topic",
+        ),
     ),
     owned=(
         Owned(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, SubjectKind
 
-TOPIC_PAUSE = Act("topic.pause", Role.OPERATOR, "pause or resume topics")
-TOPIC_EDIT = Act("topic.edit", Role.EDITOR, "edit topics")
-TOPIC_GOVERN = Act("topic.govern", Role.GOVERNOR, "govern topics")
-TOPIC_DELETE = Act("topic.delete", Role.GOVERNOR, "delete topics")
+TOPIC_PAUSE = Act("topic.pause", Role.OPERATOR, "pause or resume topics", about="topic")
+TOPIC_EDIT = Act("topic.edit", Role.EDITOR, "edit topics", about="topic")
+TOPIC_GOVERN = Act("topic.govern", Role.GOVERNOR, "govern topics", about="topic")
+TOPIC_DELETE = Act("topic.delete", Role.GOVERNOR, "delete topics", about="topic")
 
 FEATURE = Feature(
     name="topics",

@@ -82,13 +82,13 @@ def marks(who: Actor, chosen: TimeRange, topic: str = "", step_s: int = 1) -> li
     if not scopes:
         return []
     entries = AuditEntry.objects.filter(
-        scopes_q(scopes),
+        scopes_q(scopes, "namespace"),
         at__gte=to_datetime(chosen.start_ms),
         at__lt=to_datetime(chosen.end_ms),
         action__in=MARKED,
     )
     if topic:
-        entries = entries.filter(topic=topic)
+        entries = entries.filter(namespace=topic)
     latest = list(entries.order_by("-seq")[:MOST_MARKS])
     slots: dict[int, list[AuditEntry]] = {}
     for entry in reversed(latest):
@@ -103,8 +103,4 @@ def _label(acts: Sequence[AuditEntry]) -> str:
 
 
 def _thing(entry: AuditEntry) -> str:
-    if entry.target_type == "dead_letter":
-        return f"dead letter on {entry.topic}" if entry.topic else "dead letter"
-    # A subscription's target is topic/group.
-    topic, _, group = entry.target.partition("/")
-    return group or topic
+    return entry.subject.name or entry.subject.namespace

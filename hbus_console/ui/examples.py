@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.audit.services import record
 from hbus_console.cluster.feature import CLUSTER_OPERATE
@@ -44,6 +45,11 @@ def start(who: Actor, name: str) -> Example:
         known = ", ".join(declared()) or "none is installed"
         raise BadInput(f"There is no example {name[:40]!r}.", remedy=f"Known: {known}.", field="name")
     with transaction.atomic():
-        record(who, "example.start", "example", example.name, reason=f"started from the console: {example.title}")
+        record(
+            who,
+            "example.start",
+            Subject("example", "", example.name),
+            reason=f"started from the console: {example.title}",
+        )
     example.start(who)
     return example

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
@@ -135,7 +136,7 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         published_ms=now_ms,
     )
     with transaction.atomic():
-        entry: AuditEntry = record(SYSTEM, "topic.create", "topic", topic, after={"owner": team})
+        entry: AuditEntry = record(SYSTEM, "topic.create", Subject("topic", topic), after={"owner": team})
     soon = to_rfc3339(now_ms + 86_400_000)
     alerting = _alerting(topic, group, now_ms)
     operation = Operation.objects.create(

@@ -18,13 +18,14 @@ _WRITE = """
 import json
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
+from engine.core.subject import Subject
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.messages.models import FlowSample
 
 with transaction.atomic():
-    record(SYSTEM, "topic.create", "topic", "booking.created", after={"owner": "bookings"})
+    record(SYSTEM, "topic.create", Subject("topic", "booking.created"), after={"owner": "bookings"})
 FlowSample.objects.create(bucket_ms=10_000, topic="booking.created", published=3)
 print(json.dumps({
     "vendors": [connections[alias].vendor for alias in connections],

@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import ScopedRole
 from hbus_console.access.scopes import valid_role
@@ -22,6 +23,7 @@ from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.subjects import about
 from hbus_console.audit.views import Told, tell
 
 #: Role-and-scope rows a form offers beyond those that are filled.
@@ -98,7 +100,7 @@ def _page(
         "tokens": person.tokens.filter(revoked_at__isnull=True).order_by("-pk"),
         "recent": _told(AuditEntry.objects.filter(actor=person.username)),
         "about": _told(
-            AuditEntry.objects.filter(target_type="user", target=person.username).exclude(actor=person.username)
+            AuditEntry.objects.filter(about(Subject("user", "", person.username))).exclude(actor=person.username)
         ),
         "refused": refused,
         "errors": field_errors(refused) if refused else {},

@@ -6,6 +6,7 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock, to_rfc3339
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.alerts.feature import ALERT_OPERATE
@@ -28,7 +29,7 @@ def acknowledge(actor: Actor, number: int, note: str = "", *, clock: Clock | Non
         row.acknowledged_by, row.acknowledged_note = actor.name, note
         row.acknowledged_ms = (clock or SystemClock()).now_ms()
         row.save(update_fields=["acknowledged_by", "acknowledged_note", "acknowledged_ms"])
-        record(actor, "alert.acknowledge", "alert", str(row.pk), topic=row.namespace, reason=note, after=_about(row))
+        record(actor, "alert.acknowledge", Subject("alert", row.namespace, str(row.pk)), reason=note, after=_about(row))
     return row
 
 
@@ -71,7 +72,7 @@ def silence(
             until_ms=until_ms,
         )
         after = {**_about(row), "until": to_rfc3339(until_ms), "every_rule": every_rule}
-        record(actor, "alert.silence", "alert", str(row.pk), topic=row.namespace, reason=reason, after=after)
+        record(actor, "alert.silence", Subject("alert", row.namespace, str(row.pk)), reason=reason, after=after)
     return made
 
 
@@ -87,8 +88,8 @@ def end_silence(actor: Actor, number: int, reason: str = "", *, clock: Clock | N
         before = {"until": to_rfc3339(row.until_ms)}
         row.until_ms = now_ms
         row.save(update_fields=["until_ms"])
-        record(actor, "alert.silence.end", "alert_target", row.target, topic=row.namespace, reason=reason,
-               before=before, after={"until": to_rfc3339(now_ms)})  # fmt: skip
+        record(actor, "alert.silence.end", row.subject, reason=reason, before=before,
+               after={"until": to_rfc3339(now_ms)})  # fmt: skip
 
 
 def _refuse_over(row: Alert) -> None:

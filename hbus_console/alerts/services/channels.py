@@ -23,6 +23,7 @@ from hbus_console.alerts.services.trying import Tried
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
 from hbus_console.outgoing import check_url
+from hbus_console.subjects import readable
 
 MOST_RECIPIENTS = 20
 
@@ -53,7 +54,9 @@ def create_channel(actor: Actor, draft: ChannelDraft, reason: str = "") -> Chann
     with transaction.atomic():
         _refuse_taken(made)
         made.save()
-        record(actor, "alert_channel.create", "alert_channel", made.name, reason=reason, after=snapshot(made))
+        record(
+            actor, "alert_channel.create", readable("alert-channel", "", made.name), reason=reason, after=snapshot(made)
+        )
     return made
 
 
@@ -78,7 +81,7 @@ def change_channel(
         _refuse_taken(row)
         row.revision += 1
         row.save()
-        record(actor, "alert_channel.change", "alert_channel", row.name, reason=reason, before=before,
+        record(actor, "alert_channel.change", readable("alert-channel", "", row.name), reason=reason, before=before,
                after=snapshot(row))  # fmt: skip
     return row
 
@@ -90,7 +93,7 @@ def delete_channel(actor: Actor, number: int, reason: str) -> None:
     row = lookup.channel(actor, number, lock=True)
     reason = checks.reason(reason)
     before = {**snapshot(row), "rules": sorted(row.rules.values_list("name", flat=True))}
-    record(actor, "alert_channel.delete", "alert_channel", row.name, reason=reason, before=before)
+    record(actor, "alert_channel.delete", readable("alert-channel", "", row.name), reason=reason, before=before)
     row.delete()
 
 
@@ -105,7 +108,13 @@ def rotate_secret(actor: Actor, number: int, reason: str) -> str:
     row.secret = _new_secret()
     row.revision += 1
     row.save()
-    record(actor, "alert_channel.rotate_secret", "alert_channel", row.name, reason=reason, after={"secret": "new"})
+    record(
+        actor,
+        "alert_channel.rotate_secret",
+        readable("alert-channel", "", row.name),
+        reason=reason,
+        after={"secret": "new"},
+    )
     return row.secret
 
 
@@ -114,7 +123,7 @@ def try_channel(actor: Actor, number: int, *, clock: Clock | None = None) -> Tri
     require(actor, ALERT_CHANNEL)
     row = lookup.channel(actor, number)
     with transaction.atomic():
-        record(actor, "alert_channel.test", "alert_channel", row.name)
+        record(actor, "alert_channel.test", readable("alert-channel", "", row.name))
     return trying.try_all(None, [row], clock or SystemClock())[0]
 
 

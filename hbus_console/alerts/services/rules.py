@@ -22,6 +22,7 @@ from hbus_console.alerts.services.trying import Tried
 from hbus_console.alerts.targets import PATTERN_LIMIT
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
+from hbus_console.subjects import readable
 from hbus_console.teams.services import owner as owner_named
 
 DAY_S = 24 * 3600
@@ -68,7 +69,7 @@ def create_rule(actor: Actor, draft: RuleDraft, reason: str = "") -> Rule:
         _refuse_taken(made)
         made.save()
         made.channels.set(channels)
-        record(actor, "alert_rule.create", "alert_rule", made.name, topic=_topic(made), reason=reason,
+        record(actor, "alert_rule.create", readable("alert-rule", _topic(made), made.name), reason=reason,
                after=snapshot(made))  # fmt: skip
     return made
 
@@ -106,7 +107,7 @@ def change_rule(
     _refuse_taken(wanted)
     wanted.save(force_update=True)
     wanted.channels.set(channels)
-    record(actor, "alert_rule.change", "alert_rule", wanted.name, topic=_topic(wanted), reason=reason,
+    record(actor, "alert_rule.change", readable("alert-rule", _topic(wanted), wanted.name), reason=reason,
            before=before, after=snapshot(wanted))  # fmt: skip
     return wanted
 
@@ -122,7 +123,7 @@ def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None =
     for alert in row.alerts.filter(state=Alert.State.FIRING):
         judge.resolve(alert, now_ms, f"The rule was deleted by {actor.name}.")
         alert.save(update_fields=["state", "resolved_ms", "over_because"])
-    record(actor, "alert_rule.delete", "alert_rule", row.name, topic=_topic(row), reason=reason,
+    record(actor, "alert_rule.delete", readable("alert-rule", _topic(row), row.name), reason=reason,
            before=snapshot(row))  # fmt: skip
     row.delete()
 
@@ -139,7 +140,7 @@ def try_rule(actor: Actor, number: int, *, clock: Clock | None = None) -> list[T
             field="channels",
         )
     with transaction.atomic():
-        record(actor, "alert_rule.test", "alert_rule", row.name, topic=_topic(row),
+        record(actor, "alert_rule.test", readable("alert-rule", _topic(row), row.name),
                after={"channels": [it.name for it in channels]})  # fmt: skip
     return trying.try_all(row, channels, clock or SystemClock())
 
@@ -238,4 +239,4 @@ def _refuse_taken(wanted: Rule) -> None:
 
 def _topic(row: Rule) -> str:
     """The namespace in which people see what was done to the rule."""
-    return "" if row.scope == GLOBAL else row.scope
+    return "" if row.scope == GLOBAL else row.scope.removesuffix(".*")

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, MOST_BREAKER_FAILURES, RetryPolicy
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -341,9 +342,7 @@ def record_act(
     record(
         actor,
         action,
-        "subscription",
-        f"{row.topic.name}/{row.group}",
-        topic=row.topic.name,
+        Subject("subscription", row.topic.name, row.group),
         reason=reason,
         before=before,
         after=after,

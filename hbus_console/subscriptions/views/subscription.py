@@ -11,11 +11,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.subjects import about
 from hbus_console.audit.trail import visible
 from hbus_console.audit.views import tell
 from hbus_console.subscriptions import services, subscription_page
@@ -59,7 +61,7 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     who, row = actor(request), services.subscription(topic, group)
     context = frame(request, row)
     if context["may_audit"]:
-        entries = visible(who).filter(target_type="subscription", target=f"{topic}/{group}").order_by("-seq")
+        entries = visible(who).filter(about(Subject("subscription", topic, group))).order_by("-seq")
         context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
     context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
     if (row.paused or row.topic.paused) and page.lag is not None:

@@ -10,6 +10,7 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -70,7 +71,9 @@ def cut_over(actor: Actor, name: str, to: str, reason: str) -> Topic:
     row.save()
     # A position means something only to the store that gave it.
     row.subscriptions.update(checkpoint="", checkpoint_at=None)
-    record(actor, "topic.move", "topic", name, reason=checks.reason(reason), before=before, after=snapshot(row))
+    record(
+        actor, "topic.move", Subject("topic", name), reason=checks.reason(reason), before=before, after=snapshot(row)
+    )
     catalog.changed()
     return row
 
@@ -85,7 +88,9 @@ def finish_move(actor: Actor, name: str, reason: str) -> Topic:
     row.leaving = ""
     row.revision += 1
     row.save()
-    record(actor, "topic.moved", "topic", name, reason=checks.reason(reason), before=before, after=snapshot(row))
+    record(
+        actor, "topic.moved", Subject("topic", name), reason=checks.reason(reason), before=before, after=snapshot(row)
+    )
     catalog.changed()
     return row
 

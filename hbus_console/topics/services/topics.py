@@ -11,6 +11,7 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, require
@@ -75,7 +76,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
     fit_name(name, checks.text(draft.transport, "transport", most=32))
     made = Topic(name=name, team=teams.owner(draft.owner), **checked(asdict(draft)))
     made.save()
-    record(actor, "topic.create", "topic", name, reason=reason, after=snapshot(made))
+    record(actor, "topic.create", Subject("topic", name), reason=reason, after=snapshot(made))
     if draft.schema is not None:
         schemas.first_version(actor, made, draft.schema)
     store.after_commit(f"create topic {name}", lambda: store.make_topic(made))
@@ -140,7 +141,7 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
             field="name",
         )
     removal = StoreRemoval.objects.create(topic=name, transport=row.transport)
-    record(actor, "topic.delete", "topic", name, reason=reason, before=snapshot(row))
+    record(actor, "topic.delete", Subject("topic", name), reason=reason, before=snapshot(row))
     row.delete()
     store.after_commit(f"delete topic {name}", lambda: store.remove(removal))
 
@@ -177,7 +178,7 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
         return row
     row.revision += 1
     row.save()
-    record(actor, "topic.change", "topic", row.name, reason=reason, before=before, after=after)
+    record(actor, "topic.change", Subject("topic", row.name), reason=reason, before=before, after=after)
     store.after_commit(f"change topic {row.name}", lambda: _bring_in_line(row))
     return row
 
@@ -189,8 +190,7 @@ def _set_pause(actor: Actor, row: Topic, paused: bool, reason: str) -> Topic:
     record(
         actor,
         "topic.pause" if paused else "topic.resume",
-        "topic",
-        row.name,
+        Subject("topic", row.name),
         reason=reason,
         before={"paused": not paused},
         after={"paused": paused},

@@ -94,7 +94,7 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
 @console_view(AUDIT_READ, resource="{name}")
 def trail(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
-    entries = visible(actor(request)).filter(topic=name).order_by("-seq")[:ENTRIES]
+    entries = visible(actor(request)).filter(namespace=name).order_by("-seq")[:ENTRIES]
     return render(
         request, "topics/trail.html", {**frame(request, topic, "trail"), "told": [tell(entry) for entry in entries]}
     )

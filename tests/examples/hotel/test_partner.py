@@ -59,7 +59,7 @@ def test_adding_is_audited_once() -> None:
     assert add_room(SYSTEM, "L")
     assert not add_room(SYSTEM, "L")
     entry = AuditEntry.objects.get(action="hotel.partner_room_add")
-    assert (entry.target, entry.topic) == ("L", "booking.cancelled")
+    assert (entry.target, entry.namespace) == ("L", "booking.cancelled")
 
 
 @pytest.mark.parametrize("code", ["", "  ", "A-1", "ABCDEFGHI", "Ä"])

@@ -138,7 +138,7 @@ def test_a_refused_look_is_no_audit_entry_but_a_refused_act_is(client: Client, a
     assert AuditEntry.objects.count() == before
     client.get("/late/")
     entry = AuditEntry.objects.latest("seq")
-    assert (entry.action, entry.actor, entry.target_type, entry.target, entry.topic) == (
+    assert (entry.action, entry.actor, entry.target_type, entry.target, entry.namespace) == (
         "topic.delete.refused",
         "anna",
         "topic",

@@ -70,7 +70,7 @@ def test_a_rule_is_made_changed_and_deleted_with_its_trace(told: Told) -> None:
     assert entry.after is not None
     assert (entry.before["threshold"], entry.after["threshold"]) == (60, 90)
     assert (entry.before["channels"], entry.after["channels"]) == (["on-call"], [])
-    assert entry.topic == "booking.*", "so that people of that namespace see it"
+    assert entry.namespace == "booking", "so that people of that namespace see it"
 
 
 def test_two_rules_do_not_share_a_name_and_two_people_not_a_revision() -> None:

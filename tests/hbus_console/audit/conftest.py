@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
@@ -30,7 +31,7 @@ def write(db: None, audit_state: Path) -> Write:
     """``write(5)`` appends five entries; keywords go to ``record``."""
 
     def append(count: int = 1, **given: Any) -> list[AuditEntry]:
-        fields = {"actor": ANNA, "action": "topic.pause", "target_type": "topic", "target": "booking.created"} | given
+        fields = {"actor": ANNA, "action": "topic.pause", "subject": Subject("topic", "booking.created")} | given
         with transaction.atomic():
             return [record(**{**fields, "after": {"paused": True, "n": n}, **given}) for n in range(count)]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
@@ -46,7 +47,7 @@ def test_entries_come_newest_first_in_keyset_pages(call: Call, write: Write) -> 
 
 def test_a_scope_narrows_what_is_given(call: Call, write: Write) -> None:
     (seen,) = write(1)
-    (hidden,) = write(1, target="stay.completed")
+    (hidden,) = write(1, subject=Subject("topic", "stay.completed"))
     found = call("GET", "entries", scope="booking.*").json()["results"]
     assert hidden.seq not in [row["seq"] for row in found]
     assert call("GET", f"entries/{seen.seq}", scope="booking.*").json()["target"] == "booking.created"

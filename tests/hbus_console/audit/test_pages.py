@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from engine.core.ids import new_id
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
@@ -102,7 +103,7 @@ def test_entries_are_sentences_newest_first(sign_in: Callable[..., Client], writ
 
 def test_filters_live_in_the_address(sign_in: Callable[..., Client], write: Write) -> None:
     client = sign_in()
-    write(1, target="stay.completed", action="topic.resume")
+    write(1, subject=Subject("topic", "stay.completed"), action="topic.resume")
     write(1)
     page = text(client.get("/audit/?action=topic.resume"))
     assert "resumed stay.completed" in page
@@ -139,7 +140,7 @@ def test_a_long_log_comes_in_pages(sign_in: Callable[..., Client], write: Write)
 
 def test_a_scoped_person_is_told_so_and_sees_their_part(sign_in: Callable[..., Client], write: Write) -> None:
     client = sign_in(scope="booking.*")
-    hidden = write(1, target="stay.completed")[0]
+    hidden = write(1, subject=Subject("topic", "stay.completed"))[0]
     seen = write(1)[0]
     page = text(client.get("/audit/"))
     assert "You see what was done in your scope" in page
@@ -179,7 +180,7 @@ def test_an_entry_leads_to_what_shares_its_correlation(sign_in: Callable[..., Cl
     with bound(RequestContext("req-1", "corr-1", "")):
         (entry,) = write(1)
         (other,) = write(1, action="topic.resume")
-        (hidden,) = write(1, target="stay.completed")
+        (hidden,) = write(1, subject=Subject("topic", "stay.completed"))
     ids = {}
     for topic in ("booking.created", "stay.completed"):
         ids[topic] = new_id(1)

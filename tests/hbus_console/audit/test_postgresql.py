@@ -18,24 +18,26 @@ pytestmark = pytest.mark.xdist_group("installation")
 _PROBE = """
 import json, threading
 from django.db import DatabaseError, connection, transaction
+from engine.core.subject import Subject
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit import guards
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.audit.state import verify_now
+from hbus_console.subjects import readable
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.trail import Filter, narrowed
 
 ODD = {"big": 1e20, "huge": 1.5e300, "zero": -0.0, "whole": 2.0, "part": 0.1, "small": 1e-7, "nan": float("nan"),
        "nul": "a\\x00b", "lone": "a\\udc80", "text": "\\u00fc\\u2713", "deep": [{"b": 1, "a": None}], "int": 2**80}
 with transaction.atomic():
-    record(SYSTEM, "x", "thing", "a\\x00b", reason="c\\udcff", before=ODD, after={"a": [ODD]})
+    record(SYSTEM, "x", readable("thing", "", "a\\x00b"), reason="c\\udcff", before=ODD, after={"a": [ODD]})
 
 def write():
     for _ in range(20):
         with transaction.atomic():
-            record(SYSTEM, "x", "topic", "booking.created", after={"a": 1})
+            record(SYSTEM, "x", Subject("topic", "booking.created"), after={"a": 1})
     connection.close()
 
 writers = [threading.Thread(target=write) for _ in range(4)]
@@ -62,7 +64,8 @@ refusals = [refused(sql) for sql in (
 same = before == list(AuditEntry.objects.order_by("seq").values())
 first = verify_now(full=True)
 found = narrowed(AuditEntry.objects.all(), Filter(q="\\u00fc\\u2713")).count()
-scoped = [AuditEntry.objects.filter(scopes_q((s,))).count() for s in ("booking.*", "b_oking.*", "BOOKING.*", "book.*")]
+scopes = ("booking.*", "b_oking.*", "BOOKING.*", "book.*")
+scoped = [AuditEntry.objects.filter(scopes_q((scope,), "namespace")).count() for scope in scopes]
 with connection.cursor() as cursor:
     cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
     cursor.execute(f"UPDATE {table} SET reason = 'x' WHERE seq = 5")

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from engine.core.subject import Subject
 from hbus_console.access.acts import Act, Role
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole, require
 from hbus_console.accounts.feature import ACCESS_MANAGE
@@ -20,6 +21,7 @@ from hbus_console.audit.redact import REDACTED, redact, redact_text
 from hbus_console.audit.refusals import record_refusal
 from hbus_console.audit.services import content, record
 from hbus_console.audit.verify import verify
+from hbus_console.subjects import readable
 from hbus_console.topics.feature import TOPIC_DELETE
 
 ANNA = Actor(name="anna", grants=(ScopedRole(Role.VIEWER, "*"),))
@@ -40,7 +42,7 @@ def _state(audit_state: object) -> None:
 def test_an_entry_belongs_to_the_transaction_of_its_change() -> None:
     @transaction.atomic
     def change() -> None:
-        record(ANNA, "topic.pause", "topic", "a.b")
+        record(ANNA, "topic.pause", Subject("topic", "a.b"))
         raise DatabaseError("the change failed")
 
     with pytest.raises(DatabaseError):
@@ -51,30 +53,30 @@ def test_an_entry_belongs_to_the_transaction_of_its_change() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_entry_outside_a_transaction_is_refused() -> None:
     with pytest.raises(RuntimeError, match="in the transaction of its change"):
-        record(ANNA, "topic.pause", "topic", "a.b")
+        record(ANNA, "topic.pause", Subject("topic", "a.b"))
 
 
 def test_an_entry_holds_who_what_why_and_the_requests_ids() -> None:
     with bound(RequestContext("req-1", "corr-1", "10.0.0.1")), transaction.atomic():
-        entry = record(ANNA, "topic.pause", "topic", "a.b", reason="why", before={"paused": False})
+        entry = record(ANNA, "topic.pause", Subject("topic", "a.b"), reason="why", before={"paused": False})
     found = AuditEntry.objects.get()
     assert content(found) == content(entry) | {"at": found.at.astimezone(UTC).isoformat(timespec="microseconds")}
     assert (found.request_id, found.correlation_id, found.address) == ("req-1", "corr-1", "10.0.0.1")
-    assert (found.topic, found.before, found.after) == ("a.b", {"paused": False}, None)
+    assert (found.namespace, found.before, found.after) == ("a.b", {"paused": False}, None)
 
 
 def test_a_target_that_is_no_topic_says_its_topic() -> None:
     with transaction.atomic():
-        record(ANNA, "x", "subscription", "a.b/g", topic="a.b")
-        record(ANNA, "x", "user", "bob")
-    assert list(AuditEntry.objects.order_by("seq").values_list("topic", flat=True)) == ["a.b", ""]
+        record(ANNA, "x", Subject("subscription", "a.b", "g"))
+        record(ANNA, "x", Subject("user", "", "bob"))
+    assert list(AuditEntry.objects.order_by("seq").values_list("namespace", flat=True)) == ["a.b", ""]
 
 
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.dictionaries(st.text(max_size=6), JSON, max_size=4), reason=st.text(), target=st.text(max_size=20))
 def test_whatever_is_written_is_read_back_with_the_same_hash(values: dict[str, Any], reason: str, target: str) -> None:
     with transaction.atomic():
-        record(ANNA, "x", "thing", target, reason=reason, before=values, after={"a": [values]})
+        record(ANNA, "x", readable("thing", "", target), reason=reason, before=values, after={"a": [values]})
         assert verify().holds
         transaction.set_rollback(True)
 
@@ -134,7 +136,7 @@ def test_secret_fields_are_redacted_wherever_they_lie() -> None:
 
 def test_a_reason_with_a_credential_is_redacted() -> None:
     with transaction.atomic():
-        entry = record(ANNA, "x", "y", "z", reason="used Bearer abcdefghijkl")
+        entry = record(ANNA, "x", Subject("y", "", "z"), reason="used Bearer abcdefghijkl")
     assert "abcdefghijkl" not in entry.reason
 
 
@@ -147,7 +149,7 @@ def refusal(action: Act, resource: str = "*") -> Forbidden:
 def test_a_refused_act_is_an_entry_of_its_own() -> None:
     entry = record_refusal(ANNA, refusal(TOPIC_DELETE, "a.b"))
     assert entry is not None
-    assert (entry.action, entry.target_type, entry.target, entry.topic) == (
+    assert (entry.action, entry.target_type, entry.target, entry.namespace) == (
         "topic.delete.refused",
         "topic",
         "a.b",
@@ -159,7 +161,7 @@ def test_a_refused_act_is_an_entry_of_its_own() -> None:
 def test_a_refused_act_on_the_installation_names_it() -> None:
     entry = record_refusal(ANNA, refusal(ACCESS_MANAGE))
     assert entry is not None
-    assert (entry.target_type, entry.target, entry.topic) == ("installation", "hbus", "")
+    assert (entry.target_type, entry.target, entry.namespace) == ("installation", "hbus", "")
 
 
 def test_nothing_is_booked_for_a_refused_look_or_for_nobody() -> None:

@@ -35,7 +35,7 @@ def fill(count: int) -> None:
             action="topic.change",
             target_type="topic",
             target="booking.created",
-            topic="booking.created",
+            namespace="booking.created",
             reason="x" * 200,
             before={"text": "y" * 500},
             after={"text": "z" * 500},

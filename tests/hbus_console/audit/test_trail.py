@@ -9,11 +9,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import Filter, narrowed, page, read_filter, suggestions, visible
 
+STAY = Subject("topic", "stay.completed")
 Write = Callable[..., list[AuditEntry]]
 
 
@@ -31,15 +33,15 @@ def log(write: Write) -> dict[str, int]:
     made = {
         "booking": write(1, actor=person("operator", "*", name="otto"), reason="maintenance window")[0],
         "subscription": write(
-            1, target_type="subscription", target="booking.created/billing", topic="booking.created",
+            1, subject=Subject("subscription", "booking.created", "billing"),
             action="subscription.pause", actor=SYSTEM
         )[0],
-        "stay": write(1, target="stay.completed", action="topic.resume", actor=person("editor", "*", name="otto"))[0],
-        "bookings": write(1, target="bookings.archive")[0],
-        "user": write(1, target_type="user", target="bob", action="user.create", after={"email": "BOB@x.example"})[0],
-        "own": write(1, target="stay.completed", actor=person("viewer", "*"), action="topic.pause.refused")[0],
-        "token": write(1, target="stay.completed", actor=person("viewer", "*", name="anna/ci", kind="token"))[0],
-        "alike": write(1, target="stay.completed", actor=person("viewer", "*", name="anna2/ci", kind="token"))[0],
+        "stay": write(1, subject=STAY, action="topic.resume", actor=person("editor", "*", name="otto"))[0],
+        "bookings": write(1, subject=Subject("topic", "bookings.archive"))[0],
+        "user": write(1, subject=Subject("user", "", "bob"), action="user.create", after={"email": "BOB@x.example"})[0],
+        "own": write(1, subject=STAY, actor=person("viewer", "*"), action="topic.pause.refused")[0],
+        "token": write(1, subject=STAY, actor=person("viewer", "*", name="anna/ci", kind="token"))[0],
+        "alike": write(1, subject=STAY, actor=person("viewer", "*", name="anna2/ci", kind="token"))[0],
     }  # fmt: skip
     return {name: entry.seq for name, entry in made.items()}
 

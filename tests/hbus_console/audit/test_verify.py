@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from engine.core.clock import ManualClock
+from engine.core.subject import Subject
 from hbus_console.audit import chain, guards
 from hbus_console.audit import verify as verification
 from hbus_console.audit.anchor import AuditAnchor, anchor_head, anchors, anchors_path, last_anchor
@@ -223,7 +224,7 @@ def test_every_so_many_entries_the_head_is_anchored_without_a_duty(
     monkeypatch.setattr("hbus_console.audit.anchor.EVERY_ENTRIES", 3)
     for _ in range(7):
         with transaction.atomic():
-            record(ANNA, "topic.pause", "topic", "a.b")
+            record(ANNA, "topic.pause", Subject("topic", "a.b"))
     assert [anchor.seq for anchor in anchors() if not isinstance(anchor, str)] == [3, 6]
 
 

@@ -20,15 +20,15 @@ def sentence(action: str, target_type: str = "topic", target: str = "a.b", **mor
         ({"action": "topic.pause"}, "anna paused a.b"),
         ({"action": "schema.add"}, "anna added a schema to a.b"),
         (
-            {"action": "subscription.pause", "target_type": "subscription", "target": "a.b/g", "topic": "a.b"},
+            {"action": "subscription.pause", "target_type": "subscription", "target": "a.b/g", "namespace": "a.b"},
             "anna paused the subscription a.b/g",
         ),
         ({"action": "team.create", "target_type": "team", "target": "Billing"}, "anna created the team Billing"),
         (
-            {"action": "dead_letter.redrive", "target_type": "message", "target": "01M7", "topic": "a.b"},
+            {"action": "dead_letter.redrive", "target_type": "message", "target": "01M7", "namespace": "a.b"},
             "anna redrove the dead letter 01M7 on a.b",
         ),
-        ({"action": "message.publish", "target_type": "message", "target": "01M7", "topic": "a.b"},
+        ({"action": "message.publish", "target_type": "message", "target": "01M7", "namespace": "a.b"},
          "anna published 01M7 on a.b"),
         ({"action": "session.login", "target_type": "user", "target": "anna"}, "anna signed in"),
         ({"action": "session.login.refused", "target_type": "user", "target": "bob"}, "anna failed to sign in as bob"),

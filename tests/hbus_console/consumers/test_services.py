@@ -38,7 +38,7 @@ def test_an_act_reaches_the_workers_and_the_audit_log(act: str, asked: list[Any]
     assert answers == {"consumer-0@host": {"ok": "done", "subscriptions": []}}
     assert asked == [(f"hbus_{act}", {"topic": "booking.created", "group": "g"})]
     entry = AuditEntry.objects.get()
-    assert (entry.action, entry.target, entry.topic, entry.reason) == (
+    assert (entry.action, entry.target, entry.namespace, entry.reason) == (
         f"worker.{act}",
         "all",
         "booking.created",

@@ -46,7 +46,7 @@ def test_letter_audit_entry_and_message_agree(operator: Actor, make_letter: Make
     assert (letter.state, letter.decided_by, letter.reason) == ("redriven", "ops-lisbon", REASON)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target_type, entry.target) == ("dead_letter.redrive", "message", letter.message_id)
-    assert (entry.actor, entry.reason, entry.topic) == ("ops-lisbon", REASON, "booking.changed")
+    assert (entry.actor, entry.reason, entry.namespace) == ("ops-lisbon", REASON, "booking.changed")
     assert entry.after["redriven_as"] == letter.redriven_as
     assert decision.done
     assert letter.redriven_as in decision.sentence

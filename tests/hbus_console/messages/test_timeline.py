@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.db import transaction
 
+from engine.core.subject import Subject
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere
@@ -43,7 +44,7 @@ def life_of_trouble() -> None:
         reason="room code map 2.4.2 deployed", redriven_as="m2",
     )  # fmt: skip
     with transaction.atomic():
-        record(ALL, "dead_letter.redrive", "message", "m1", topic=TOPIC, reason=letter.reason,
+        record(ALL, "dead_letter.redrive", Subject("message", TOPIC, "m1"), reason=letter.reason,
                after={"letter": letter.pk, "redriven_as": "m2"})  # fmt: skip
     message("m2", AT + 1_700_400, causation_id="m1", correlation_id="req-9f21c0")
     event("m2", "settled", 1_700_500, "partner-sync", attempt=1, duration_us=88_000)

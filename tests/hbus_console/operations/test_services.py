@@ -25,7 +25,7 @@ def test_a_start_is_queued_and_audited(operator: Actor, words: Words) -> None:
     assert started.new
     assert (made.state, made.total, made.rate_per_s, made.title) == ("queued", 2, 5, "Say 2 words")
     entry = AuditEntry.objects.get(seq=made.audit_seq)
-    assert (entry.action, entry.target, entry.topic, entry.reason) == (
+    assert (entry.action, entry.target, entry.namespace, entry.reason) == (
         "operation.start",
         str(made.pk),
         "booking.changed",

@@ -11,6 +11,7 @@ from django.db import transaction
 from pytest_django import Settings
 
 from engine.core.fact_kinds import FactCounter, FactKind, Tone
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.alerts.concerns import firing
 from hbus_console.alerts.models import Alert
@@ -256,7 +257,12 @@ def test_a_paused_subscription_says_who_and_why(admin_actor: Actor) -> None:
     subscription(topic("rate.published"), "partner-sync", paused=True, pause_reason="maintenance")
     assert found(admin_actor)[0].note == "“maintenance”"
     with transaction.atomic():
-        record(admin_actor, "subscription.pause", "subscription", "rate.published/partner-sync", reason="maintenance")
+        record(
+            admin_actor,
+            "subscription.pause",
+            Subject("subscription", "rate.published", "partner-sync"),
+            reason="maintenance",
+        )
     (concern,) = found(admin_actor)
     assert concern.text == "partner-sync on rate.published is paused"
     assert concern.note.startswith("by root at ")

@@ -43,7 +43,7 @@ def test_publishing_takes_an_operator(topic: Topic) -> None:
 def test_an_act_by_hand_is_audited_with_the_id_and_without_the_payload(topic: Topic) -> None:
     receipt = publishing.publish_by_hand(OPERATOR, topic.name, {"guest": "Maria Silva"}, PublishOptions(key="b/1"))
     entry = AuditEntry.objects.get(action="message.publish")
-    assert (entry.target, entry.topic, entry.after["key"]) == (receipt.message_id, topic.name, "b/1")
+    assert (entry.target, entry.namespace, entry.after["key"]) == (receipt.message_id, topic.name, "b/1")
     assert "Maria" not in json.dumps(entry.after)
 
 

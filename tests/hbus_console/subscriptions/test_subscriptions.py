@@ -35,7 +35,7 @@ def billing(topic: Topic, committed: Callable[..., None]) -> Subscription:
 def test_a_created_subscription_is_told_and_has_its_group_in_the_store(billing: Subscription) -> None:
     assert bus.admin().groups("booking.created") == ["billing"]
     entry = AuditEntry.objects.get(action="subscription.create")
-    assert (entry.target, entry.topic, entry.after["owner"]) == (
+    assert (entry.target, entry.namespace, entry.after["owner"]) == (
         "booking.created/billing",
         "booking.created",
         "Reservations",

@@ -7,6 +7,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.services import record
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 def paused(actor: Actor, name: str) -> None:
     with transaction.atomic():
-        record(actor, "subscription.pause", "subscription", f"{name}/billing", topic=name, reason="why not")
+        record(actor, "subscription.pause", Subject("subscription", name, "billing"), reason="why not")
 
 
 def chart(client: Client, query: str = "") -> dict[str, object]:
