@@ -11,6 +11,13 @@ _NO_KIND = re.compile(r"[^a-z0-9]+")
 _NO_NAMESPACE = re.compile(r"[\s/*]")
 
 
+def of_text(text: str) -> Subject:
+    """The subject of a text form that was stored; what a subject cannot hold is shown in its place."""
+    kind, _, rest = text.partition(":")
+    namespace, _, name = rest.partition("/")
+    return readable(kind, namespace, name)
+
+
 def readable(kind: str, namespace: str = "", name: str = "") -> Subject:
     """The subject of that kind and name; what a subject cannot hold is shown in its place, and what is too long ends.
 

@@ -37,12 +37,12 @@ def valid_role(text: str, *, field: str = "role") -> Role:
         raise BadInput(f"{text!r} is not a role.", remedy=f"Choose one of {names}.", field=field) from None
 
 
-def topics_q(actor: Actor, field: str = "topic", action: Act = VIEW) -> Q:
-    """The filter that leaves, in the column ``field``, the topics on which ``actor`` may do ``action``."""
+def namespace_q(actor: Actor, field: str, action: Act = VIEW) -> Q:
+    """The filter that leaves, in the column ``field``, the namespaces in which ``actor`` may do ``action``."""
     return scopes_q(visible_scopes(actor, action), field)
 
 
-def scopes_q(scopes: tuple[str, ...], field: str = "topic") -> Q:
+def scopes_q(scopes: tuple[str, ...], field: str) -> Q:
     """The filter for rows whose column ``field`` lies in one of ``scopes``; no scope, no rows."""
     if GLOBAL in scopes:
         return Q()
@@ -57,7 +57,7 @@ def scopes_q(scopes: tuple[str, ...], field: str = "topic") -> Q:
 
 @CharField.register_lookup
 class InNamespace(Lookup):
-    """``topic__in_namespace="booking"``: ``booking`` itself and every ``booking.…``; a plain comparison, no pattern."""
+    """``namespace__in_namespace="booking"``: it and every ``booking.…``; a plain comparison, no pattern."""
 
     lookup_name = "in_namespace"
 

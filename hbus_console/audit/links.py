@@ -1,105 +1,60 @@
-"""Where an entry leads: to its target, and to what happened under the same correlation id."""
+"""Where an entry leads: to what happened under the same correlation id, and to what features know of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import urlencode
+from typing import Any
 
-from django.urls import NoReverseMatch, reverse
-
-from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import Actor, allows
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.permissions import Actor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import visible
-from hbus_console.messages.models import LedgerMessage
-from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.registry.loading import features, resolve
 
-#: The page of a target, and the keyword of its address that takes the target's name; without one, a list.
-_PAGES = {
-    "topic": ("topics:detail", "name"),
-    "message": ("messages:message", "message_id"),
-    "user": ("accounts:user", "username"),
-    "dead_letter": ("deadletters:list", ""),
-    "alert": ("alerts:alert", "alert_id"),
-    "alert_rule": ("alerts:rules", ""),
-    "alert_channel": ("alerts:channels", ""),
-    "operation": ("operations:operation", "operation_id"),
-}
 #: So many of each kind are listed.
 SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Related:
-    """What shares the correlation id, as far as the reader may see it."""
+class Group:
+    """What one feature knows of an entry, as far as the reader may see it."""
 
-    entries: list[AuditEntry] = field(default_factory=list)
-    messages: list[LedgerMessage] = field(default_factory=list)
-    more_entries: bool = False
-    more_messages: bool = False
-    search_url: str = ""
+    #: Draws ``shown``, which it finds as ``it``: a panel, or rows of a list when it is ``correlated``.
+    template: str
+    shown: Any
+    #: It stands among what shares the entry's correlation id; otherwise it is about the entry itself.
+    correlated: bool = False
+    #: Where there is more of it, and the words of that link.
+    more_url: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True)
-class Work:
-    """The operation that an entry is about: how far it is, its newest results, and what else was done to it."""
+class Related:
+    """What belongs to an entry, as far as the reader may see it."""
 
-    operation: Operation
-    items: list[OperationItem]
-    entries: list[AuditEntry]
-
-
-def work(actor: Actor, entry: AuditEntry) -> Work | None:
-    """The operation of the entry, as far as the reader may see it; ``None`` when it is about something else."""
-    if entry.target_type != "operation" or not entry.target.isdecimal():
-        return None
-    found = Operation.objects.filter(pk=entry.target).first()
-    if found is None:
-        return None
-    items = found.items.filter(topics_q(actor)).order_by("-pk")
-    same = visible(actor).filter(target_type="operation", target=entry.target).exclude(seq=entry.seq)
-    return Work(found, list(items[:SHOWN]), list(same.order_by("-seq")[:SHOWN]))
-
-
-def target_url(entry: AuditEntry) -> str:
-    """The page of the entry's target; empty when it has none (any more)."""
-    if entry.target_type == "subscription" and entry.namespace:
-        return _reverse("subscriptions:detail", topic=entry.namespace, group=entry.subject.name)
-    if entry.target_type in _PAGES:
-        view, keyword = _PAGES[entry.target_type]
-        return _reverse(view, **{keyword: entry.target} if keyword else {})
-    return ""
+    #: Other entries of its correlation id.
+    entries: list[AuditEntry] = field(default_factory=list)
+    more_entries: bool = False
+    #: What features know of its correlation id, and of what it is about.
+    correlated: list[Group] = field(default_factory=list)
+    panels: list[Group] = field(default_factory=list)
 
 
 def related(actor: Actor, entry: AuditEntry) -> Related:
-    """Other entries and ledger messages of the entry's correlation id."""
-    if not entry.correlation_id:
-        return Related()
-    others = visible(actor).filter(correlation_id=entry.correlation_id).exclude(seq=entry.seq)
-    entries = list(others.order_by("-seq")[: SHOWN + 1])
-    messages: list[LedgerMessage] = []
-    if allows(actor, VIEW):
-        seen = LedgerMessage.objects.filter(topics_q(actor), correlation_id=entry.correlation_id)
-        messages = list(seen.order_by("published_ms")[: SHOWN + 1])
-    search = _reverse("messages:search")
-    query = urlencode({"correlation": entry.correlation_id, "from": _an_hour_around(entry)})
+    """What belongs to ``entry``."""
+    groups = [group for find in _finders() for group in find(actor, entry)]
+    entries: list[AuditEntry] = []
+    if entry.correlation_id:
+        others = visible(actor).filter(correlation_id=entry.correlation_id).exclude(seq=entry.seq)
+        entries = list(others.order_by("-seq")[: SHOWN + 1])
     return Related(
         entries=entries[:SHOWN],
-        messages=messages[:SHOWN],
         more_entries=len(entries) > SHOWN,
-        more_messages=len(messages) > SHOWN,
-        search_url=f"{search}?{query}" if search and messages else "",
+        correlated=[group for group in groups if group.correlated],
+        panels=[group for group in groups if not group.correlated],
     )
 
 
-def _an_hour_around(entry: AuditEntry) -> int:
-    return round(entry.at.timestamp() * 1000) - 3_600_000
-
-
-def _reverse(view: str, /, **kwargs: str) -> str:
-    try:
-        return reverse(view, kwargs=kwargs)
-    except NoReverseMatch:
-        # A target whose name does not fit the address any more, such as a deleted thing's.
-        return ""
+def _finders() -> list[Callable[[Actor, AuditEntry], list[Group]]]:
+    return [resolve(feature.audit_related) for feature in features() if feature.audit_related]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -14,40 +12,12 @@ from hbus_console.access.permissions import GLOBAL, allows, visible_scopes
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.audit import export as exports
-from hbus_console.audit import links, trail, words
+from hbus_console.audit import links, trail
 from hbus_console.audit.diff import diff
 from hbus_console.audit.feature import AUDIT_EXPORT, AUDIT_READ
-from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state, verify_now
-from hbus_console.registry.subjects import kind_named
+from hbus_console.audit.telling import tell
 from hbus_console.ui.timerange import TimeRange, time_range
-
-
-@dataclass(frozen=True)
-class Told:
-    """An entry as a sentence."""
-
-    entry: AuditEntry
-    did: str
-    names_target: bool
-    where: str
-    tone: str
-    url: str
-    #: What the namespace is called where the subject lies: ``topic``.
-    namespace_word: str
-
-
-def tell(entry: AuditEntry) -> Told:
-    """The sentence of ``entry``, for the pages."""
-    return Told(
-        entry,
-        words.did(entry),
-        words.names_target(entry),
-        words.where(entry),
-        words.tone(entry),
-        links.target_url(entry),
-        kind_named(entry.subject.kind).within or "namespace",
-    )
 
 
 def asked_range(request: HttpRequest) -> TimeRange | None:
@@ -113,7 +83,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
     if found is None:
         raise Http404(f"There is no audit entry {seq}, or it lies outside your scope.")
     changes = diff(found.before, found.after)
-    related, work = links.related(who, found), links.work(who, found)
+    related = links.related(who, found)
     return render(
         request,
         "audit/entry.html",
@@ -124,8 +94,6 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
             "changes": [change for change in changes if change.kind != "same"],
             "same": [change for change in changes if change.kind == "same"],
             "related": related,
-            "work": work,
-            "work_told": [tell(other) for other in work.entries] if work else [],
             "others": [tell(other) for other in related.entries],
             "newer": seen.filter(seq__gt=seq).order_by("seq").values_list("seq", flat=True).first(),
             "older": seen.filter(seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first(),

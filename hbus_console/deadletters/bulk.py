@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.deadletters import services
@@ -19,6 +20,7 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_RE
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
 
@@ -37,6 +39,8 @@ class Bulk:
     verb: str
     action: Act
     decide: Callable[..., bool]
+    works_on: str = "message"
+    facets: tuple[str, ...] = ("subscription",)
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         if "letter" in query:
@@ -79,7 +83,7 @@ class Bulk:
             )
         return {"letters": sorted(set(letters)), "upto": newest}
 
-    def topic(self, spec: Mapping[str, Any]) -> str:
+    def namespace(self, spec: Mapping[str, Any]) -> str:
         return _text(spec, "topic") if spec.get("topic") else ""
 
     def title(self, spec: Mapping[str, Any]) -> str:
@@ -97,9 +101,7 @@ class Bulk:
         oldest = found.order_by("pk")[:_SAMPLES]
         return Plan(
             total=total,
-            samples=[
-                Sample(each.message_id, each.topic, each.subscription, each.died_at, each.cause) for each in oldest
-            ],
+            samples=[Sample(_message(each), each.died_at, each.cause, _facets(each)) for each in oldest],
             warnings=self._warnings(pairs),
             scanned=f"{total:,} letters wait and match",
         )
@@ -115,18 +117,18 @@ class Bulk:
         return Step(items, cursor, finished=len(letters) < limit, scanned=len(letters))
 
     def _item(self, task: Task, letter: DeadLetter) -> Item:
-        result, detail, copy = Result.DONE, "", ""
+        result, detail, copy = Result.DONE, "", None
         if not allows(task.actor, self.action, letter.topic):
             result, detail = Result.FAILED, f"{task.actor.name} may not do this on {letter.topic}"
         else:
             try:
                 if self.decide(task.actor, letter, task.reason):
-                    copy = letter.redriven_as
+                    copy = Subject("message", letter.topic, letter.redriven_as) if letter.redriven_as else None
                 else:
                     result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
             except BadInput as error:
                 result, detail = Result.FAILED, error.what
-        return Item(str(letter.pk), letter.message_id, letter.topic, result, letter.subscription, detail, copy)
+        return Item(str(letter.pk), _message(letter), result, detail, copy, _facets(letter))
 
     def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
         """In topics where ``actor`` may do this, as they were when it was started."""
@@ -147,6 +149,14 @@ class Bulk:
             elif row.paused or row.topic.paused:
                 said.append(f"{count:,} will wait: {group} on {topic} is paused.")
         return said
+
+
+def _message(letter: DeadLetter) -> Subject:
+    return readable("message", letter.topic, letter.message_id)
+
+
+def _facets(letter: DeadLetter) -> dict[str, str]:
+    return {"subscription": letter.subscription}
 
 
 def _text(spec: Mapping[str, Any], name: str) -> str:

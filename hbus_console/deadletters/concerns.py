@@ -43,7 +43,7 @@ def _full(look: Look) -> list[Concern]:
 
 def _dead(scopes: tuple[str, ...]) -> list[Concern]:
     groups = list(
-        DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
+        DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
         .values("fingerprint", "topic", "subscription")
         .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"), newest=Max("id"))
         .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]

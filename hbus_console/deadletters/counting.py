@@ -14,12 +14,12 @@ from hbus_console.ui import formats
 
 def waiting(who: Actor) -> int:
     """How many there are in what ``who`` may see."""
-    return DeadLetter.objects.filter(scopes_q(visible_scopes(who)), state=DeadLetter.State.DEAD).count()
+    return DeadLetter.objects.filter(scopes_q(visible_scopes(who), "topic"), state=DeadLetter.State.DEAD).count()
 
 
 def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:
     """How many there are of each topic in ``scopes`` that has any."""
-    rows = DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD).values_list("topic")
+    rows = DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD).values_list("topic")
     return dict(rows.annotate(count=Count("id")).order_by())
 
 

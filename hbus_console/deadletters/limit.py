@@ -26,7 +26,7 @@ def full_subscriptions(scopes: tuple[str, ...]) -> list[Full]:
     limit = settings.DEAD_LETTER_LIMIT
     if not limit:
         return []
-    waiting = DeadLetter.objects.filter(scopes_q(scopes), state=DeadLetter.State.DEAD)
+    waiting = DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
     rows = waiting.values_list("topic", "subscription").annotate(count=Count("id")).filter(count__gte=limit)
     return [Full(topic, group, count) for topic, group, count in rows.order_by("-count", "topic", "subscription")]
 

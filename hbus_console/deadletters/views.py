@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.deadletters import editing, reading, services
@@ -171,13 +171,13 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
 def _names(who: Actor, found: Any, name: str) -> list[str]:
     """What the select offers: the names in the list, which may be narrowed, and all that ``who`` may see."""
     known = (
-        Topic.objects.filter(topics_q(who, "name")).values_list("name", flat=True)
+        Topic.objects.filter(namespace_q(who, "name")).values_list("name", flat=True)
         if name == "topic"
-        else Subscription.objects.filter(topics_q(who, "topic__name")).values_list("group", flat=True)
+        else Subscription.objects.filter(namespace_q(who, "topic__name")).values_list("group", flat=True)
     )
     return sorted({*known, *(getattr(group, name) for group in found.groups)})
 
 
 def _owners(who: Actor) -> list[str]:
-    rows = Subscription.objects.filter(topics_q(who, "topic__name"), team__isnull=False)
+    rows = Subscription.objects.filter(namespace_q(who, "topic__name"), team__isnull=False)
     return sorted(set(rows.values_list("team__name", flat=True)))

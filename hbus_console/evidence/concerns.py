@@ -29,7 +29,7 @@ def concerns(look: Look) -> list[Concern]:
 
 def _notices(look: Look, calling: list[str]) -> list[Concern]:
     # Q() | x is x, not everything.
-    seen = scopes_q(look.scopes) | Q(topic="") if GLOBAL not in look.scopes else Q()
+    seen = scopes_q(look.scopes, "topic") | Q(topic="") if GLOBAL not in look.scopes else Q()
     rows = Notice.objects.filter(seen, at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
     groups = rows.values("kind", "topic", "subscription").annotate(total=Sum("count"), newest=Max("id"))
     totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[:_MOST]}

@@ -15,7 +15,7 @@ from engine.core.clock import SystemClock
 from engine.core.errors import HbusError
 from engine.core.ids import instant_of
 from hbus_console.access.permissions import Actor, allows, visible_scopes
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
@@ -204,7 +204,7 @@ def _acts(actor: Actor, message_id: str, topic: str) -> list[AuditEntry]:
     if not allows(actor, AUDIT_READ, topic):
         return []
     message = about(readable("message", topic, message_id))
-    entries = AuditEntry.objects.filter(topics_q(actor, "namespace"), message, action__in=_ACTS)
+    entries = AuditEntry.objects.filter(namespace_q(actor, "namespace"), message, action__in=_ACTS)
     return list(entries.order_by("seq")[:MOST_EVENTS])
 
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
@@ -63,7 +63,7 @@ def messages(request: HttpRequest) -> HttpResponse:
         "in_log": in_log,
         "reach": search.reach(),
         "ledger_on": settings.HBUS_LEDGER,
-        "topics": list(Topic.objects.filter(topics_q(who_asks, "name")).values_list("name", flat=True)),
+        "topics": list(Topic.objects.filter(namespace_q(who_asks, "name")).values_list("name", flat=True)),
         "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
         "errors": {},
     }

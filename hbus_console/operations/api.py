@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,15 +13,16 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, require, visible_scopes
+from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.scopes import namespace_q
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.views import ApiView
 from hbus_console.operations import services
-from hbus_console.operations.kinds import Plan
+from hbus_console.operations.kinds import Plan, Sample
 from hbus_console.operations.models import Operation, OperationItem
-from hbus_console.topics.scopes import topic_filter
 
 
 class PlanBody(Body):
@@ -31,7 +33,7 @@ class PlanBody(Body):
 
 
 class StartBody(Body):
-    """The same, with why, and how many messages a second at most (0: as fast as it goes)."""
+    """The same, with why, and how many a second at most (0: as fast as it goes)."""
 
     kind: str
     spec: dict[str, Any]
@@ -40,6 +42,9 @@ class StartBody(Body):
 
 
 class SampleOut(msgspec.Struct):
+    """One thing it would touch. ``message_id`` and ``subscription`` are empty where it has to do with none."""
+
+    subject: str
     message_id: str
     topic: str
     subscription: str
@@ -91,8 +96,9 @@ class StartOut(msgspec.Struct):
 
 
 class ItemOut(msgspec.Struct):
-    """What became of one message; ``new_message_id`` is the copy, where one was published."""
+    """What became of one thing; ``new_message_id`` is the copy, where one was published."""
 
+    subject: str
     message_id: str
     topic: str
     subscription: str
@@ -104,17 +110,38 @@ class ItemOut(msgspec.Struct):
 
 def operation_out(row: Operation) -> dict[str, Any]:
     """An operation as it is shown."""
-    return {name: getattr(row, name) for name in OperationOut.__struct_fields__}
+    names = [name for name in OperationOut.__struct_fields__ if name != "topic"]
+    return {"topic": row.namespace, **{name: getattr(row, name) for name in names}}
 
 
 def _item(row: OperationItem) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in ItemOut.__struct_fields__}
+    return {
+        **_named(row.subject, row.facets),
+        "result": row.result,
+        "detail": row.detail,
+        "new_message_id": row.made.name if row.made else "",
+        "at": row.at,
+    }
+
+
+def _sample(found: Sample) -> dict[str, Any]:
+    return {**_named(found.subject, found.facets), "at": found.at, "detail": found.detail}
+
+
+def _named(subject: Subject, facets: Mapping[str, str]) -> dict[str, str]:
+    """A subject, and the parts of it under the names that version 1 of the API has always given them."""
+    return {
+        "subject": str(subject),
+        "message_id": subject.name if subject.kind == "message" else "",
+        "topic": subject.namespace,
+        "subscription": subject.name if subject.kind == "subscription" else facets.get("subscription", ""),
+    }
 
 
 def _plan(found: Plan) -> dict[str, Any]:
     return {
         "total": found.total,
-        "samples": [{name: getattr(sample, name) for name in SampleOut.__struct_fields__} for sample in found.samples],
+        "samples": [_sample(sample) for sample in found.samples],
         "warnings": list(found.warnings),
         "scanned": found.scanned,
         "obstacle": found.obstacle,
@@ -175,13 +202,13 @@ class OneOperation(ApiView):
 class Items(ApiView):
     @extend_schema(
         operation_id="operations_items",
-        summary="What became of each message, the newest first",
+        summary="What became of each thing it worked on, the newest first",
         tags=["operations"],
         parameters=[OpenApiParameter("result", enum=OperationItem.Result.values), *PAGES],
         responses={(200, "application/json"): page_of(described(ItemOut)), **REFUSED},
     )
     def get(self, request: Request, operation_id: int) -> Response:
-        rows = services.operation(self.actor, operation_id).items.filter(topic_filter(visible_scopes(self.actor)))
+        rows = services.operation(self.actor, operation_id).items.filter(namespace_q(self.actor, "namespace"))
         if result := request.GET.get("result"):
             rows = rows.filter(result=result)
         return self.page(rows, _item)

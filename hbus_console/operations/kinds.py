@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from django.http import QueryDict
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.models import OperationItem
@@ -21,21 +22,21 @@ Result = OperationItem.Result
 
 @dataclass(frozen=True)
 class Sample:
-    """One message the operation would touch."""
+    """One thing the operation would touch."""
 
-    message_id: str
-    topic: str
-    subscription: str
+    subject: Subject
     at: datetime
     #: What tells it from the others.
     detail: str = ""
+    #: See :attr:`Kind.facets`.
+    facets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Plan:
     """The dry run. With an ``obstacle`` the operation cannot be started."""
 
-    #: How many messages it would touch; ``None`` when that shows only on the way.
+    #: How many things it would touch; ``None`` when that shows only on the way.
     total: int | None
     samples: Sequence[Sample] = ()
     warnings: Sequence[str] = ()
@@ -46,15 +47,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Item:
-    """What became of one message. ``key`` tells it apart inside the operation."""
+    """What became of one thing. ``key`` tells it apart inside the operation."""
 
     key: str
-    message_id: str
-    topic: str
+    subject: Subject
     result: OperationItem.Result
-    subscription: str = ""
     detail: str = ""
-    new_message_id: str = ""
+    #: What was made of it.
+    became: Subject | None = None
+    #: See :attr:`Kind.facets`.
+    facets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,17 @@ class Kind(Protocol):
 
     @property
     def action(self) -> Act:
-        """What it takes, on every topic it touches."""
+        """What it takes, in every namespace it touches."""
+        ...
+
+    @property
+    def works_on(self) -> str:
+        """The kind of the subjects it touches: ``message``."""
+        ...
+
+    @property
+    def facets(self) -> Sequence[str]:
+        """What else it tells of each of them, a column each: ``("subscription",)``."""
         ...
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
@@ -110,8 +122,8 @@ class Kind(Protocol):
         """The spec with everything named that was left open; raises ``BadInput`` or ``Forbidden``."""
         ...
 
-    def topic(self, spec: Mapping[str, Any]) -> str:
-        """The one topic it touches; empty when there may be several."""
+    def namespace(self, spec: Mapping[str, Any]) -> str:
+        """The one namespace it touches; empty when there may be several."""
         ...
 
     def title(self, spec: Mapping[str, Any]) -> str:
@@ -123,10 +135,10 @@ class Kind(Protocol):
         ...
 
     def step(self, task: Task, limit: int) -> Step:
-        """Work on at most ``limit`` messages, in the transaction that keeps the results and the cursor.
+        """Work on at most ``limit`` things, in the transaction that keeps the results and the cursor.
 
         What leaves for the bus leaves through the outbox, so a step happens wholly or not at all, however often it is
-        tried. Permission is asked for each topic touched.
+        tried. Permission is asked for each namespace touched.
         """
         ...
 

@@ -1,8 +1,11 @@
-"""Operations: work on many messages that a person started, with its progress and a result for each message."""
+"""Operations: work on many things that a person started, with its progress and a result for each of them."""
 
 from __future__ import annotations
 
 from django.db import models
+
+from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, TEXT_LIMIT, Subject
+from hbus_console.subjects import of_text, readable
 
 #: States in which anything will still happen, or may after a resume.
 ACTIVE = ("queued", "running", "paused")
@@ -25,8 +28,8 @@ class Operation(models.Model):
     spec = models.JSONField()
     #: Digest of what was asked for: a second start of the same finds the first.
     digest = models.CharField(max_length=32)
-    #: The topic in whose namespace all of it lies; empty when it spans several.
-    topic = models.CharField(max_length=200, blank=True)
+    #: The namespace in which all of it lies; empty when it spans several.
+    namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     #: Grows with every write; a runner that lost its lease writes under an old one, and is refused.
     revision = models.PositiveBigIntegerField(default=1)
@@ -42,7 +45,7 @@ class Operation(models.Model):
     audit_seq = models.BigIntegerField()
     correlation_id = models.CharField(max_length=128, blank=True)
 
-    #: Messages a second; 0: as fast as it goes.
+    #: Things a second; 0: as fast as it goes.
     rate_per_s = models.PositiveIntegerField(default=0)
     #: What the plan counted; 0 when it cannot be told before.
     total = models.PositiveBigIntegerField(default=0)
@@ -80,7 +83,7 @@ class Operation(models.Model):
 
     @property
     def handled(self) -> int:
-        """How many messages have a result."""
+        """How many things have a result."""
         return self.done + self.skipped + self.failed
 
     @property
@@ -90,9 +93,14 @@ class Operation(models.Model):
             return 100
         return min(100, 100 * self.handled // self.total) if self.total else None
 
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return Subject("operation", self.namespace, str(self.pk))
+
 
 class OperationItem(models.Model):
-    """What became of one message of an operation."""
+    """What became of one thing that an operation worked on."""
 
     class Result(models.TextChoices):
         DONE = "done"
@@ -100,22 +108,37 @@ class OperationItem(models.Model):
         FAILED = "failed"
 
     operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="items")
-    #: What tells it apart inside the operation: no message is worked on twice.
+    #: What tells it apart inside the operation: nothing is worked on twice.
     key = models.CharField(max_length=200)
-    topic = models.CharField(max_length=200)
-    subscription = models.CharField(max_length=100, blank=True)
-    message_id = models.CharField(max_length=64)
+    #: These three are its subject.
+    kind = models.CharField(max_length=KIND_LIMIT)
+    namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True)
+    name = models.CharField(max_length=NAME_LIMIT, blank=True)
     result = models.CharField(max_length=8, choices=Result)
     detail = models.CharField(max_length=500, blank=True)
-    #: The copy that was published, where one was.
-    new_message_id = models.CharField(max_length=64, blank=True)
+    #: What else its kind of operation tells of it, by the names of :attr:`.kinds.Kind.facets`.
+    facets = models.JSONField(default=dict)
+    #: What was made of it, such as a copy, as the text of a subject; empty when nothing was.
+    became = models.CharField(max_length=TEXT_LIMIT, blank=True)
     at = models.DateTimeField()
 
     class Meta:
         ordering = ["pk"]
         constraints = [models.UniqueConstraint(fields=["operation", "key"], name="one_result_per_message")]
         indexes = [
-            models.Index(fields=["message_id"], name="operation_item_message"),
-            models.Index(fields=["new_message_id"], name="operation_item_copy"),
+            models.Index(fields=["name"], name="operation_item_name"),
+            models.Index(fields=["became"], name="operation_item_became"),
             models.Index(fields=["operation", "result", "id"], name="operation_item_result"),
+            # Who sees some namespaces only pages through the results in those.
+            models.Index(fields=["operation", "namespace", "id"], name="operation_item_namespace"),
         ]
+
+    @property
+    def subject(self) -> Subject:
+        """What was worked on."""
+        return readable(self.kind, self.namespace, self.name)
+
+    @property
+    def made(self) -> Subject | None:
+        """What was made of it."""
+        return of_text(self.became) if self.became else None

@@ -11,7 +11,6 @@ from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import HbusError, Unavailable
-from engine.core.subject import Subject
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
@@ -19,7 +18,7 @@ from hbus_console.operations.kinds import Step, Task, kind_named
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.services import acting
 
-#: Messages of one step: few enough that its transaction holds nobody up.
+#: Things of one step: few enough that its transaction holds nobody up.
 STEP = 200
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 1.0
@@ -37,7 +36,7 @@ class _Fenced(Exception):
 
 
 class Pace:
-    """How many messages an operation may touch now: a bucket that fills at its rate."""
+    """How many things an operation may touch now: a bucket that fills at its rate."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -54,10 +53,10 @@ class Pace:
         self._seen[operation.pk] = (saved, now)
         return min(STEP, int(saved))
 
-    def spend(self, operation: Operation, messages: int) -> None:
+    def spend(self, operation: Operation, things: int) -> None:
         if operation.pk in self._seen:
             saved, since = self._seen[operation.pk]
-            self._seen[operation.pk] = (saved - messages, since)
+            self._seen[operation.pk] = (saved - things, since)
 
     def forget(self, operation: Operation) -> None:
         self._seen.pop(operation.pk, None)
@@ -130,12 +129,13 @@ class OperationRunner:
                 OperationItem(
                     operation=operation,
                     key=item.key,
-                    topic=item.topic,
-                    subscription=item.subscription,
-                    message_id=item.message_id,
+                    kind=item.subject.kind,
+                    namespace=item.subject.namespace,
+                    name=item.subject.name,
                     result=item.result,
                     detail=item.detail[:500],
-                    new_message_id=item.new_message_id,
+                    facets=dict(item.facets),
+                    became=str(item.became) if item.became else "",
                     at=now,
                 )
                 for item in step.items
@@ -195,7 +195,7 @@ class OperationRunner:
         record(
             SYSTEM,
             f"operation.{'end' if ended.state == State.DONE else 'fail'}",
-            Subject("operation", ended.topic, str(ended.pk)),
+            ended.subject,
             reason=ended.reason,
             before={"state": State.RUNNING.value},
             after=after,

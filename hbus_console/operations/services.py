@@ -14,7 +14,6 @@ from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
-from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
     ANONYMOUS,
@@ -27,6 +26,7 @@ from hbus_console.access.permissions import (
     require,
     visible_scopes,
 )
+from hbus_console.access.scopes import scopes_q
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit import context
@@ -35,10 +35,9 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.errors import Conflict, NotThere
 from hbus_console.operations.kinds import Plan, kind_named
 from hbus_console.operations.models import ACTIVE, Operation
-from hbus_console.topics.scopes import topic_filter
 
 State = Operation.State
-#: The fastest rate that can be asked for, in messages a second.
+#: The fastest rate that can be asked for, in things a second.
 FASTEST = 100_000
 
 #: How long after an operation its repetition is taken for a second click.
@@ -68,7 +67,7 @@ class Started:
 def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any]) -> Plan:
     """What the operation would do. Raises ``BadInput`` or ``Forbidden``."""
     kind = kind_named(kind_name)
-    require(actor, kind.action, kind.topic(spec) or SOMEWHERE)
+    require(actor, kind.action, kind.namespace(spec) or SOMEWHERE)
     return kind.plan(actor, kind.check(actor, spec))
 
 
@@ -81,11 +80,11 @@ def start(
     Raises ``BadInput`` without a reason, for a rate out of bounds, or when the plan finds an obstacle or nothing.
     """
     kind = kind_named(kind_name)
-    require(actor, kind.action, kind.topic(spec) or SOMEWHERE)
+    require(actor, kind.action, kind.namespace(spec) or SOMEWHERE)
     why = checked_reason(reason)
     if not 0 <= rate_per_s <= FASTEST:
         raise BadInput(
-            f"{rate_per_s} is not a rate.", remedy=f"Give 1 to {FASTEST:,} messages a second, or 0.", field="rate_per_s"
+            f"{rate_per_s} is not a rate.", remedy=f"Give 1 to {FASTEST:,} a second, or 0.", field="rate_per_s"
         )
     asked = kind.check(actor, spec)
     plan = kind.plan(actor, asked)
@@ -101,14 +100,14 @@ def start(
         )
         if before is not None:
             return Started(before, new=False)
-        raise BadInput("There is nothing to do.", remedy="Choose other messages.", field="spec")
+        raise BadInput("There is nothing to do.", remedy="Choose others.", field="spec")
     with transaction.atomic():
         made = Operation(
             kind=kind_name,
             title=kind.title(asked)[:300],
             spec=asked,
             digest=digest,
-            topic=kind.topic(asked),
+            namespace=kind.namespace(asked),
             actor=actor.name,
             actor_kind=actor.kind,
             user_id=actor.user_id,
@@ -129,7 +128,7 @@ def start(
         entry = record(
             actor,
             "operation.start",
-            Subject("operation", made.topic, str(made.pk)),
+            made.subject,
             reason=why,
             after={
                 "kind": kind_name,
@@ -161,11 +160,11 @@ def cancel(actor: Actor, operation_id: int, reason: str, *, clock: Clock = _cloc
 
 
 def operations(actor: Actor) -> QuerySet[Operation]:
-    """What ``actor`` may see: what lies in topics they may see, and what they started; newest first."""
+    """What ``actor`` may see: what lies in namespaces they may see, and what they started; newest first."""
     scopes = visible_scopes(actor)
     if GLOBAL in scopes:
         return Operation.objects.all()
-    return Operation.objects.filter(topic_filter(scopes) | Q(actor=actor.name, actor_kind=actor.kind))
+    return Operation.objects.filter(scopes_q(scopes, "namespace") | Q(actor=actor.name, actor_kind=actor.kind))
 
 
 def operation(actor: Actor, operation_id: int) -> Operation:
@@ -178,7 +177,7 @@ def operation(actor: Actor, operation_id: int) -> Operation:
 
 def may_steer(actor: Actor, found: Operation) -> bool:
     """Whether ``actor`` may pause, resume and cancel it."""
-    return allows(actor, kind_named(found.kind).action, found.topic or SOMEWHERE)
+    return allows(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
 
 
 def acting(found: Operation) -> Actor:
@@ -222,7 +221,7 @@ def _move(
         record(
             actor,
             f"operation.{verb}",
-            Subject("operation", found.topic, str(found.pk)),
+            found.subject,
             reason=why,
             before={"state": was},
             after={"state": found.state, "done": found.done, "skipped": found.skipped, "failed": found.failed},
@@ -231,7 +230,7 @@ def _move(
 
 
 def _require(actor: Actor, found: Operation) -> None:
-    require(actor, kind_named(found.kind).action, found.topic or SOMEWHERE)
+    require(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
 
 
 def _digest(kind_name: str, spec: Mapping[str, Any]) -> str:

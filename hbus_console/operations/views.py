@@ -14,14 +14,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
+from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
 from hbus_console.operations.kinds import kind_named
 from hbus_console.operations.models import Operation, OperationItem
-from hbus_console.topics.scopes import topic_filter
+from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
 
 #: What the sheets of the page ask: verb, title, what happens.
@@ -30,7 +31,7 @@ STEERING = (
     ("resume", "Resume it", "It goes on where it was held."),
     ("cancel", "Cancel it", "What was done stays done; the rest is left as it is. It cannot be resumed."),
 )
-#: Messages a second, as the form offers them; 0 is without a bound.
+#: Things a second, as the form offers them; 0 is without a bound.
 RATES = (0, 1, 10, 50, 100, 500, 1_000)
 
 
@@ -56,18 +57,20 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     who = actor(request)
     found = services.operation(who, operation_id)
     result = request.GET.get("result", "")
-    items = found.items.filter(topic_filter(visible_scopes(who)))
+    kind = kind_named(found.kind)
+    items = found.items.filter(namespace_q(who, "namespace"))
     context = {
         "nav": "operations",
         "operation": found,
-        "kind": kind_named(found.kind),
+        "kind": kind,
+        "things": subject_kind(kind.works_on),
         "spec": json.dumps(found.spec, indent=2, ensure_ascii=False),
         "items": reading.items(items, result, request.GET.get("cursor", "")),
         "result": result,
         "results": OperationItem.Result.values,
         "pace": reading.pace(found, services.now()),
         "may_steer": services.may_steer(who, found),
-        "may_audit": allows(who, AUDIT_READ, found.topic or SOMEWHERE),
+        "may_audit": allows(who, AUDIT_READ, found.namespace or SOMEWHERE),
         "steering": STEERING,
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
@@ -140,6 +143,7 @@ def _planned(
     context: dict[str, Any] = {
         "nav": "operations",
         "kind": chosen,
+        "things": subject_kind(chosen.works_on),
         "spec": json.dumps(spec, ensure_ascii=False),
         "reason": request.POST.get("reason", ""),
         "rates": RATES,
@@ -172,5 +176,5 @@ def _spec(text: str) -> dict[str, Any]:
 
 def _whole(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 6:
-        raise BadInput(f"{text!r} is not a rate.", remedy="Give messages a second, or 0.", field="rate_per_s")
+        raise BadInput(f"{text!r} is not a rate.", remedy="Give a number a second, or 0.", field="rate_per_s")
     return int(text)

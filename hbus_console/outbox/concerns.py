@@ -17,7 +17,7 @@ from hbus_console.ui.formats import clock, num
 def concerns(look: Look) -> list[Concern]:
     """Messages that the bus refused: the change that wrote them is made, and nobody will hear of it."""
     groups = list(
-        OutboxMessage.objects.filter(scopes_q(look.scopes), refused_at__isnull=False)
+        OutboxMessage.objects.filter(scopes_q(look.scopes, "topic"), refused_at__isnull=False)
         .values_list("topic")
         .annotate(count=Count("id"), since=Min("refused_at"), why=Max("last_error"))
         .order_by("-count", "topic")[: MOST_OF_A_KIND + 1]

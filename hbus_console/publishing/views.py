@@ -20,7 +20,7 @@ from engine.bus.producer import Receipt, ReceiptStatus
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.publishing import forms
@@ -41,7 +41,7 @@ _OPTIONS = ("type", "key", "headers", "delay_s", "due", "priority", "ttl_s", "id
 @console_view(PUBLISH, resource=SOMEWHERE)
 def publish(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    topics = Topic.objects.filter(topics_q(who, "name", PUBLISH)).select_related("team")
+    topics = Topic.objects.filter(namespace_q(who, "name", PUBLISH)).select_related("team")
     asked = (request.POST if request.method == "POST" else request.GET).get("topic", "").strip()
     topic = topics.filter(name=asked).first() if asked else None
     page: dict[str, Any] = {"nav": "messages", "topics": topics.order_by("name"), "topic": topic, "asked": asked}

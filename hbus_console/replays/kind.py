@@ -21,6 +21,7 @@ from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.messages.payloads import Rules, shown
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
@@ -29,6 +30,7 @@ from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
+from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus, store
@@ -59,6 +61,8 @@ class Replay:
     name = "replay"
     verb = "Replay"
     action = REPLAY
+    works_on = "message"
+    facets = ("subscription",)
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         given = {name: str(query.get(name, "")).strip() for name in specs.FIELDS}
@@ -72,7 +76,7 @@ class Replay:
     def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
         return specs.read(actor, spec, _clock.now_ms()).as_spec()
 
-    def topic(self, spec: Mapping[str, Any]) -> str:
+    def namespace(self, spec: Mapping[str, Any]) -> str:
         return str(spec.get("topic", ""))
 
     def title(self, spec: Mapping[str, Any]) -> str:
@@ -219,17 +223,25 @@ def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -
     value = shown(message, Rules.of(topic)).value
     text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
     detail = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-    return Sample(message.id, topic.name, wanted.into_group, to_datetime(stored.at_ms), detail)
+    subject = readable("message", topic.name, message.id)
+    return Sample(subject, to_datetime(stored.at_ms), detail, _facets(wanted))
 
 
 def _unreadable(wanted: Selection, stored: Stored) -> Item:
     why = "its envelope cannot be read"
-    return Item(stored.position, stored.position[:64], wanted.topic, Result.FAILED, wanted.into_group, why)
+    subject = readable("message", wanted.topic, stored.position)
+    return Item(stored.position, subject, Result.FAILED, why, facets=_facets(wanted))
 
 
 def _item(wanted: Selection, found: Found, copy: Message) -> Item:
     detail = f"in topic {wanted.into_topic}" if wanted.into_topic else ""
-    return Item(found.stored.position, copy.causationid, wanted.topic, Result.DONE, wanted.into_group, detail, copy.id)
+    subject = readable("message", wanted.topic, copy.causationid)
+    became = Subject("message", wanted.into_topic or wanted.topic, copy.id)
+    return Item(found.stored.position, subject, Result.DONE, detail, became, _facets(wanted))
+
+
+def _facets(wanted: Selection) -> dict[str, str]:
+    return {"subscription": wanted.into_group} if wanted.into_group else {}
 
 
 def _fact(wanted: Selection, found: Found, copy: Message, now_ms: int, detail: str) -> Fact:

@@ -10,7 +10,7 @@ from engine.core.clock import SystemClock, to_rfc3339
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.messages.feature import PAYLOAD_READ
@@ -40,7 +40,7 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
         "topic": row,
         "given": given,
         "groups": Subscription.objects.filter(topic=row).order_by("group").values_list("group", flat=True),
-        "others": Topic.objects.filter(topics_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name"),
+        "others": Topic.objects.filter(namespace_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name"),
         "readable": bus.transport(row.transport).capabilities.browse,
         "may_replay": allows(who, REPLAY, row.name),
         "may_read": allows(who, PAYLOAD_READ, row.name),

@@ -1,12 +1,11 @@
-"""Where a subscription's page is."""
+"""Where the subjects of this feature are shown."""
 
 from __future__ import annotations
 
-from django.urls import reverse
-
 from engine.core.subject import Subject
+from hbus_console.registry.pages import page
 
 
 def subscription(subject: Subject) -> str:
     """The page of a subscription."""
-    return reverse("subscriptions:detail", args=[subject.namespace, subject.name])
+    return page("subscriptions:detail", subject.namespace, subject.name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from django.urls import reverse
 
 from hbus_console.access.permissions import Actor
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.ui.finding import MOST, Group, Hit, group
 
 
 def find(who: Actor, text: str) -> list[Group]:
     """What ``who`` may see: one query."""
-    rows = Subscription.objects.filter(topics_q(who, "topic__name"), group__icontains=text).select_related("topic")
+    rows = Subscription.objects.filter(namespace_q(who, "topic__name"), group__icontains=text).select_related("topic")
     hits = (
         Hit(row.group, f"on {row.topic.name}", reverse("subscriptions:detail", args=[row.topic.name, row.group]))
         for row in rows[: MOST + 1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, Q
 
 from hbus_console.access.permissions import Actor, visible_scopes
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
@@ -105,7 +105,7 @@ class SubscriptionRow:
 def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> list[SubscriptionRow]:
     """Every subscription ``who`` may see that fits the filters, the worst first."""
     scopes = visible_scopes(who)
-    found = owned(Subscription.objects.filter(topics_q(who, "topic__name")), wanted.owner)
+    found = owned(Subscription.objects.filter(namespace_q(who, "topic__name")), wanted.owner)
     if wanted.topic:
         found = found.filter(topic__name=wanted.topic)
     if wanted.q:

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.registry.declaration import Owned
 from hbus_console.registry.loading import features, resolve
 from hbus_console.teams.models import Team
@@ -31,7 +31,7 @@ def rows(owned: Owned, who: Actor) -> QuerySet[Any]:
             remedy="Name the related_name of the key.",
             field="owned",
         )
-    found: QuerySet[Any] = model._default_manager.filter(topics_q(who, owned.namespace))
+    found: QuerySet[Any] = model._default_manager.filter(namespace_q(who, owned.namespace))
     _, _, inner = owned.namespace.rpartition("__")
     return found.select_related(owned.namespace.removesuffix(f"__{inner}")) if inner != owned.namespace else found
 

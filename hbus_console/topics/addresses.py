@@ -1,12 +1,11 @@
-"""Where a topic's page is."""
+"""Where the subjects of this feature are shown."""
 
 from __future__ import annotations
 
-from django.urls import reverse
-
 from engine.core.subject import Subject
+from hbus_console.registry.pages import page
 
 
 def topic(subject: Subject) -> str:
     """The page of a topic."""
-    return reverse("topics:detail", args=[subject.namespace])
+    return page("topics:detail", subject.namespace)

@@ -22,6 +22,13 @@ FEATURE = Feature(
         TOPIC_DELETE,
     ),
     subjects=(SubjectKind("topic", "topic", address="hbus_console.topics.addresses:topic"),),
+    audit_words={
+        "topic.create": "created",
+        "topic.change": "changed",
+        "topic.delete": "deleted",
+        "topic.pause": "paused",
+        "topic.resume": "resumed",
+    },
     owned=(
         Owned(
             "topics",

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
 from hbus_console.topics.feature import TOPIC_GOVERN
@@ -30,6 +31,8 @@ class Move:
     name = "move"
     verb = "Move"
     action = TOPIC_GOVERN
+    works_on = "subscription"
+    facets = ()
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         # In an address ``to`` is the end of the pages' time range.
@@ -52,7 +55,7 @@ class Move:
         moving.check_move(actor, spec["topic"], spec["to"])
         return {"topic": spec["topic"], "to": spec["to"]}
 
-    def topic(self, spec: Mapping[str, Any]) -> str:
+    def namespace(self, spec: Mapping[str, Any]) -> str:
         return str(spec.get("topic") or "")
 
     def title(self, spec: Mapping[str, Any]) -> str:
@@ -116,7 +119,8 @@ class Move:
                 f"{transport}: {published:,} published, {counts.get('settled', 0):,} settled, "
                 f"{counts.get('dead', 0):,} died, {lag.unsettled:,} unsettled"
             )
-        return Item(f"{row.name}/{group}", "", row.name, Result.DONE, subscription=group, detail="; ".join(parts))
+        subject = Subject("subscription", row.name, group)
+        return Item(f"{row.name}/{group}", subject, Result.DONE, "; ".join(parts))
 
 
 MOVE = Move()

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from hbus_console.access.permissions import Actor, visible_scopes
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.deadletters.counting import by_topic
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow
@@ -60,7 +60,7 @@ def topic_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> l
     scopes = visible_scopes(who)
     stand, dead = standing(now_ms, scopes), by_topic(scopes)
     sparks = flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
-    topics = owned(Topic.objects.filter(topics_q(who, "name")), wanted.owner)
+    topics = owned(Topic.objects.filter(namespace_q(who, "name")), wanted.owner)
     if wanted.classification:
         topics = topics.filter(classification=wanted.classification)
     if wanted.q:

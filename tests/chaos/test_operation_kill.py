@@ -54,7 +54,7 @@ operation = Operation.objects.get()
 print(json.dumps({
     "state": operation.state, "total": operation.total, "done": operation.done, "skipped": operation.skipped,
     "failed": operation.failed, "scanned": operation.scanned, "revision": operation.revision,
-    "items": list(OperationItem.objects.values_list("message_id", "new_message_id", "result")),
+    "items": [(it.name, it.made.name if it.made else "", it.result) for it in OperationItem.objects.all()],
     "letters": list(DeadLetter.objects.values_list("message_id", "redriven_as", "state")),
     "acts": list(AuditEntry.objects.filter(target_type="operation").order_by("seq").values_list("action", flat=True)),
     "unsent": OutboxMessage.objects.filter(refused_at__isnull=False).count(),

@@ -144,7 +144,7 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         title=f"Redrive dead letters on {topic}",
         spec={"letters": [letter.pk], "upto": letter.pk},
         digest=topic[:32],
-        topic=topic,
+        namespace=topic,
         actor="somebody",
         actor_kind="user",
         reason="a test",

@@ -24,7 +24,7 @@ from hbus_console.accounts.models import User
 from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
-from hbus_console.audit.views import Told, tell
+from hbus_console.audit.telling import Told, tell
 
 #: Role-and-scope rows a form offers beyond those that are filled.
 SPARE = 2

@@ -12,7 +12,7 @@ from engine.bus.transport import Lag
 from engine.core.errors import Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.api import ShownOnce
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
@@ -37,7 +37,7 @@ class AllSubscriptions(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = _ROWS.filter(topics_q(self.actor, "topic__name"))
+        rows = _ROWS.filter(namespace_q(self.actor, "topic__name"))
         if (owner := request.GET.get("owner")) is not None:
             rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
         if group := request.GET.get("group"):

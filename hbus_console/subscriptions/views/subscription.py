@@ -18,8 +18,8 @@ from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.subjects import about
+from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
-from hbus_console.audit.views import tell
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription

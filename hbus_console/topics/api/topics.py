@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
-from hbus_console.access.scopes import topics_q
+from hbus_console.access.scopes import namespace_q
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
 from hbus_console.api.views import ApiView
@@ -29,7 +29,7 @@ _FILTERS = [
 def visible(actor: Actor, request: Request) -> QuerySet[Topic]:
     """The topics the actor may see, narrowed as the request's filters say."""
     require(actor, VIEW, SOMEWHERE)
-    rows = Topic.objects.filter(topics_q(actor, "name")).select_related("team")
+    rows = Topic.objects.filter(namespace_q(actor, "name")).select_related("team")
     if (owner := request.GET.get("owner")) is not None:
         rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
     if classification := request.GET.get("classification"):

@@ -17,8 +17,8 @@ from hbus_console.access.permissions import allows
 from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.web import console_view
 from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
-from hbus_console.audit.views import tell
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.schemas.sample import sample

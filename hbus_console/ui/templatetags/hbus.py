@@ -14,6 +14,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from engine.core.subject import Subject
+from hbus_console.registry import subjects
 from hbus_console.ui import curl as curls
 from hbus_console.ui import formats, icons, jsonview, menu, sparks
 from hbus_console.ui.states import tone_of
@@ -30,6 +32,12 @@ register.filter("seconds", lambda value: formats.duration(None if value is None 
 register.filter("size", formats.size)
 register.filter("short_id", formats.short_id)
 register.filter("tone", lambda value: tone_of(str(value)))
+
+
+@register.filter
+def of(values: Mapping[str, Any], name: str) -> Any:
+    """``{{ item.facets|of:facet }}``: the value of that name; empty when there is none."""
+    return values.get(name, "")
 
 
 @register.filter
@@ -113,6 +121,14 @@ def href(context: Context, name: str, *args: Any, **kwargs: Any) -> str:
     """``{% href "topics:detail" topic.name %}``: like ``{% url %}``, and keeps the page's time range."""
     query = getattr(context.get("range"), "query", "")
     return reverse(name, args=args, kwargs=kwargs) + (f"?{query}" if query else "")
+
+
+@register.simple_tag(takes_context=True)
+def subject_href(context: Context, subject: Subject) -> str:
+    """``{% subject_href item.subject as page %}``: the page of a subject like ``href``; empty when it has none."""
+    address = subjects.address(subject)
+    query = getattr(context.get("range"), "query", "")
+    return f"{address}?{query}" if address and query else address
 
 
 @register.simple_tag(takes_context=True)

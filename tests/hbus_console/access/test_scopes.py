@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole, covers
-from hbus_console.access.scopes import scopes_q, topics_q, valid_role, valid_scope
+from hbus_console.access.scopes import namespace_q, scopes_q, valid_role, valid_scope
 from hbus_console.messages.models import FlowSample
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.topics.models import Topic
@@ -32,8 +32,8 @@ def test_the_filter_works_across_relations_and_databases() -> None:
     FlowSample.objects.create(bucket_ms=0, topic="booking.created")
     FlowSample.objects.create(bucket_ms=0, topic="stay.completed")
     anna = Actor("anna", grants=(ScopedRole(Role.VIEWER, "booking.*"),))
-    assert FlowSample.objects.filter(topics_q(anna)).get().topic == "booking.created"
-    assert not FlowSample.objects.filter(topics_q(anna, action=PUBLISH)).exists()
+    assert FlowSample.objects.filter(namespace_q(anna, "topic")).get().topic == "booking.created"
+    assert not FlowSample.objects.filter(namespace_q(anna, "topic", PUBLISH)).exists()
 
 
 @pytest.mark.parametrize("scope", ["*", "booking", "booking.*", "booking.created", "a-b_c.D9.*", " booking.* "])

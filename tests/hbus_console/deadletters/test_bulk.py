@@ -51,7 +51,7 @@ def test_a_group_is_redriven_once_each(olga: Actor, make_letter: MakeLetter, fac
         assert letter.reason == f"operation {operation.pk}: room map deployed"
     other.refresh_from_db()
     assert other.state == "dead"
-    copies = dict(OperationItem.objects.values_list("message_id", "new_message_id"))
+    copies = {item.name: item.made.name for item in OperationItem.objects.all() if item.made}
     assert copies == {letter.message_id: letter.redriven_as for letter in mine}
     assert set(OutboxMessage.objects.values_list("message_id", flat=True)) == set(copies.values())
 
@@ -65,7 +65,7 @@ def test_a_selection_says_what_had_been_decided_before(
     OperationRunner().tick()
     started.refresh_from_db()
     assert (started.done, started.skipped, started.failed) == (1, 1, 0)
-    assert OperationItem.objects.get(message_id=two.message_id).detail == "olga had discarded it before"
+    assert OperationItem.objects.get(name=two.message_id).detail == "olga had discarded it before"
     three.refresh_from_db()
     assert three.state == "dead"
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, allows
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -29,6 +30,8 @@ class Words:
     name = "words"
     verb = "Say"
     action = DEAD_LETTER_REDRIVE
+    works_on = "message"
+    facets = ()
 
     def __init__(self) -> None:
         #: How many words there are to say; ``None``: as many as were given.
@@ -44,14 +47,14 @@ class Words:
             raise BadInput("words is no list.", field="spec.words")
         return {"words": spec["words"]}
 
-    def topic(self, spec: Mapping[str, Any]) -> str:
+    def namespace(self, spec: Mapping[str, Any]) -> str:
         return "booking.changed"
 
     def title(self, spec: Mapping[str, Any]) -> str:
         return f"Say {len(spec['words'])} words"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
-        samples = [Sample(word, "booking.changed", "", to_datetime(0)) for word in spec["words"][:5]]
+        samples = [Sample(Subject("message", "booking.changed", word), to_datetime(0)) for word in spec["words"][:5]]
         total = len(spec["words"]) if self.left is None else self.left
         return Plan(total, samples, obstacle="It may not be said." if "never" in spec["words"] else "")
 
@@ -64,7 +67,7 @@ class Words:
                 raise self.broken[word]
             allowed = allows(task.actor, self.action, "booking.changed")
             result = Result.SKIPPED if word == "skip" else Result.DONE if allowed else Result.FAILED
-            items.append(Item(str(index), word, "booking.changed", result))
+            items.append(Item(str(index), Subject("message", "booking.changed", word), result))
         self.during()
         finished = at + len(words) == len(task.spec["words"])
         return Step(items, {"at": at + len(words)}, finished, scanned=len(words), note=f"{at + len(words)} said")

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.operations import services
@@ -45,9 +46,10 @@ def test_the_page_is_loaded_anew_when_other_acts_are_possible(page: Client, oper
 
 
 def test_the_audit_entry_leads_to_the_operation_and_its_messages(page: Client, operation: Operation) -> None:
-    done = {"subscription": "s", "result": "done", "at": timezone.now()}
-    operation.items.create(key="1", message_id="01ORIGINAL", topic="booking.changed", new_message_id="01COPY", **done)
-    operation.items.create(key="2", message_id="01ELSEWHERE", topic="stay.secret", **done)
+    done = {"kind": "message", "facets": {"subscription": "s"}, "result": "done", "at": timezone.now()}
+    copy = str(Subject("message", "booking.changed", "01COPY"))
+    operation.items.create(key="1", name="01ORIGINAL", namespace="booking.changed", became=copy, **done)
+    operation.items.create(key="2", name="01ELSEWHERE", namespace="stay.secret", **done)
     services.pause(services.acting(operation), operation.pk, "let me look")
     User.objects.get(pk=operation.user_id).grants.update(scope="booking.*")
 

@@ -21,7 +21,7 @@ def start(actor: Actor, *said: str, rate_per_s: int = 0) -> Operation:
 
 
 def said() -> list[str]:
-    return list(OperationItem.objects.order_by("pk").values_list("message_id", flat=True))
+    return list(OperationItem.objects.order_by("pk").values_list("name", flat=True))
 
 
 def test_it_runs_to_its_end_with_a_result_for_each(

@@ -50,7 +50,7 @@ def test_the_same_work_is_not_started_twice_while_it_is_under_way(operator: Acto
 def test_a_dry_run_changes_nothing(operator: Actor, words: Words) -> None:
     plan = services.dry_run(operator, "words", SPEC)
     assert plan.total == 2
-    assert [sample.message_id for sample in plan.samples] == ["a", "b"]
+    assert [sample.subject.name for sample in plan.samples] == ["a", "b"]
     assert not Operation.objects.exists()
     assert not AuditEntry.objects.exists()
 

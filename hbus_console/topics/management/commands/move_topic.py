@@ -46,7 +46,7 @@ class Command(BaseCommand):
             time.sleep(LOOK_S)
             operation.refresh_from_db()
         for item in operation.items.all():
-            self.stdout.write(f"{item.subscription}: {item.detail}")
+            self.stdout.write(f"{item.subject.name}: {item.detail}")
         if operation.state != Operation.State.DONE:
             raise HbusError(
                 f"Operation {operation.pk} is {operation.state}. {operation.last_error}".strip(),

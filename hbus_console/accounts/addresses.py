@@ -1,0 +1,11 @@
+"""Where the subjects of this app are shown."""
+
+from __future__ import annotations
+
+from engine.core.subject import Subject
+from hbus_console.registry.pages import page
+
+
+def user(subject: Subject) -> str:
+    """The page of a person."""
+    return page("accounts:user", subject.name)

@@ -1,0 +1,41 @@
+"""What became of the operation that an audit entry is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hbus_console.access.permissions import Actor
+from hbus_console.access.scopes import namespace_q
+from hbus_console.audit.links import SHOWN, Group
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.telling import Told, tell
+from hbus_console.audit.trail import visible
+from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.registry.declaration import SubjectKind
+from hbus_console.registry.subjects import kind_named
+
+
+@dataclass(frozen=True)
+class Work:
+    """How far it is, its newest results, and what else was done to it."""
+
+    operation: Operation
+    #: What it works on: that its kind may be gone must not hide what it did.
+    things: SubjectKind
+    items: list[OperationItem]
+    told: list[Told]
+
+
+def related(actor: Actor, entry: AuditEntry) -> list[Group]:
+    """The operation of ``entry``, as far as the reader may see its results; nothing when it is about something else."""
+    subject = entry.subject
+    if subject.kind != "operation" or not subject.name.isdecimal():
+        return []
+    found = Operation.objects.filter(pk=subject.name).first()
+    if found is None:
+        return []
+    items = list(found.items.filter(namespace_q(actor, "namespace")).order_by("-pk")[:SHOWN])
+    same = visible(actor).filter(target_type=entry.target_type, target=entry.target).exclude(seq=entry.seq)
+    told = [tell(other) for other in same.order_by("-seq")[:SHOWN]]
+    things = kind_named(items[0].kind if items else "thing")
+    return [Group("operations/_work.html", Work(found, things, items, told))]

@@ -1,0 +1,188 @@
+"""An installation of the version before subjects is taken over: nothing is lost, and the audit chain still verifies.
+
+``state.tar.xz`` holds what commit e19b897 left behind after forty bookings of the hotel example and some acts of
+people: both databases as SQL, and the audit log's anchors. Its only secret is the key below.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.installation import RunningInstallation
+
+pytestmark = pytest.mark.xdist_group("installation")
+
+_STATE = Path(__file__).parent / "state.tar.xz"
+_KEYS = {"HBUS_AUDIT_KEY": "test-audit-key", "HBUS_SECRET_KEY": "test-secret-key"}
+_DATABASES = ("hbus", "ledger")
+#: What Django keeps of its own accord.
+_FRAMEWORK = ("django_migrations", "django_content_type", "auth_permission", "sqlite_sequence")
+#: Columns that got another name; of those that hold something else now (``None``) the content is asserted by itself.
+_RENAMED: dict[str, dict[str, str | None]] = {
+    "operations_operation": {"topic": "namespace"},
+    "operations_operationitem": {
+        "topic": "namespace",
+        "message_id": None,
+        "subscription": None,
+        "new_message_id": None,
+    },
+}
+_PROBE = """
+import json
+from django.db import connection
+from hbus_console.audit import guards
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.services import content
+from hbus_console.audit.state import last_verified, verify_now
+from hbus_console.operations.models import Operation, OperationItem
+
+before = last_verified()
+verdict = verify_now(full=True)
+print(json.dumps({
+    "verified_before": before and before.seq,
+    "verdict": verdict.as_dict(),
+    "guards": sorted(guards.expected(connection) - guards.installed(connection)),
+    "entries": {entry.seq: str(entry.subject) for entry in AuditEntry.objects.all()},
+    "operations": {row.pk: str(row.subject) for row in Operation.objects.all()},
+    "items": {
+        row.pk: [str(row.subject), str(row.made or ""), row.facets] for row in OperationItem.objects.all()
+    },
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state folder as that version left it."""
+    state = tmp_path_factory.mktemp("old")
+    with tarfile.open(_STATE) as packed:
+        packed.extractall(state, filter="data")
+    for name in _DATABASES:
+        _make(state / f"{name}.sqlite3", (state / f"{name}.sql").read_text(encoding="utf-8"))
+    return state
+
+
+def _make(path: Path, script: str) -> None:
+    database = sqlite3.connect(path)
+    database.executescript(script)
+    database.close()
+
+
+def _rows(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table that is not the framework's own."""
+    database = sqlite3.connect(path)
+    database.row_factory = sqlite3.Row
+    names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    found = {
+        name: [dict(row) for row in database.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
+        for name in names
+        if name not in _FRAMEWORK
+    }
+    database.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def before(old: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    return {name: _rows(old / f"{name}.sqlite3") for name in _DATABASES}
+
+
+@pytest.fixture(scope="module")
+def taken_over(old: Path, before: dict[str, Any], redis_url: str) -> tuple[RunningInstallation, dict[str, Any]]:
+    """The same folder after this version prepared it, and what this version says of its rows."""
+    installation = RunningInstallation(old, more={**_KEYS, "REDIS_URL": redis_url})
+    prepared = installation.manage("prepare", timeout_s=120)
+    assert prepared.returncode == 0, prepared.stderr
+    probed = installation.manage("shell", "--no-imports", "-c", _PROBE)
+    assert probed.returncode == 0, probed.stderr
+    return installation, json.loads(probed.stdout)
+
+
+@pytest.mark.parametrize("database", _DATABASES)
+def test_every_row_is_still_there_with_what_it_held(
+    old: Path, before: dict[str, Any], taken_over: object, database: str
+) -> None:
+    after = _rows(old / f"{database}.sqlite3")
+    for table, rows in before[database].items():
+        assert len(after[table]) == len(rows), table
+        names = _RENAMED.get(table, {})
+        for was, now in zip(rows, after[table], strict=True):
+            for column, value in was.items():
+                if (name := names.get(column, column)) is not None:
+                    assert now[name] == value, (table, column)
+    assert sum(len(rows) for rows in before["hbus"].values()) == 373
+    assert sum(len(rows) for rows in before["ledger"].values()) > 500
+
+
+def test_the_audit_chain_holds_and_no_entry_was_touched(before: dict[str, Any], taken_over: Any, old: Path) -> None:
+    _, found = taken_over
+    assert found["verdict"]["holds"], found["verdict"]["findings"]
+    assert (found["verdict"]["entries"], found["verdict"]["anchors"]) == (73, 6)
+    assert found["verified_before"] == 73
+    assert found["guards"] == [], "the guards against change stand"
+    assert _rows(old / "hbus.sqlite3")["audit_auditentry"] == before["hbus"]["audit_auditentry"]
+
+
+def test_every_entry_says_what_it_is_about(taken_over: Any) -> None:
+    _, found = taken_over
+    entries = found["entries"]
+    told = {
+        1: "alert-rule:/Dead letters wait for a decision",
+        10: "user:/admin",
+        11: "team:/Reservations",
+        14: "topic:booking.created",
+        15: "topic:booking.created",
+        24: "subscription:booking.cancelled/availability",
+        38: "token:/anna/ci",
+        42: "topic:booking.created",
+        43: "installation:/hbus",
+        44: "namespace:booking",
+        45: "alert-rule:booking/Dead bookings",
+        47: "alert-channel:/mailbox",
+        49: "alert:booking.cancelled/2",
+        50: "alert-target:booking.cancelled/partner-sync on booking.cancelled",
+        51: "message:booking.created/simulated-1-40-000028-created",
+        54: "operation:/1",
+        57: "operation:booking.cancelled/2",
+        62: "user:/(no such account)",
+        65: "worker:booking.created/all",
+        66: "worker:/all",
+        67: "partner-room:booking.cancelled/L",
+        68: "audit:/audit log",
+        72: "topic:booking.cancelled",
+    }
+    assert {seq: entries[str(seq)] for seq in told} == told
+    assert len(entries) == 73
+
+
+def test_every_operation_and_each_of_its_results_has_its_subject(before: dict[str, Any], taken_over: Any) -> None:
+    _, found = taken_over
+    for row in before["hbus"]["operations_operation"]:
+        assert found["operations"][str(row["id"])] == f"operation:{row['topic']}/{row['id']}"
+    for row in before["hbus"]["operations_operationitem"]:
+        subject, made, facets = found["items"][str(row["id"])]
+        topic, group = row["topic"], row["subscription"]
+        if not row["message_id"]:
+            assert (subject, made, facets) == (f"subscription:{topic}/{group}", "", {})
+            continue
+        copy = f"message:{topic}/{row['new_message_id']}" if row["new_message_id"] else ""
+        assert (subject, made, facets) == (f"message:{topic}/{row['message_id']}", copy, {"subscription": group})
+    kinds = {row["kind"] for row in before["hbus"]["operations_operation"]}
+    assert kinds == {"redrive", "discard", "replay", "move"}
+
+
+def test_the_chain_goes_on_from_there(taken_over: Any) -> None:
+    installation, _ = taken_over
+    exported = installation.manage("audit", "export", "--as", "jsonl", "--reason", "the first act of this version")
+    assert exported.returncode == 0, exported.stderr
+    lines = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, 74))
+    assert (lines[44]["target_type"], lines[44]["topic"]) == ("alert_rule", "booking.*"), "as it was hashed"
+    verified = json.loads(installation.manage("audit", "verify", "--json").stdout)
+    assert (verified["holds"], verified["entries"]) == (True, 74)
