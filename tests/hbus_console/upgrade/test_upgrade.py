@@ -32,10 +32,15 @@ _RENAMED: dict[str, dict[str, str | None]] = {
         "subscription": None,
         "new_message_id": None,
     },
+    "alerts_alert": {"topic": "namespace", "subscription": "subject_name"},
+    "alerts_silence": {"topic": "namespace", "subscription": "subject_name"},
+    "alerts_rule": {"topics": "scope", "group": "pattern"},
+    "alerts_evaluation": {"defaults_made": None},
 }
 _PROBE = """
 import json
 from django.db import connection
+from hbus_console.alerts.models import Alert, Rule, Silence
 from hbus_console.audit import guards
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
@@ -53,6 +58,9 @@ print(json.dumps({
     "items": {
         row.pk: [str(row.subject), str(row.made or ""), row.facets] for row in OperationItem.objects.all()
     },
+    "alerts": {row.pk: str(row.subject) for row in Alert.objects.all()},
+    "silences": {row.pk: str(row.subject) for row in Silence.objects.all()},
+    "rules": Rule.objects.count(),
 }))
 """
 
@@ -175,6 +183,16 @@ def test_every_operation_and_each_of_its_results_has_its_subject(before: dict[st
         assert (subject, made, facets) == (f"message:{topic}/{row['message_id']}", copy, {"subscription": group})
     kinds = {row["kind"] for row in before["hbus"]["operations_operation"]}
     assert kinds == {"redrive", "discard", "replay", "move"}
+
+
+def test_the_alerts_and_silences_have_theirs(before: dict[str, Any], taken_over: Any) -> None:
+    _, found = taken_over
+    for name in ("alert", "silence"):
+        assert found[f"{name}s"] == {
+            str(row["id"]): f"subscription:{row['topic']}/{row['subscription']}"
+            for row in before["hbus"][f"alerts_{name}"]
+        }
+    assert found["rules"] == len(before["hbus"]["alerts_rule"]), "the rules of a first start are not made again"
 
 
 def test_the_chain_goes_on_from_there(taken_over: Any) -> None:
