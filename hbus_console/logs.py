@@ -12,7 +12,7 @@ import structlog
 
 from engine.core.fact_kinds import QUIET
 from engine.core.facts import FactBatch, FactSink
-from hbus_console.audit import context
+from hbus_console.access import context
 from hbus_console.audit.redact import redact
 from hbus_console.evidence.kinds import catalog_of, kinds
 

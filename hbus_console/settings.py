@@ -50,7 +50,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "hbus_console.ui.middleware.ContentSecurityPolicyMiddleware",
-    "hbus_console.audit.middleware.RequestContextMiddleware",
+    "hbus_console.access.middleware.RequestContextMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -121,7 +121,7 @@ ONE_DATABASE = all(DATABASES["default"][it] == DATABASES["ledger"][it] for it in
 DATABASE_ROUTERS = ["hbus_console.evidence.router.LedgerRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-CSRF_FAILURE_VIEW = "hbus_console.accounts.web.csrf_failed"
+CSRF_FAILURE_VIEW = "hbus_console.access.web.csrf_failed"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -214,8 +214,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "hbus_console.api.authentication.TokenAuthentication",
-        "hbus_console.api.authentication.ConsoleSessionAuthentication",
+        "hbus_console.accounts.authentication.TokenAuthentication",
+        "hbus_console.accounts.authentication.ConsoleSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

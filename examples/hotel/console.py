@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.permissions import Actor
-from hbus_console.ui.examples import Example
+from hbus_console.overview.examples import Example
 
 
 def _start(actor: Actor) -> None:

@@ -14,7 +14,7 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     if not isinstance(user, User) or not user.is_active:
         return ANONYMOUS
     grants = tuple(ScopedRole(Role(grant.role), grant.scope) for grant in user.grants.all())
-    return Actor(name=user.username, user_id=user.pk, grants=grants)
+    return Actor(user.username, user_id=user.pk, grants=grants, must_change_password=user.must_change_password)
 
 
 def actor_of_token(token: ApiToken) -> Actor:

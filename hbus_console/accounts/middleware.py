@@ -7,20 +7,23 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
-from hbus_console.access.permissions import Actor
+from hbus_console.access.permissions import ANONYMOUS, Actor
 from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
 
 
 class ActorMiddleware:
+    """What :func:`hbus_console.access.web.actor` and :func:`~hbus_console.access.web.actor_now` read."""
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.actor = SimpleLazyObject(lambda: actor_of(request.user))  # type: ignore[attr-defined]
+        request.actor_now = lambda: _today(request)  # type: ignore[attr-defined]
         return self._get_response(request)
 
 
-def actor(request: HttpRequest) -> Actor:
-    """The typed way to read it."""
-    found: Actor = request.actor  # type: ignore[attr-defined]
-    return found
+def _today(request: HttpRequest) -> Actor:
+    user = User.objects.filter(pk=request.user.pk or 0).first()
+    return actor_of(user) if user is not None else ANONYMOUS

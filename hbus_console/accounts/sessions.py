@@ -12,11 +12,11 @@ from django.http import HttpRequest
 
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
+from hbus_console.access import context
 from hbus_console.access.permissions import ANONYMOUS, Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.accounts.throttle import LoginThrottle, wait_s
-from hbus_console.audit import context
 from hbus_console.audit.services import record
 
 #: Longer input is not a password but an attempt to keep the hasher busy.

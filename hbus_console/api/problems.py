@@ -21,9 +21,9 @@ from engine.core.errors import (
     StateLost,
     Unavailable,
 )
+from hbus_console.access import context
 from hbus_console.access.permissions import Forbidden
-from hbus_console.audit import context
-from hbus_console.audit.refusals import record_refusal
+from hbus_console.access.refusals import refused
 
 CONTENT_TYPE = "application/problem+json"
 #: The same for the OpenAPI document.
@@ -90,7 +90,7 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
     """DRF's exception handler. ``None`` lets Django log an unforeseen error and answer 500."""
     if isinstance(error, HbusError):
         if isinstance(error, Forbidden):
-            record_refusal(where["view"].actor, error)
+            refused.send(None, actor=where["view"].actor, error=error)
         return of(error)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from hbus_console.access.permissions import ANONYMOUS, Actor
+from hbus_console.access.web import actor
 from hbus_console.api import idempotency
-from hbus_console.api.authentication import actor_from
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.api.pagination import CursorPages
 
@@ -39,7 +39,7 @@ class ApiView(APIView):
         """Who is calling."""
         if not getattr(self.request, "user", None):
             return ANONYMOUS
-        return actor_from(self.request.user, self.request.auth)
+        return actor(self.request._request)
 
     def page(self, rows: Any, serialize: Any, *, ordering: str = "-pk") -> Response:
         """One keyset page of a queryset, each row through ``serialize``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import transaction
 
 from engine.core.subject import Subject
@@ -11,6 +13,11 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.audit.subjects import INSTALLATION, NAMESPACE
 from hbus_console.subjects import readable
+
+
+def book_refusal(actor: Actor, error: Forbidden, **_: Any) -> None:
+    """Receives :data:`hbus_console.access.refusals.refused`."""
+    record_refusal(actor, error)
 
 
 def record_refusal(actor: Actor, error: Forbidden) -> AuditEntry | None:

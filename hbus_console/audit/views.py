@@ -9,8 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from hbus_console.access.permissions import GLOBAL, allows, visible_scopes
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.audit import export as exports
 from hbus_console.audit import links, trail
 from hbus_console.audit.diff import diff

@@ -8,8 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.cluster import services
 from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.ui.curl import CurlRequest

@@ -18,8 +18,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters import editing, reading, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import Filters, listing

@@ -16,8 +16,7 @@ from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.errors import NotThere

@@ -14,6 +14,7 @@ from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
+from hbus_console.access import context
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
     ANONYMOUS,
@@ -29,7 +30,6 @@ from hbus_console.access.permissions import (
 from hbus_console.access.scopes import scopes_q
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
-from hbus_console.audit import context
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.errors import Conflict, NotThere
@@ -42,7 +42,7 @@ FASTEST = 100_000
 
 #: How long after an operation its repetition is taken for a second click.
 JUST_NOW = timedelta(minutes=5)
-#: The kind of the actors of :mod:`hbus_console.accounts.command_line`.
+#: The kind of the actors of :mod:`hbus_console.access.command_line`.
 SHELL = "shell"
 
 _clock = SystemClock()

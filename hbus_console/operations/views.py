@@ -16,8 +16,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
 from hbus_console.operations.kinds import kind_named

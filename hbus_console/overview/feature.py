@@ -8,4 +8,7 @@ FEATURE = Feature(
     name="overview",
     menu=(MenuEntry("overview", "Overview", "outline/home", "overview:overview", "o", "Bus", 10),),
     pages=(Mount("", "hbus_console.overview.urls"),),
+    audit_words={
+        "example.start": "started the example",
+    },
 )

@@ -17,10 +17,10 @@ from rest_framework.response import Response
 from engine.bus.producer import BatchItem, Receipt
 from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, HbusError
+from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.api import problems
 from hbus_console.api.views import ApiView
-from hbus_console.audit import context
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
 from hbus_console.publishing.feature import PUBLISH

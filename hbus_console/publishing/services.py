@@ -12,8 +12,8 @@ from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
 from engine.core.errors import HbusError
 from engine.core.subject import Subject
+from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
-from hbus_console.audit import context
 from hbus_console.audit.services import record
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.wiring import bus

@@ -21,8 +21,7 @@ from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.publishing import forms
 from hbus_console.publishing import services as publishing
 from hbus_console.publishing.feature import PUBLISH

@@ -143,7 +143,7 @@ class Feature:
     search: tuple[Dotted, ...] = ()
     #: ``cells(now_ms, scopes) -> LiveCells``: texts that move on open pages.
     live: tuple[Dotted, ...] = ()
-    #: :class:`~hbus_console.ui.examples.Example`, one each: what an empty console offers to start.
+    #: :class:`~hbus_console.overview.examples.Example`, one each: what an empty console offers to start.
     examples: tuple[Dotted, ...] = ()
     #: Kinds of operations.
     operations: tuple[Dotted, ...] = ()

@@ -11,8 +11,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.scopes import namespace_q
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs

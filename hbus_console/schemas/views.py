@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.errors import NotThere
 from hbus_console.schemas import services
 from hbus_console.schemas.json_schema import schema_uri

@@ -12,8 +12,7 @@ from django.views.decorators.http import require_http_methods
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.teams import owned, services
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.services import TeamDraft

@@ -9,8 +9,7 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.traffic import flow_chart
 from hbus_console.ui.timerange import read_range
 

@@ -7,7 +7,4 @@ from hbus_console.registry.declaration import Feature, Mount
 FEATURE = Feature(
     name="ui",
     pages=(Mount("", "hbus_console.ui.urls"),),
-    audit_words={
-        "example.start": "started the example",
-    },
 )

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
-from hbus_console.accounts.middleware import actor
+from hbus_console.access.web import actor
 from hbus_console.registry.declaration import SECTIONS, MenuEntry
 from hbus_console.registry.loading import features, resolve
 from hbus_console.ui.timerange import time_range

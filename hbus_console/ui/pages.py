@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from hbus_console.accounts.web import field_errors
+from hbus_console.access.web import field_errors
 
 clock = SystemClock()
 

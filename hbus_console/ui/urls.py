@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.ui.views import examples
 from hbus_console.ui.views.kit import kit, kit_chart
 from hbus_console.ui.views.live import live
 from hbus_console.ui.views.theme import theme
 
 app_name = "ui"
 urlpatterns = [
-    path("examples/<slug:name>/start/", examples.start, name="start-example"),
     path("live/", live, name="live"),
     path("theme/", theme, name="theme"),
     path("ui-kit/", kit, name="kit"),

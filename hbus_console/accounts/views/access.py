@@ -18,12 +18,11 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import GLOBAL, Actor, allows
 from hbus_console.access.scopes import valid_role
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
-from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
-from hbus_console.accounts.web import console_view, field_errors
 
 #: Users a page shows.
 PAGE = 100

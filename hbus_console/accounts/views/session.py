@@ -16,12 +16,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from hbus_console.access.web import actor, field_errors, sign_in_first
 from hbus_console.accounts import services
-from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
 from hbus_console.accounts.sessions import LoginRefused
 from hbus_console.accounts.throttle import LoginThrottle
-from hbus_console.accounts.web import field_errors, sign_in_first
 
 _throttle = LoginThrottle()
 

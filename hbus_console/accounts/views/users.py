@@ -17,11 +17,10 @@ from engine.core.subject import Subject
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import ScopedRole
 from hbus_console.access.scopes import valid_role
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE
-from hbus_console.accounts.middleware import actor
 from hbus_console.accounts.models import User
-from hbus_console.accounts.web import console_view, field_errors
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import Told, tell

@@ -11,8 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.alerts import history, services, standing
 from hbus_console.alerts.feature import ALERT_CHANNEL, ALERT_EDIT, ALERT_OPERATE
 from hbus_console.alerts.kinds import URGENCY

@@ -16,8 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, visible_scopes
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.alerts import forms, services
 from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel, Notification

@@ -12,8 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows, visible_scopes
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view, field_errors
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.alerts import forms, services
 from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named, kinds

@@ -9,14 +9,12 @@ from django.views.decorators.http import require_GET
 from engine.core.clock import SystemClock
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, allows
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.cluster import probes, services
 from hbus_console.cluster.concerns import nodes, store
-from hbus_console.overview import content
+from hbus_console.overview import content, examples
 from hbus_console.overview.concerns import concerns
 from hbus_console.publishing.feature import PUBLISH
-from hbus_console.ui import examples
 from hbus_console.ui.concern import Look
 from hbus_console.ui.timerange import time_range
 

@@ -8,8 +8,7 @@ from django.views.decorators.http import require_GET
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.overview.search import find
 
 #: Nothing that can be searched for is longer.

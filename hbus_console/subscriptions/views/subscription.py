@@ -14,8 +14,7 @@ from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import tell

@@ -14,8 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible

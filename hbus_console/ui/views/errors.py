@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template import loader
 
-from hbus_console.audit import context
+from hbus_console.access import context
 
 _PAGES = {
     HTTPStatus.BAD_REQUEST: (

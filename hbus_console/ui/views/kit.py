@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.accounts.feature import TOKEN_OWN
-from hbus_console.accounts.web import console_view
-from hbus_console.teams.models import Team
+from hbus_console.access.web import console_view
 
 #: A fixed instant, so that photographs of the page can be compared.
 _AT_MS = 1_795_183_331_204
 
 
 @require_GET
-@console_view(TOKEN_OWN, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def kit(request: HttpRequest) -> HttpResponse:
     wave = [60 + 30 * math.sin(index / 3) + index % 5 for index in range(40)]
     context: dict[str, Any] = {
-        "team": Team(name="Front desk", contact="#front-desk"),
+        "team": SimpleNamespace(name="Front desk", contact="#front-desk", initials="FD"),
         "at_ms": _AT_MS,
         "wave": wave,
         "step": [0] * 28 + [4, 9, 20, 31, 36, 37, 37, 37, 37, 37, 37, 37],
@@ -57,7 +57,7 @@ def kit(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
-@console_view(TOKEN_OWN, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def kit_chart(request: HttpRequest) -> JsonResponse:
     """The data of the kit's example chart: two waves with a gap, and two marks."""
     start = _AT_MS // 1000 // 60 * 60 - 3 * 3600

@@ -13,10 +13,7 @@ from django.views.decorators.http import require_GET
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, visible_scopes
-from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.models import User
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, actor_now, console_view
 from hbus_console.ui.live import Hub, Scopes, TooManyStreams, hub
 
 _WAIT_S = 30
@@ -45,7 +42,7 @@ async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) 
     session: SessionBase = request.session
 
     async def still_allowed() -> bool:
-        return await sync_to_async(_still)(session.session_key or "", session, person, scopes)
+        return await sync_to_async(_still)(request, session.session_key or "", scopes)
 
     try:
         async for text in feed.stream(scopes, request.headers.get("Last-Event-ID", ""), still_allowed):
@@ -54,9 +51,6 @@ async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) 
         feed.leave(person)
 
 
-def _still(key: str, session: SessionBase, person: int, scopes: Scopes) -> bool:
+def _still(request: HttpRequest, key: str, scopes: Scopes) -> bool:
     """Whether the session lives and its owner may still see exactly the same."""
-    if not session.exists(key):
-        return False
-    user = User.objects.filter(pk=person).first()
-    return user is not None and visible_scopes(actor_of(user)) == scopes
+    return request.session.exists(key) and visible_scopes(actor_now(request)) == scopes

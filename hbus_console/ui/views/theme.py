@@ -7,16 +7,16 @@ from django.shortcuts import resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
+from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.accounts.feature import TOKEN_OWN
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import console_view
 from hbus_console.ui.context import THEMES
 
 _KEPT_S = 366 * 86_400
 
 
 @require_POST
-@console_view(TOKEN_OWN, resource=SOMEWHERE)
+@console_view(VIEW, resource=SOMEWHERE)
 def theme(request: HttpRequest) -> HttpResponse:
     """Set ``theme`` to light or dark; anything else follows the system. Back to ``next``."""
     back = request.POST.get("next", "")

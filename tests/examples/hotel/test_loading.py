@@ -13,8 +13,8 @@ from examples.hotel.models import Load
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
+from hbus_console.overview.examples import offered
 from hbus_console.topics.models import Topic
-from hbus_console.ui.examples import offered
 from hbus_console.wiring import bus, store
 
 

@@ -11,12 +11,12 @@ from django.test import Client
 from engine.core.ids import new_id
 from engine.core.subject import Subject
 from hbus_console.access.acts import Role
+from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
 from hbus_console.audit import trail
 from hbus_console.audit.anchor import anchor_head
-from hbus_console.audit.context import RequestContext, bound
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import last_verified, verify_now
 from hbus_console.messages.models import LedgerMessage

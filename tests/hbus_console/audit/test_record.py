@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine.core.subject import Subject
 from hbus_console.access.acts import Act, Role
+from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole, require
 from hbus_console.accounts.feature import ACCESS_MANAGE
-from hbus_console.audit.context import RequestContext, bound
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain

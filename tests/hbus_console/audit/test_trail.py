@@ -102,7 +102,7 @@ def test_filters_narrow(log: dict[str, int], given: dict[str, str], found: list[
 
 
 def test_a_correlation_id_leads_to_its_entries(write: Write) -> None:
-    from hbus_console.audit.context import RequestContext, bound
+    from hbus_console.access.context import RequestContext, bound
 
     with bound(RequestContext("r", "c-1", "")):
         write(2)

@@ -11,11 +11,11 @@ from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.deadletters.counting import by_topic, where
 from hbus_console.messages.models import FlowSample, LagSample
+from hbus_console.overview import examples
+from hbus_console.overview.examples import Example
 from hbus_console.overview.templatetags import overview
 from hbus_console.traffic import standing
 from hbus_console.traffic.standing import oldest, share
-from hbus_console.ui import examples
-from hbus_console.ui.examples import Example
 from tests.hbus_console.accounts.conftest import MakeUser
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 

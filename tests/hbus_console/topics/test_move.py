@@ -12,8 +12,8 @@ from pytest_django import Settings
 
 from engine.bus.transport import Settlement
 from engine.core.errors import BadInput
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import SYSTEM, Forbidden
-from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.pair import Pair

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from examples.hotel import demo, feeds
 from examples.hotel.installation import console_url, installation
 from examples.hotel.seed import seed
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.database import keep_connections
 from hbus_console.wiring import store
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import add_room
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 
 
 class Command(BaseCommand):

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.clock import from_rfc3339, to_datetime, to_rfc3339
 from engine.core.errors import BadInput, HbusError
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.export import FORMATS, export
 from hbus_console.audit.state import verify_now

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand
 
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import Actor
-from hbus_console.accounts.command_line import command_line_actor
 from hbus_console.consumers.services import ACTS, steer, still_at_work, worker_status
 
 #: Seconds between two looks at a drain; each takes as long as workers have to answer besides.

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.imports.mapping import Mapping, read_mapping
 from hbus_console.imports.rows import file_digest
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import, try_import

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand
 
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.relay import outbox_state
 from hbus_console.outbox.services import retry_refused

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from django.core.management.base import BaseCommand, CommandParser
 
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.api.shapes import drain as as_json
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from engine.core.errors import HbusError
-from hbus_console.accounts.command_line import command_line_actor
+from hbus_console.access.command_line import command_line_actor
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation
 

@@ -7,10 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.web import console_view
+from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.feature import CLUSTER_OPERATE
-from hbus_console.ui import examples
+from hbus_console.overview import examples
 
 
 @require_POST

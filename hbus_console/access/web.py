@@ -19,17 +19,26 @@ from django.shortcuts import render, resolve_url
 
 from engine.core.errors import BadInput, HbusError, StateLost, Unavailable
 from hbus_console.access.acts import Act
-from hbus_console.access.permissions import GLOBAL, Forbidden, require
-from hbus_console.accounts import people
-from hbus_console.accounts.middleware import actor
-from hbus_console.accounts.models import User
-from hbus_console.audit.refusals import record_refusal
+from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
+from hbus_console.access.refusals import refused
 from hbus_console.errors import Conflict, NotThere
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])
-#: Which topic (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant or a keyword of the URL in braces.
+#: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant or a keyword of the URL in braces.
 Resource = str
+
+
+def actor(request: HttpRequest) -> Actor:
+    """Who asks, as they were when the request came."""
+    found: Actor = request.actor  # type: ignore[attr-defined]
+    return found
+
+
+def actor_now(request: HttpRequest) -> Actor:
+    """The same person with the grants of this moment, for answers that go on for long. Asks the database."""
+    found: Actor = request.actor_now()  # type: ignore[attr-defined]
+    return found
 
 
 def console_view(
@@ -38,7 +47,7 @@ def console_view(
     """Decorate a page, sync or async: who may call it, and what a person sees who may not.
 
     ``action`` is required for every request and ``post`` also for POST, PUT, PATCH and DELETE, on ``resource``:
-    ``GLOBAL`` (the default), ``SOMEWHERE``, or ``"{name}"``, which takes the URL keyword ``name`` as the topic. The
+    ``GLOBAL`` (the default), ``SOMEWHERE``, or ``"{name}"``, which takes the URL keyword ``name`` as the namespace. The
     check comes before any look-up, so a refusal does not tell whether the thing exists. Nobody signed in: on to the
     login page (htmx follows too; a ``stream`` answers 401). ``Forbidden`` from here or from a service: the 403 page,
     and the refused governed act is audited. Other errors of ours that the view lets through: 404, 409, 400, 503.
@@ -51,7 +60,7 @@ def console_view(
             who = actor(request)
             if not who.is_authenticated:
                 return HttpResponse(status=HTTPStatus.UNAUTHORIZED) if stream else sign_in_first(request)
-            if not stream and cast("User", request.user).must_change_password:
+            if not stream and who.must_change_password:
                 return _redirect(request, resolve_url("accounts:password"))
             about = resource.format_map(kwargs)
             require(who, action, about)
@@ -97,9 +106,8 @@ def sign_in_first(request: HttpRequest) -> HttpResponse:
 def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
     """The page for one of our own errors; a kind that no page is made for goes on to the 500 page."""
     if isinstance(error, Forbidden):
-        record_refusal(actor(request), error)
-        context = {"problem": error, "helpers": people.who_can_help(error)}
-        return render(request, "accounts/forbidden.html", context, status=HTTPStatus.FORBIDDEN)
+        refused.send(None, actor=actor(request), error=error)
+        return render(request, "access/forbidden.html", {"problem": error}, status=HTTPStatus.FORBIDDEN)
     if isinstance(error, (Unavailable, StateLost)):
         return _problem(request, error, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE)
     if isinstance(error, NotThere):
@@ -131,7 +139,7 @@ def field_errors(error: HbusError) -> dict[str, str]:
 
 
 def _problem(request: HttpRequest, error: HbusError, title: str, status: HTTPStatus) -> HttpResponse:
-    return render(request, "accounts/problem.html", {"problem": error, "problem_title": title}, status=status)
+    return render(request, "access/problem.html", {"problem": error, "problem_title": title}, status=status)
 
 
 def _redirect(request: HttpRequest, url: str) -> HttpResponse:

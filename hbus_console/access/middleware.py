@@ -9,7 +9,7 @@ from time import time_ns
 from django.http import HttpRequest, HttpResponse
 
 from engine.core.ids import new_id
-from hbus_console.audit.context import RequestContext, bound
+from hbus_console.access.context import RequestContext, bound
 
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 
