@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from contextlib import suppress
 
 from engine.core.errors import HbusError
+
+#: Commands of an app that is installed for them alone.
+MEASUREMENTS = {"bench", "growth", "soak"}
 
 
 def main() -> int:
@@ -28,9 +33,25 @@ def _run() -> int:
         from hbus_console.supervisor.supervise import main as supervise
 
         return supervise(int(sys.argv[2]))
-    # Not at the top, because the supervisor lives without it.
+    if sys.argv[1:] == ["help"]:
+        # Loading every model takes four times as long as finding the commands.
+        from hbus_console.listing import listing
+
+        with suppress(ImportError):
+            print(listing(os.path.basename(sys.argv[0])))
+            return 0
+    # Not at the top, because neither of the above needs it.
+    import django
+    from django.conf import settings
     from django.core.management import execute_from_command_line
 
+    if MEASUREMENTS.intersection(sys.argv[1:3]):
+        settings.INSTALLED_APPS.append("hbus_console.bench")
+    # What is imported stays: looking for garbage in it would be a tenth of the start.
+    gc.disable()
+    django.setup()
+    gc.freeze()
+    gc.enable()
     execute_from_command_line(sys.argv)
     return 0
 

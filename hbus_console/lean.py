@@ -1,18 +1,40 @@
-"""Imports structlog without rich; the settings come here first, before anything asks for structlog.
+"""Imports heavy packages without what they take along and nobody here uses; whoever sets up logging comes here first.
 
-Where rich is installed structlog takes it along, for tracebacks on terminals: 5 MB and a tenth of a second in every
-process, of which hbus, whose logs are JSON, shows nothing. Commands that draw with rich import it as ever.
+structlog takes rich along where it is installed, for tracebacks on terminals: 5 MB and a tenth of a second in every
+process, of which hbus, whose logs are JSON, shows nothing. httpx takes its own command line, with rich and click.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
-if not {"structlog", "rich"} & sys.modules.keys():
-    # Makes the import of it fail until it is taken away.
-    sys.modules["rich"] = cast(Any, None)
+__all__ = ["structlog", "without"]
+
+#: Makes an import fail as if the module were not installed.
+_NOT_THERE = cast(Any, None)
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Within the block these modules cannot be imported, unless they have been: for packages that can do without them.
+
+    Call it before threads run: an import in another one would fail as well.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = _NOT_THERE
     try:
-        import structlog  # noqa: F401 - for its effect
+        yield
     finally:
-        del sys.modules["rich"]
+        for name in hidden:
+            del sys.modules[name]
+
+
+with without("rich"):
+    import structlog
+
+# For good: httpx itself is imported where somebody calls a webhook, and none of us runs its command line.
+sys.modules.setdefault("httpx._main", _NOT_THERE)

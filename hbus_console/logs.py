@@ -1,10 +1,9 @@
-"""Structured logs: one JSON object a line, with the ids that lead from log to ledger, page and audit entry."""
+"""Which facts become log lines; see :mod:`~.log_setup` for what a line looks like."""
 
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,8 +11,6 @@ import structlog
 
 from engine.core.fact_kinds import QUIET
 from engine.core.facts import FactBatch, FactSink
-from hbus_console.access import context
-from hbus_console.audit.redact import redact
 from hbus_console.evidence.kinds import catalog_of, kinds
 
 #: Of what goes to the sink at once (at most two thousand facts) so many lines of one kind; the rest is one line that
@@ -73,53 +70,3 @@ def _lines(batch: FactBatch) -> Iterator[dict[str, Any]]:
         about["subject"] = str(subject)
     for row in batch.rows():
         yield {name: value for name, value in {**about, **row}.items() if value}
-
-
-def _add_request(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    request = context.current()
-    if request.request_id:
-        event.setdefault("request_id", request.request_id)
-        event.setdefault("correlation_id", request.correlation_id)
-    return event
-
-
-def _redact(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    cleaned: dict[str, Any] = redact(dict(event))
-    return cleaned
-
-
-def configure(_: object = None) -> None:
-    """Send structlog and the standard library's loggers to stderr in one form."""
-    from django.conf import settings
-
-    shared: list[structlog.types.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        _add_request,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        _redact,
-    ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
-            ],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(settings.LOG_LEVEL)
-    # httpx logs every URL it calls, with whatever secret a webhook carries in its query.
-    for noisy in ("httpx", "httpcore", "asyncio", "tornado", "uvicorn.access"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -9,7 +9,7 @@ import dj_database_url
 
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
-from hbus_console import installed, lean, remembered  # noqa: F401 - lean: for its effect
+from hbus_console import installed, remembered
 from hbus_console.state import ROOT, secret, state_dir
 from hbus_console.stores import broker_of, named_stores
 
@@ -42,7 +42,6 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_prometheus",
     *installed.apps(),
-    "hbus_console.bench",
 ]
 
 MIDDLEWARE = [
@@ -261,7 +260,7 @@ CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 
-LOGGING_CONFIG = "hbus_console.logs.configure"
+LOGGING_CONFIG = "hbus_console.log_setup.configure"
 # Django calls the function above only when this is not empty.
 LOGGING = {"version": 1}
 LOG_LEVEL = env.text("HBUS_LOG_LEVEL", "INFO")

@@ -40,6 +40,9 @@ def _clean() -> None:
 
 from hbus_console.settings import *  # noqa: E402, F403
 
+# As manage.py does for the commands that measure.
+INSTALLED_APPS = [*INSTALLED_APPS, "hbus_console.bench"]  # noqa: F405
+
 HISTORY_FRESH_S = 0
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {

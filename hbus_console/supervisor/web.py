@@ -8,11 +8,13 @@ import uvicorn
 from django.conf import settings
 
 from hbus_console.cluster.beat import NodeBeat
+from hbus_console.lean import without
 from hbus_console.wiring import store
 
 
 def run(_: int) -> None:
     """Serve until SIGTERM; open streams get the grace to end."""
+    _load_framework()
     turned_ms = _now_ms()
 
     async def turned() -> None:
@@ -46,6 +48,13 @@ def run(_: int) -> None:
     finally:
         beat.stop()
         store.close(1.0)
+
+
+def _load_framework() -> None:
+    """What the REST framework supports and this installation has no use for would be 15 MB."""
+    postgresql = any(database["ENGINE"].endswith("postgresql") for database in settings.DATABASES.values())
+    with without("requests", *(() if postgresql else ("django.contrib.postgres.fields",))):
+        import rest_framework.compat  # noqa: F401 - for its effect
 
 
 def _now_ms() -> int:
