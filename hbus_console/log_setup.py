@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from hbus_console.audit import context
+from hbus_console.access import context
 from hbus_console.audit.redact import redact
 from hbus_console.lean import structlog
 
