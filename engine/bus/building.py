@@ -39,25 +39,14 @@ class BatchItem(msgspec.Struct, frozen=True):
     content_type: str = "application/octet-stream"
 
 
-class Likeness(msgspec.Struct, frozen=True, gc=False):
-    """What envelopes of the same options have in common, as far as anything beside the envelope speaks of it."""
-
-    key: str
-    #: Empty: each has its own id.
-    correlation_id: str
-    causation_id: str
-    type: str
-    source: str
-    #: Epoch milliseconds; 0 when they are for now.
-    due_ms: int = 0
-
-
 class Prepared(msgspec.Struct, frozen=True, gc=False):
     """One envelope ready to go."""
 
     outgoing: Outgoing
     trace_id: str
-    like: Likeness
+    #: The message itself, or one of the same options: it differs in id, trace context and payload alone, and where its
+    #: correlation id is its own id, so is this one's.
+    like: Message
 
 
 class EnvelopeBuilder:
@@ -102,7 +91,7 @@ class EnvelopeBuilder:
         options = item.options
         if options is self._options and item.body is None:
             # Many messages of a batch share their options: all but what differs was checked and written before.
-            return self._alike(self._stencil or self._new_stencil(), item.payload)
+            return self._alike(self._stencil or self._new_stencil(), json_data(item.payload))
         message = self.message(item)
         prepared = prepare(self._policy, message, options.idempotency_key)
         alike = self._draw > 1 and item.body is None and self._policy.partitions == 1
@@ -161,12 +150,16 @@ class EnvelopeBuilder:
         self._stencil = _Stencil(self._first)
         return self._stencil
 
-    def _alike(self, stencil: _Stencil, payload: Any) -> Prepared:
-        data = json_data(payload)
+    def _alike(self, stencil: _Stencil, data: msgspec.Raw) -> Prepared:
         if self._policy.schema is not None:
             _check_schema(self._policy, data, None)
-        message_id, traceparent = self._new_id(), self._new_traceparent()
-        body = stencil.body(message_id, traceparent, data)
+        message_id = next(self._ids, "") or self._draw_ids()
+        traceparent = next(self._traces, "") or self._new_traceparent()
+        own = message_id.encode()
+        head, trace, correlation, payload, end = stencil.parts
+        own_correlation = own if stencil.own_correlation else b""
+        # None of the two holds anything that JSON would escape.
+        body = b"".join((head, own, trace, traceparent.encode(), correlation, own_correlation, payload, data, end))
         return Prepared(Outgoing(message_id, body, stencil.priority), traceparent[3:35], stencil.like)
 
     def _new_id(self) -> str:
@@ -195,37 +188,27 @@ class EnvelopeBuilder:
 
 
 class _Stencil:
-    """The wire form of envelopes that differ in nothing but id, trace context and payload."""
+    """The wire form of envelopes that differ in nothing but id, trace context and payload, in the parts between."""
 
     # No text of anybody else's holds these: they are drawn anew by every process.
     _ID, _CORRELATION, _TRACE, _DATA = (secrets.token_hex(16) for _ in range(4))
-    _PAYLOAD = msgspec.Raw(f'"{_DATA}"'.encode())
 
-    __slots__ = ("_own_correlation", "_parts", "like", "priority")
+    __slots__ = ("like", "own_correlation", "parts", "priority")
 
     def __init__(self, message: Message) -> None:
-        own_correlation = message.correlationid == message.id
+        self.like = message
+        self.own_correlation = message.correlationid == message.id
+        self.priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
         marked = msgspec.structs.replace(
             message,
             id=self._ID,
             traceparent=self._TRACE,
-            correlationid=self._CORRELATION if own_correlation else message.correlationid,
-            data=self._PAYLOAD,
+            # Where it is nobody's own, it stands before a mark at which nothing is put in.
+            correlationid=("" if self.own_correlation else message.correlationid) + self._CORRELATION,
+            data=msgspec.Raw(f'"{self._DATA}"'.encode()),
         )
         marks = f'{self._ID}|{self._TRACE}|{self._CORRELATION}|"{self._DATA}"'.encode()
-        self._parts = re.split(marks, encode(marked))
-        self._own_correlation = own_correlation
-        self.like = _likeness(message)
-        self.priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
-
-    def body(self, message_id: str, traceparent: str, data: msgspec.Raw) -> bytes:
-        """The wire form of one of them. ``message_id`` and ``traceparent`` hold nothing that JSON would escape."""
-        own = message_id.encode()
-        if self._own_correlation:
-            head, trace, correlation, payload, end = self._parts
-            return b"".join((head, own, trace, traceparent.encode(), correlation, own, payload, data, end))
-        head, trace, payload, end = self._parts
-        return b"".join((head, own, trace, traceparent.encode(), payload, data, end))
+        self.parts = re.split(marks, encode(marked))
 
 
 def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared:
@@ -238,23 +221,12 @@ def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prep
         outgoing = Outgoing(message.id, body, priority, idempotency_key, digest(message), window_ms, partition)
     else:
         outgoing = Outgoing(message.id, body, priority, partition=partition)
-    return Prepared(outgoing, trace_id_of(message.traceparent), _likeness(message))
+    return Prepared(outgoing, trace_id_of(message.traceparent), message)
 
 
 def _unique(options: PublishOptions) -> bool:
     """Whether each message of these options needs a look of its own."""
     return bool(options.message_id or options.idempotency_key or options.traceparent)
-
-
-def _likeness(message: Message) -> Likeness:
-    return Likeness(
-        message.partitionkey,
-        "" if message.correlationid == message.id else message.correlationid,
-        message.causationid,
-        message.type,
-        message.source,
-        due_ms_of(message),
-    )
 
 
 def check_owner(policy: TopicPolicy) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from engine.bus import building
-from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, prepare
+from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, due_ms_of, prepare
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.delays import DelayPath
 from engine.bus.errors import ProducerClosed, PublishRefused
@@ -245,8 +245,8 @@ class _Call(Generic[Thing]):
                 size = len(outgoing.body)
                 if size > limit:
                     _check_size(policy, limit, outgoing.body)
-                if prepared.like.due_ms > now_ms:
-                    self._schedule_once().check(prepared.like.due_ms, now_ms)
+                if prepared.like.hbusdue and (due_ms := due_ms_of(prepared.like)) > now_ms:
+                    self._schedule_once().check(due_ms, now_ms)
                     self._later.append((index, prepared))
                     continue
             except PublishRefused as error:
@@ -266,45 +266,42 @@ class _Call(Generic[Thing]):
     def _book(self, chunk: _Chunk, outcomes: Sequence[Outcome]) -> None:
         """Answer a chunk and tell of it."""
         duration_us = round((self._clock.monotonic() - chunk.begun) * 1_000_000)
-        topic, answers, ok, stored = self._policy.name, self._answers, Status.OK, ReceiptStatus.STORED
-        others: list[int] = []
-        for place, outcome in enumerate(outcomes):
-            if outcome.status is ok:
-                answers[chunk.indexes[place]] = Receipt(outcome.message_id, topic, outcome.position, stored)
-            else:
-                others.append(place)
-        if not others:
+        topic, ok, stored = self._policy.name, Status.OK, ReceiptStatus.STORED
+        receipts = [Receipt(each.message_id, topic, each.position, stored) for each in outcomes if each.status is ok]
+        first, last = chunk.indexes[0], chunk.indexes[-1]
+        if len(receipts) == len(outcomes) == last - first + 1:
+            # The common case, without a detour.
+            self._answers[first : last + 1] = receipts
             self._facts.emit([self._told("published", chunk.prepared, outcomes, duration_us)])
             return
-        told, held = self._book_others(chunk, outcomes, others, duration_us)
+        told, held = self._book_one_by_one(chunk, outcomes, duration_us)
         if told:
             self._facts.emit(told)
         if held:
             kept = self._schedule_once().see_to([(later_of(each), outcome) for _, each, outcome in held])
             self._book_kept([(index, each) for index, each, _ in held], kept)
 
-    def _book_others(
-        self, chunk: _Chunk, outcomes: Sequence[Outcome], others: Sequence[int], duration_us: int
+    def _book_one_by_one(
+        self, chunk: _Chunk, outcomes: Sequence[Outcome], duration_us: int
     ) -> tuple[list[FactBatch], list[tuple[int, Prepared, Outcome]]]:
-        """Answer those of a chunk that were not stored: what is told of all of it, and what the delay path must see."""
-        topic, told = self._policy.name, []
-        held, repeated, lost = [], [], []
-        for place in others:
-            outcome, index = outcomes[place], chunk.indexes[place]
+        """Answer a chunk of which not all was stored: what is told of it, and what the delay path must see to."""
+        held: list[tuple[int, Prepared, Outcome]] = []
+        lost: list[Outcome] = []
+        taken: dict[str, list[tuple[Prepared, Outcome]]] = {}
+        for index, prepared, outcome in zip(chunk.indexes, chunk.prepared, outcomes, strict=True):
             if outcome.status is Status.HELD:
-                held.append((index, chunk.prepared[place], outcome))
+                held.append((index, prepared, outcome))
                 continue
-            self._answers[index] = answer = answer_to(topic, outcome)
+            self._answers[index] = answer = answer_to(self._policy.name, outcome)
             if isinstance(answer, Receipt):
-                repeated.append(place)
-            elif outcome.status is not Status.CONFLICT:
+                kind = "published" if answer.status is ReceiptStatus.STORED else "deduplicated"
+                taken.setdefault(kind, []).append((prepared, outcome))
+            else:
                 lost.append(outcome)
-        apart = set(others)
-        fine = [place for place in range(len(outcomes)) if place not in apart]
-        for kind, places in (("published", fine), ("deduplicated", repeated)):
-            if places:
-                prepared, answers = [chunk.prepared[place] for place in places], [outcomes[place] for place in places]
-                told.append(self._told(kind, prepared, answers, duration_us))
+        told = [
+            self._told(kind, [prepared for prepared, _ in pairs], [outcome for _, outcome in pairs], duration_us)
+            for kind, pairs in taken.items()
+        ]
         return [*told, *self._failed(lost)], held
 
     def _keep(self, later: Sequence[tuple[int, Prepared]]) -> None:
@@ -328,9 +325,8 @@ class _Call(Generic[Thing]):
         self, kind: str, sent: Sequence[Prepared], outcomes: Sequence[Outcome], duration_us: int, due_ms: int = 0
     ) -> FactBatch:
         """The facts of ``sent``, what they share said once."""
-        like = sent[0].like
-        alike = all(each.like is like for each in sent)
-        likes = [] if alike else [each.like for each in sent]
+        like, likes = sent[0].like, [each.like for each in sent]
+        alike = likes.count(like) == len(likes)
         own = [each.outgoing.message_id for each in sent]
         return FactBatch(
             kind,
@@ -338,14 +334,12 @@ class _Call(Generic[Thing]):
             self._policy.subject,
             self._node,
             len(sent),
-            (like.correlation_id or own)
-            if alike
-            else [each.correlation_id or mine for each, mine in zip(likes, own, strict=True)],
+            _correlations(likes, own) if not alike else own if like.correlationid == like.id else like.correlationid,
             "",
             BusFields(
                 [outcome.message_id for outcome in outcomes],
-                like.key if alike else [each.key for each in likes],
-                like.causation_id if alike else [each.causation_id for each in likes],
+                like.partitionkey if alike else [each.partitionkey for each in likes],
+                like.causationid if alike else [each.causationid for each in likes],
                 [each.trace_id for each in sent],
                 like.type if alike else [each.type for each in likes],
                 like.source if alike else [each.source for each in likes],
@@ -368,6 +362,12 @@ class _Call(Generic[Thing]):
 
     def _schedule_once(self) -> ScheduleOnce:
         return ScheduleOnce(self._policy.name, self._transport, self._delays)
+
+
+def _correlations(likes: Sequence[Message], own: Sequence[str]) -> list[str]:
+    return [
+        mine if each.correlationid == each.id else each.correlationid for each, mine in zip(likes, own, strict=True)
+    ]
 
 
 def _size_limit(policy: TopicPolicy, transport: Transport) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.bus.building import Prepared, check_horizon
+from engine.bus.building import Prepared, check_horizon, due_ms_of
 from engine.bus.delays import Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, decode, digest, encode
@@ -132,7 +132,7 @@ def later_of(prepared: Prepared) -> Later:
     """An envelope that was on its way to the transport."""
     outgoing = prepared.outgoing
     key, window_ms = outgoing.idempotency_key, outgoing.idempotency_window_ms
-    return Later(decode(outgoing.body), outgoing.body, prepared.like.due_ms, key, window_ms)
+    return Later(decode(outgoing.body), outgoing.body, due_ms_of(prepared.like), key, window_ms)
 
 
 def _claim_of(later: Later) -> Outgoing:
