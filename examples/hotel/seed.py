@@ -12,8 +12,8 @@ from examples.hotel.partner import FIRST_ROOMS
 from hbus_console.access.permissions import Actor
 from hbus_console.errors import Conflict
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.draft import SubscriptionDraft
 from hbus_console.subscriptions.services.subscriptions import (
-    SubscriptionDraft,
     change_subscription,
     create_subscription,
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from engine.bus.consumer import Consumer
 from hbus_console.consumers.pair import Pair
-from hbus_console.consumers.policies import handler_of, policy_of
+from hbus_console.consumers.policies import handler_of
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.wiring import bus, store
 
 

@@ -1,4 +1,4 @@
-"""From a subscription's row to what the engine needs: its policy and its handler."""
+"""From a subscription's row to the handler that the engine calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from engine.bus.context import Context
 from engine.bus.handlers import find
 from engine.bus.message import Message
-from engine.bus.policy import DEFAULT_BACKOFF_S, BreakerPolicy, RetryPolicy, SubscriptionPolicy
 from engine.bus.webhook import WebhookHandler
 from engine.core.errors import ConfigurationError
 from hbus_console import outgoing as webhooks
@@ -24,29 +23,6 @@ class NamedHandler:
 
     call: Call
     name: str
-
-
-def policy_of(row: Subscription) -> SubscriptionPolicy:
-    """The row's policies; raises ``BadInput`` when they are out of bounds."""
-    return SubscriptionPolicy(
-        topic=row.topic.name,
-        group=row.group,
-        retry=RetryPolicy(row.max_attempts, tuple(row.backoff_s) or DEFAULT_BACKOFF_S),
-        concurrency=row.concurrency,
-        lease_s=row.lease_s,
-        transactional=row.transactional,
-        ordering=row.topic.ordering,
-        partitions=row.topic.partitions,
-        on_failed_head=row.on_failed_head,
-        max_handler_s=row.max_handler_s,
-        breaker=BreakerPolicy(
-            row.breaker_failures,
-            row.breaker_share / 100,
-            row.breaker_window_s,
-            row.breaker_open_s,
-            row.breaker_longest_open_s,
-        ),
-    )
 
 
 def has_handler(row: Subscription) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.host import Key, Wanted
-from hbus_console.consumers.policies import has_handler, policy_of
+from hbus_console.consumers.policies import has_handler
 from hbus_console.database import fresh_connections
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import sync_registrations
+from hbus_console.subscriptions.services.policy import policy_of
 
 
 class WantedSubscriptions:

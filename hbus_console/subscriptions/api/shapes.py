@@ -10,8 +10,10 @@ import msgspec
 from engine.bus.breaker_board import Standing
 from engine.bus.transport import Lag
 from hbus_console.api.answers import fields_of, plain
+from hbus_console.api.drafts import answer, answered
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import DrainStatus
+from hbus_console.subscriptions.services.draft import SETTINGS
 
 
 class LagOut(msgspec.Struct):
@@ -27,37 +29,22 @@ class LagOut(msgspec.Struct):
     parked: int = 0
 
 
-class SubscriptionOut(msgspec.Struct):
-    """A subscription as it is configured; its secret is never given."""
-
-    topic: str
-    group: str
-    owner: str | None
-    contact: str | None
-    description: str
-    handler: str
-    handler_name: str
-    webhook_url: str
-    webhook_timeout_s: int
-    concurrency: int
-    max_attempts: int
-    backoff_s: list[float]
-    lease_s: int
-    transactional: bool
-    on_failed_head: str
-    max_handler_s: int
-    breaker_failures: int
-    breaker_share: int
-    breaker_window_s: int
-    breaker_open_s: int
-    breaker_longest_open_s: int
-    held_fields: list[str]
-    paused: bool
-    pause_reason: str
-    created_at: datetime
-    updated_at: datetime
-    revision: int
-    lag: LagOut | None = None
+SubscriptionOut = answer(
+    SETTINGS,
+    "SubscriptionOut",
+    "A subscription as it is configured; its secret is never given.",
+    first=[("topic", str), ("group", str)],
+    after={"owner": [("contact", str | None)], "handler": [("handler_name", str)]},
+    last=[
+        ("held_fields", list[str]),
+        ("paused", bool),
+        ("pause_reason", str),
+        ("created_at", datetime),
+        ("updated_at", datetime),
+        ("revision", int),
+        ("lag", LagOut | None, None),
+    ],
+)
 
 
 class DrainOut(msgspec.Struct):
@@ -97,14 +84,15 @@ class SecretOut(msgspec.Struct):
 
 def subscription(row: Subscription, lag: Lag | None = None) -> dict[str, Any]:
     """A subscription, with where it stands when that was asked."""
+    settings = answered(SETTINGS, row)
     out = SubscriptionOut(
+        **settings,
         topic=row.topic.name,
-        owner=row.team.name if row.team else None,
         contact=row.team.contact if row.team else None,
         lag=LagOut(lag.waiting, lag.in_flight, lag.retrying, lag.dead, lag.oldest_ms, lag.paused, lag.parked)
         if lag
         else None,
-        **fields_of(row, SubscriptionOut, "topic", "owner", "contact", "lag"),
+        **fields_of(row, SubscriptionOut, "topic", "contact", "lag", *settings),
     )
     return plain(out)
 

@@ -20,6 +20,7 @@ from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.api import bodies, shapes
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.wiring import bus
 
@@ -67,7 +68,8 @@ class Subscriptions(ApiView):
     )
     def post(self, request: Request, topic: str) -> Response:
         body = read(request, bodies.NewSubscription)
-        made = subscriptions.create_subscription(self.actor, body.draft(topic), body.reason)
+        draft = SubscriptionDraft(topic=topic, **body.settings())
+        made = subscriptions.create_subscription(self.actor, draft, body.reason)
         return Response(shapes.subscription(made), status=status.HTTP_201_CREATED)
 
 
@@ -95,7 +97,7 @@ class OneSubscription(ApiView):
     def patch(self, request: Request, topic: str, group: str) -> Response:
         body = read(request, bodies.SubscriptionChange)
         changed = subscriptions.change_subscription(
-            self.actor, topic, group, body.given("reason", "revision"), body.reason, revision=body.revision
+            self.actor, topic, group, body.changes(), body.reason, revision=body.revision
         )
         return Response(shapes.subscription(changed))
 

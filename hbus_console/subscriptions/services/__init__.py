@@ -6,11 +6,11 @@ transaction, and brings the store in line after the commit (the keeper does it a
 
 from hbus_console.subscriptions.services.breaker import breaker, open_breakers, set_breaker
 from hbus_console.subscriptions.services.declarations import SyncReport, sync_registrations
+from hbus_console.subscriptions.services.draft import SubscriptionDraft
 from hbus_console.subscriptions.services.draining import DrainStatus, drain, drain_status, drain_status_if_known
 from hbus_console.subscriptions.services.lookup import subscription
 from hbus_console.subscriptions.services.order import unpark
 from hbus_console.subscriptions.services.subscriptions import (
-    SubscriptionDraft,
     change_subscription,
     create_subscription,
     delete_subscription,

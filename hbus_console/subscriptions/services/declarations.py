@@ -10,7 +10,9 @@ from engine.bus.handlers import Registration, registrations
 from hbus_console.access.permissions import SYSTEM, Actor, require
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services.subscriptions import record_act, save, snapshot
+from hbus_console.subscriptions.services.draft import snapshot
+from hbus_console.subscriptions.services.policy import declared_values
+from hbus_console.subscriptions.services.subscriptions import record_act, save
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import store
@@ -52,7 +54,7 @@ def sync_registrations(actor: Actor = SYSTEM) -> SyncReport:
 def _behind(row: Subscription, declared: Registration) -> bool:
     if row.handler != Subscription.Handler.CODE:
         return False
-    followed = {name: value for name, value in _policy(declared).items() if name not in row.held_fields}
+    followed = {name: value for name, value in declared_values(declared.policy).items() if name not in row.held_fields}
     return row.handler_name != declared.name or any(getattr(row, name) != value for name, value in followed.items())
 
 
@@ -73,7 +75,7 @@ def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
         topic=topic,
         group=declared.group,
         handler_name=declared.name,
-        **_policy(declared),
+        **declared_values(declared.policy),
     )
     row.save()
     record_act(actor, "subscription.declare", row, "declared in code", after=snapshot(row))
@@ -83,7 +85,7 @@ def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
 def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:
     """Take over what no person has set; ``True`` if a policy changed."""
     before = snapshot(row)
-    for name, value in _policy(declared).items():
+    for name, value in declared_values(declared.policy).items():
         if name not in row.held_fields:
             setattr(row, name, value)
     after = snapshot(row)
@@ -95,21 +97,3 @@ def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:
     if row.handler_name != declared.name:
         Subscription.objects.filter(pk=row.pk).update(handler_name=declared.name)
     return False
-
-
-def _policy(declared: Registration) -> dict[str, object]:
-    policy = declared.policy
-    return {
-        "concurrency": policy.concurrency,
-        "max_attempts": policy.retry.max_attempts,
-        "backoff_s": list(policy.retry.backoff_s),
-        "lease_s": max(1, round(policy.lease_s)),
-        "transactional": policy.transactional,
-        "on_failed_head": policy.on_failed_head,
-        "max_handler_s": round(policy.max_handler_s),
-        "breaker_failures": policy.breaker.failures,
-        "breaker_share": round(policy.breaker.share * 100),
-        "breaker_window_s": round(policy.breaker.window_s),
-        "breaker_open_s": round(policy.breaker.open_s),
-        "breaker_longest_open_s": round(policy.breaker.longest_open_s),
-    }

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 
-from engine.bus.policy import DEFAULT_BACKOFF_S, FAILED_HEAD, MOST_BREAKER_FAILURES, RetryPolicy
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console import checks
@@ -20,64 +18,12 @@ from hbus_console.outgoing import check_url
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
+from hbus_console.subscriptions.services.draft import POLICY, SETTINGS, SubscriptionDraft, checked, snapshot
 from hbus_console.teams import services as teams
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import store
 from hbus_console.wiring import bus
-
-#: What a declaration in code also says; once a person has set one, theirs holds.
-POLICY = (
-    "concurrency", "max_attempts", "backoff_s", "lease_s", "transactional", "on_failed_head", "max_handler_s",
-    "breaker_failures", "breaker_share", "breaker_window_s", "breaker_open_s", "breaker_longest_open_s",
-)  # fmt: skip
-CHANGES = ("owner", "description", *POLICY, "webhook_url", "webhook_timeout_s")
-#: A handler's webhook may take this many seconds at most.
-MAX_TIMEOUT_S = 300
-
-
-@dataclass(frozen=True)
-class SubscriptionDraft:
-    """A subscription as somebody wants it; ``owner`` names a team."""
-
-    topic: str
-    group: str
-    owner: str
-    description: str = ""
-    #: ``code``: a function registered under this topic and group; ``webhook``: an HTTP call.
-    handler: str = "code"
-    webhook_url: str = ""
-    webhook_timeout_s: int = 10
-    concurrency: int = 4
-    max_attempts: int = 5
-    backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
-    lease_s: int = 30
-    transactional: bool = False
-    #: On a topic ordered by key: ``block``, ``park`` or ``pass``, see :data:`engine.bus.policy.FAILED_HEAD`.
-    on_failed_head: str = "block"
-    #: Seconds a handler may take before its message is given up; 0: no limit.
-    max_handler_s: int = 0
-    #: See :class:`engine.bus.policy.BreakerPolicy`; the share in percent.
-    breaker_failures: int = 20
-    breaker_share: int = 80
-    breaker_window_s: int = 30
-    breaker_open_s: int = 10
-    breaker_longest_open_s: int = 300
-    #: ``beginning``: everything the topic still holds; ``end``: only what is published from now on.
-    start: str = "beginning"
-
-
-def snapshot(row: Subscription) -> dict[str, Any]:
-    """A subscription's settings as the audit log and the API show them; never its secret."""
-    return {
-        "owner": row.team.name if row.team else "",
-        "description": row.description,
-        "handler": row.handler,
-        "webhook_url": row.webhook_url,
-        "webhook_timeout_s": row.webhook_timeout_s,
-        **{field: getattr(row, field) for field in POLICY},
-        "paused": row.paused,
-    }
 
 
 def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = "") -> Subscription:
@@ -89,7 +35,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
     group = checks.name(draft.group, "group")
     handler = checks.choice(draft.handler, "handler", Subscription.Handler.values)
     reason = checks.reason(reason, required=False)
-    values = {field: getattr(draft, field) for field in CHANGES if field != "owner"}
+    values = {name: getattr(draft, name) for name in SETTINGS.stored}
     # Names are looked up and the store is asked before the transaction, which would make every other writer wait.
     if handler == Subscription.Handler.WEBHOOK:
         values["webhook_url"] = check_url(draft.webhook_url)
@@ -102,7 +48,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
         if handler == Subscription.Handler.WEBHOOK:
             row.webhook_secret = _new_secret()
         else:
-            row.held_fields = [field for field in POLICY if getattr(draft, field) != getattr(SubscriptionDraft, field)]
+            row.held_fields = [name for name in POLICY if getattr(draft, name) != SETTINGS[name].default]
         row.checkpoint = checkpoint
         row.save()
         record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
@@ -124,10 +70,10 @@ def change_subscription(
     ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
     require(actor, SUBSCRIPTION_EDIT, topic)
-    for field in changes.keys() - set(CHANGES):
+    for field in changes.keys() - set(SETTINGS.changeable):
         raise BadInput(f"A subscription has no setting {field!r} to change.", remedy="See the API.", field=field)
     reason = checks.reason(reason, required=False)
-    changes = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
+    changes = dict(changes)
     if changes.get("webhook_url") not in (None, lookup.subscription(topic, group).webhook_url):
         changes["webhook_url"] = check_url(changes["webhook_url"])
     with transaction.atomic():
@@ -208,7 +154,7 @@ def _change(
     actor: Actor, row: Subscription, changes: Mapping[str, Any], reason: str, revision: int | None
 ) -> Subscription:
     before = snapshot(row)
-    wanted = {field: value for field, value in changes.items() if value != before[field]}
+    wanted = SETTINGS.differing(before, changes)
     if not wanted:
         return row
     if revision is not None and revision != row.revision:
@@ -230,53 +176,8 @@ def _change(
 
 def _apply(row: Subscription, values: Mapping[str, Any]) -> None:
     """Check and set everything but the owner; a webhook's address was checked before."""
-    whole = checks.whole
-    row.description = checks.text(values["description"], "description", most=2_000, lines=True)
-    row.concurrency = whole(values["concurrency"], "concurrency", least=1, most=64, unit="threads")
-    row.lease_s = whole(values["lease_s"], "lease_s", least=1, most=3_600, unit="seconds")
-    row.transactional = checks.flag(values["transactional"], "transactional")
-    row.on_failed_head = checks.choice(values["on_failed_head"], "on_failed_head", FAILED_HEAD)
-    row.max_handler_s = whole(values["max_handler_s"], "max_handler_s", least=0, most=86_400, unit="seconds")
-    row.breaker_failures = whole(
-        values["breaker_failures"], "breaker_failures", least=0, most=MOST_BREAKER_FAILURES, unit="messages"
-    )
-    row.breaker_share = whole(values["breaker_share"], "breaker_share", least=10, most=100, unit="percent")
-    row.breaker_window_s = whole(values["breaker_window_s"], "breaker_window_s", least=1, most=3_600, unit="seconds")
-    row.breaker_open_s = whole(values["breaker_open_s"], "breaker_open_s", least=1, most=3_600, unit="seconds")
-    row.breaker_longest_open_s = whole(
-        values["breaker_longest_open_s"],
-        "breaker_longest_open_s",
-        least=row.breaker_open_s,
-        most=86_400,
-        unit="seconds",
-    )
-    retry = RetryPolicy(
-        max_attempts=whole(values["max_attempts"], "max_attempts", least=1, most=100), backoff_s=_tiers(values)
-    )
-    row.max_attempts, row.backoff_s = retry.max_attempts, list(retry.backoff_s)
-    row.webhook_timeout_s = whole(
-        values["webhook_timeout_s"], "webhook_timeout_s", least=1, most=MAX_TIMEOUT_S, unit="seconds"
-    )
-    if row.handler == Subscription.Handler.WEBHOOK:
-        row.webhook_url = values["webhook_url"]
-        if row.transactional:
-            raise BadInput(
-                "A webhook's effects lie elsewhere and cannot commit with the inbox.",
-                remedy="Switch transactional off; the receiver can recognise repeats by the message id.",
-                field="transactional",
-            )
-    elif values["webhook_url"]:
-        raise BadInput("A handler in code has no address.", remedy="Leave it out.", field="webhook_url")
-
-
-def _tiers(values: Mapping[str, Any]) -> tuple[float, ...]:
-    tiers = values["backoff_s"]
-    if not isinstance(tiers, (list, tuple)) or len(tiers) > 20:
-        raise BadInput("backoff_s is no list of up to 20 seconds.", remedy="For example 1, 5, 30.", field="backoff_s")
-    for tier in tiers:
-        if isinstance(tier, bool) or not isinstance(tier, (int, float)):
-            raise BadInput(f"{tier!r} is no number of seconds.", remedy="For example 1, 5, 30.", field="backoff_s")
-    return tuple(float(tier) for tier in tiers)
+    for name, value in checked(values, row.handler).items():
+        setattr(row, name, value)
 
 
 def _refuse_taken(topic: Topic, group: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib import messages
@@ -13,24 +14,24 @@ from django.views.decorators.http import require_http_methods
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.web import actor, console_view
-from hbus_console.subscriptions import forms, services
+from hbus_console.drafts.setting import Setting
+from hbus_console.subscriptions import services
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
-from hbus_console.subscriptions.services.subscriptions import POLICY, snapshot
-from hbus_console.subscriptions.views.common import FAILED_HEADS
+from hbus_console.subscriptions.services.draft import POLICIES, POLICY, SETTINGS, settings_for, snapshot
 from hbus_console.subscriptions.views.subscription import frame
 from hbus_console.teams.services import team_names
+from hbus_console.topics.models import Topic
 from hbus_console.topics.views.common import found_topic
 from hbus_console.topics.views.topic import frame as topic_frame
 from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import form_page
 
 
-def _shown(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as the form shows them."""
-    tiers = values.get("backoff_s", ())
-    return {**values, "backoff_s": tiers if isinstance(tiers, str) else ", ".join(f"{tier:g}" for tier in tiers)}
+def _policies(topic: Topic) -> list[Setting]:
+    """The settings of how failures are met, as far as they mean something on that topic."""
+    return [one for one in SETTINGS.part(POLICIES) if one.name != "on_failed_head" or topic.ordering == "key"]
 
 
 @never_cache
@@ -43,8 +44,8 @@ def new(request: HttpRequest, topic: str) -> HttpResponse:
         **topic_frame(request, row, ""),
         "nav": "subscriptions",
         "teams": team_names(),
-        "failed_heads": FAILED_HEADS,
-        "values": _shown({name: getattr(fresh, name) for name in fresh.__dataclass_fields__}),
+        "policies": _policies(row),
+        "values": asdict(fresh),
     }
     if request.method == "GET":
         return form_page(request, "subscriptions/new.html", page)
@@ -52,8 +53,7 @@ def new(request: HttpRequest, topic: str) -> HttpResponse:
     start = text(request.POST, "start") or "beginning"
     page["values"] = {**page["values"], **request.POST.dict(), "transactional": "transactional" in request.POST}
     try:
-        values = forms.subscription_values(request.POST, webhook=handler == Subscription.Handler.WEBHOOK)
-        values["backoff_s"] = tuple(values["backoff_s"])
+        values = SETTINGS.typed(request.POST, settings_for(handler))
         draft = SubscriptionDraft(topic=topic, group=group, handler=handler, start=start, **values)
         made = services.create_subscription(who, draft, request.POST.get("reason", ""))
     except BadInput as refused:
@@ -74,9 +74,9 @@ def settings(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     page: dict[str, Any] = {
         **frame(request, row),
         "teams": team_names(),
-        "failed_heads": FAILED_HEADS,
+        "policies": _policies(row.topic),
         "webhook": webhook,
-        "values": _shown(snapshot(row)),
+        "values": snapshot(row),
         "held": [name for name in POLICY if name in row.held_fields],
     }
     if request.method == "GET":
@@ -87,7 +87,7 @@ def settings(request: HttpRequest, topic: str, group: str) -> HttpResponse:
             actor(request),
             topic,
             group,
-            forms.subscription_values(request.POST, webhook=webhook),
+            SETTINGS.typed(request.POST, settings_for(row.handler)),
             request.POST.get("reason", ""),
             revision=revision(request.POST),
         )

@@ -22,7 +22,7 @@ from hbus_console.audit.trail import visible
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.views.common import FAILED_HEADS
+from hbus_console.subscriptions.services.draft import FAILED_HEADS
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock
 from hbus_console.ui.timerange import time_range

@@ -10,9 +10,10 @@ from engine.bus import handlers
 from engine.bus.consumer import Consumer
 from engine.core.errors import ConfigurationError
 from hbus_console.consumers.factory import consumer_for
-from hbus_console.consumers.policies import handler_of, policy_of
+from hbus_console.consumers.policies import handler_of
 from hbus_console.consumers.wanted import WantedSubscriptions
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic

@@ -19,11 +19,11 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.cluster.nodes import Node
-from hbus_console.consumers.policies import policy_of
 from hbus_console.overview.concerns import concerns
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus, store
 from tests.hbus_console.overview.test_concerns import look

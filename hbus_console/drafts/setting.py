@@ -1,0 +1,199 @@
+"""One setting, by the kind of its values: how it is checked, typed into a form, shown, and told to the audit log."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from engine.core.errors import BadInput
+from hbus_console import checks
+from hbus_console.access.acts import Act
+from hbus_console.ui import forms
+
+#: Checked values by name, of the settings that were checked before.
+Clean = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(ABC):
+    """What is said of a setting of any kind. ``name`` and ``default`` are those of the draft's field."""
+
+    name: str = ""
+    default: Any = None
+    label: str = ""
+    help: str = ""
+    placeholder: str = ""
+    #: The part of a page that lists it; empty: the page has a place of its own for it, or none.
+    part: str = ""
+    #: What changing it takes; ``None``: what changing the thing takes.
+    act: Act | None = None
+    #: Said when the thing is made, and never changed.
+    fixed: bool = False
+    #: Left to what it is by a form that does not name it, or leaves it empty.
+    rare: bool = False
+    #: What it is when nobody says (``None``), from the settings it hangs on.
+    unless_said: Callable[[Clean], Any] | None = None
+    #: Whatever else the feature has written into the annotation.
+    marks: tuple[object, ...] = ()
+
+    #: How a page asks for it: the name of a field's template.
+    widget: ClassVar[str] = "text"
+
+    @property
+    def hangs_on_others(self) -> bool:
+        """Whether it can only be checked once the others are."""
+        return self.unless_said is not None
+
+    def checked(self, value: Any, clean: Clean) -> Any:
+        """The value, cleaned, as its column takes it; raises :class:`BadInput` naming the setting."""
+        if value is None and self.unless_said is not None:
+            return self.unless_said(clean)
+        return self.check(value, clean)
+
+    @abstractmethod
+    def check(self, value: Any, clean: Clean) -> Any: ...
+
+    def of(self, row: Any) -> Any:
+        """What a row has, as audit log and API show it."""
+        return getattr(row, self.name)
+
+    def typed(self, form: forms.Form) -> Any:
+        """What was typed into a form; whatever is wrong with it is left for :meth:`check` to refuse."""
+        return forms.text(form, self.name)
+
+    def shown(self, value: Any) -> Any:
+        """A value, or what was typed, as a form shows it."""
+        return value
+
+    def answered(self, kind: Any) -> Any:
+        """Of the draft's type, what an answer of the API gives."""
+        return kind
+
+
+@dataclass(frozen=True)
+class Whole(Setting):
+    """A whole number from ``least`` to ``most``, or within what ``bounds`` makes of the settings it hangs on."""
+
+    least: int = 0
+    most: int = 0
+    unit: str = ""
+    bounds: Callable[[Clean], tuple[int, int]] | None = field(default=None, kw_only=True)
+
+    widget: ClassVar[str] = "whole"
+
+    @property
+    def hangs_on_others(self) -> bool:
+        return self.bounds is not None or super().hangs_on_others
+
+    def check(self, value: Any, clean: Clean) -> int:
+        least, most = self.bounds(clean) if self.bounds else (self.least, self.most)
+        return checks.whole(value, self.name, least=least, most=most, unit=self.unit)
+
+    def typed(self, form: forms.Form) -> Any:
+        return forms.whole(form, self.name)
+
+
+@dataclass(frozen=True)
+class Flag(Setting):
+    """Yes or no; ``words`` stand beside the box to tick, the label above it."""
+
+    words: str = ""
+
+    widget: ClassVar[str] = "flag"
+
+    def check(self, value: Any, clean: Clean) -> bool:
+        return checks.flag(value, self.name)
+
+    def typed(self, form: forms.Form) -> bool:
+        return self.name in form
+
+
+@dataclass(frozen=True)
+class Choice(Setting):
+    """One of some words, each with what it means."""
+
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    widget: ClassVar[str] = "choice"
+
+    def check(self, value: Any, clean: Clean) -> str:
+        return checks.choice(value, self.name, self.words)
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """The words with their meanings, as a page offers them."""
+        return list(self.words.items())
+
+
+@dataclass(frozen=True)
+class Text(Setting):
+    """Text of up to ``most`` characters; with ``lines`` of more than one line."""
+
+    most: int = 0
+    lines: bool = field(default=False, kw_only=True)
+
+    def check(self, value: Any, clean: Clean) -> str:
+        return checks.text(value, self.name, most=self.most, lines=self.lines)
+
+    def typed(self, form: forms.Form) -> str:
+        return forms.lines(form, self.name)
+
+
+@dataclass(frozen=True)
+class Lines(Text):
+    """Text of several lines."""
+
+    lines: bool = field(default=True, kw_only=True)
+
+    widget: ClassVar[str] = "area"
+
+
+@dataclass(frozen=True)
+class Seconds(Setting):
+    """A list of up to ``most`` numbers of seconds; ``example`` is the remedy for what is none."""
+
+    most: int = 20
+    example: str = field(default="For example 1, 5, 30.", kw_only=True)
+
+    def check(self, value: Any, clean: Clean) -> list[float]:
+        if not isinstance(value, (list, tuple)) or len(value) > self.most:
+            raise BadInput(
+                f"{self.name} is no list of up to {self.most} seconds.", remedy=self.example, field=self.name
+            )
+        for each in value:
+            if isinstance(each, bool) or not isinstance(each, (int, float)):
+                raise self._no_number(repr(each))
+        return [float(each) for each in value]
+
+    def typed(self, form: forms.Form) -> list[float]:
+        return [self._number(part) for part in forms.text(form, self.name).replace(";", ",").split(",")]
+
+    def shown(self, value: Any) -> str:
+        return value if isinstance(value, str) else ", ".join(f"{each:g}" for each in value)
+
+    def _number(self, part: str) -> float:
+        try:
+            return float(part)
+        except ValueError:
+            raise self._no_number(repr(part.strip())) from None
+
+    def _no_number(self, said: str) -> BadInput:
+        return BadInput(f"{said} is no number of seconds.", remedy=self.example, field=self.name)
+
+
+@dataclass(frozen=True)
+class Owner(Setting):
+    """The team that answers for the thing, by its name; it is looked up where the thing is written."""
+
+    widget: ClassVar[str] = "owner"
+
+    def check(self, value: Any, clean: Clean) -> Any:
+        return value
+
+    def of(self, row: Any) -> str:
+        return row.team.name if row.team else ""
+
+    def answered(self, kind: Any) -> Any:
+        return kind | None

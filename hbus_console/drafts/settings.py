@@ -1,0 +1,102 @@
+"""The settings of a kind of thing, read from the fields of its draft."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from hbus_console.access.acts import Act
+from hbus_console.drafts.setting import Owner, Setting
+from hbus_console.ui.forms import Form, text
+
+#: A field of a draft that must be given.
+NEEDED: Any = MISSING
+
+
+@dataclass(frozen=True)
+class DraftField:
+    """A field of a draft: its type without marks, and its default or :data:`NEEDED`."""
+
+    name: str
+    kind: Any
+    default: Any
+    setting: Setting | None
+
+
+class Settings:
+    """The settings of the things that ``draft`` describes, in its order; changing one takes its act, or ``act``."""
+
+    def __init__(self, draft: type, act: Act) -> None:
+        self.act = act
+        self.fields = _fields(draft)
+        self.each = {one.name: one.setting for one in self.fields if one.setting is not None}
+
+    def __getitem__(self, name: str) -> Setting:
+        return self.each[name]
+
+    @property
+    def changeable(self) -> list[str]:
+        """What can be changed once the thing is there."""
+        return [name for name, setting in self.each.items() if not setting.fixed]
+
+    @property
+    def stored(self) -> list[str]:
+        """What has a column of the same name: all but the owner."""
+        return [name for name, setting in self.each.items() if not isinstance(setting, Owner)]
+
+    def marked(self, mark: type) -> list[str]:
+        """What carries such a mark."""
+        return [name for name, one in self.each.items() if any(isinstance(each, mark) for each in one.marks)]
+
+    def part(self, name: str) -> list[Setting]:
+        """What that part of a page lists."""
+        return [setting for setting in self.each.values() if setting.part == name]
+
+    def act_of(self, name: str) -> Act:
+        """What changing it takes."""
+        return self.each[name].act or self.act
+
+    def acts_of(self, names: Iterable[str]) -> list[Act]:
+        """What changing all of them takes, by name."""
+        return sorted({self.act_of(name) for name in names}, key=lambda act: act.name)
+
+    def snapshot(self, row: Any) -> dict[str, Any]:
+        """What a row has, as audit log and pages show it."""
+        return {name: setting.of(row) for name, setting in self.each.items()}
+
+    def differing(self, before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the changes, what is not so already. Lists are compared as columns hold them."""
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in changes.items()}
+        return {name: value for name, value in given.items() if value != before[name]}
+
+    def checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All that is stored, cleaned; raises ``BadInput`` at the first value that does not fit.
+
+        What hangs on other settings is checked after these.
+        """
+        clean: dict[str, Any] = {}
+        for late in (False, True):
+            for name in self.stored:
+                if self.each[name].hangs_on_others is late:
+                    clean[name] = self.each[name].checked(values[name], clean)
+        return clean
+
+    def typed(self, form: Form, names: Collection[str]) -> dict[str, Any]:
+        """What a form says of the named settings."""
+        asked = (self.each[name] for name in self.each if name in names)
+        return {one.name: one.typed(form) for one in asked if not (one.rare and not text(form, one.name))}
+
+
+def _fields(draft: type) -> list[DraftField]:
+    hints = get_type_hints(draft, include_extras=True)
+    found = []
+    for one in fields(draft):
+        hint = hints[one.name]
+        kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        setting = next((mark for mark in marks if isinstance(mark, Setting)), None)
+        if setting is not None:
+            rest = tuple(mark for mark in marks if mark is not setting)
+            setting = replace(setting, name=one.name, default=one.default, marks=rest)
+        found.append(DraftField(one.name, kind, one.default, setting))
+    return found

@@ -1,0 +1,40 @@
+"""Asks for a setting on a page: ``{% setting each %}``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.template.base import Template
+from django.template.context import Context
+
+register = template.Library()
+
+#: The field's template of each widget; a feature's own is named in full.
+_TEMPLATES = {name: f"topics/_{name}.html" for name in ("text", "area", "choice", "flag", "owner")} | {
+    "whole": "topics/_text.html"
+}
+
+
+@register.simple_tag(takes_context=True)
+def setting(context: Context, each: Any) -> Any:
+    """The field of a setting, with its value out of ``values`` and its refusal out of ``errors``."""
+    assert isinstance(context.template, Template)
+    found = context.template.engine.get_template(_TEMPLATES.get(each.widget, each.widget))
+    shown = {
+        "name": each.name,
+        "label": each.label,
+        "words": getattr(each, "words", ""),
+        "options": getattr(each, "options", ()),
+        "value": each.shown(context["values"].get(each.name)),
+        "error": (context.get("errors") or {}).get(each.name),
+        "help": each.help,
+        "placeholder": each.placeholder,
+        "inputmode": "numeric" if each.widget == "whole" else "",
+        "type": "",
+        "required": False,
+        "mono": False,
+        "rows": 2,
+    }
+    with context.update(shown):
+        return found.render(context)
