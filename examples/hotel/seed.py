@@ -20,7 +20,7 @@ from hbus_console.subscriptions.services.subscriptions import (
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft, create_team
 from hbus_console.topics.models import Topic
-from hbus_console.topics.services.topic_rules import TopicDraft
+from hbus_console.topics.services.draft import TopicDraft
 from hbus_console.topics.services.topics import change_topic, create_topic
 from hbus_console.wiring import bus
 

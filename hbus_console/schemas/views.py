@@ -19,9 +19,9 @@ from hbus_console.schemas import services
 from hbus_console.schemas.json_schema import schema_uri
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.schemas.services import parse
+from hbus_console.topics.services.draft import MODES
 from hbus_console.topics.views.common import found_topic
 from hbus_console.topics.views.topic import frame
-from hbus_console.topics.views.topic_forms import MODES
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import form_page
 

@@ -18,6 +18,7 @@ from hbus_console.topics import asyncapi
 from hbus_console.topics import services as topics
 from hbus_console.topics.api import bodies, shapes
 from hbus_console.topics.models import Topic
+from hbus_console.topics.services import TopicDraft
 
 _FILTERS = [
     OpenApiParameter("owner", description="Name of a team; empty for topics nobody owns."),
@@ -60,7 +61,7 @@ class Topics(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, bodies.NewTopic)
-        made = topics.create_topic(self.actor, body.draft(), body.reason)
+        made = topics.create_topic(self.actor, TopicDraft(**body.settings()), body.reason)
         return Response(shapes.topic(made), status=status.HTTP_201_CREATED)
 
 
@@ -80,8 +81,7 @@ class OneTopic(ApiView):
     )
     def patch(self, request: Request, topic: str) -> Response:
         body = read(request, bodies.TopicChange)
-        changes = body.given("reason", "revision")
-        changed = topics.change_topic(self.actor, topic, changes, body.reason, revision=body.revision)
+        changed = topics.change_topic(self.actor, topic, body.changes(), body.reason, revision=body.revision)
         return Response(shapes.topic(changed))
 
     @extend_schema(

@@ -19,8 +19,8 @@ from hbus_console.topics import catalog
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import lookup
-from hbus_console.topics.services.topic_rules import capabilities, carrier_of, checked, fit_name
-from hbus_console.topics.services.topics import snapshot
+from hbus_console.topics.services.draft import checked, snapshot
+from hbus_console.topics.services.topic_rules import capabilities, carrier_of, fit_name
 from hbus_console.wiring import bus
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +13,6 @@ from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console import checks
-from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.errors import Conflict
@@ -22,38 +21,9 @@ from hbus_console.teams import services as teams
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import lookup, store
-from hbus_console.topics.services.topic_rules import TopicDraft, checked, fit_name
+from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
+from hbus_console.topics.services.topic_rules import fit_name
 from hbus_console.wiring import bus
-
-#: What may be changed, and what it takes. Owner, class and masking decide who answers and who sees: governance.
-CHANGES: dict[str, Act] = {
-    "description": TOPIC_EDIT,
-    "ordering": TOPIC_EDIT,
-    "partitions": TOPIC_EDIT,
-    "priorities": TOPIC_EDIT,
-    "retention_hours": TOPIC_EDIT,
-    "retention_messages": TOPIC_EDIT,
-    "max_bytes": TOPIC_EDIT,
-    "idempotency_window_s": TOPIC_EDIT,
-    "ttl_s": TOPIC_EDIT,
-    "owner": TOPIC_GOVERN,
-    "classification": TOPIC_GOVERN,
-    "masked_fields": TOPIC_GOVERN,
-    "nothing_to_mask": TOPIC_GOVERN,
-    "compatibility": TOPIC_GOVERN,
-    "transport": TOPIC_GOVERN,
-}
-_STORED = tuple(field for field in CHANGES if field != "owner")
-
-
-def snapshot(row: Topic) -> dict[str, Any]:
-    """A topic's settings as the audit log and the API show them."""
-    return {
-        "owner": row.team.name if row.team else "",
-        **{field: getattr(row, field) for field in _STORED},
-        "paused": row.paused,
-        **({"leaving": row.leaving} if row.leaving else {}),
-    }
 
 
 @transaction.atomic
@@ -88,13 +58,13 @@ def change_topic(
 ) -> Topic:
     """Change some settings; an empty ``owner`` takes it away, and publishes are refused until somebody takes over.
 
-    Only what differs is changed, and each field asks for its own permission (:data:`CHANGES`). What belongs to
+    Only what differs is changed, and each setting asks for its own permission. What belongs to
     governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
-    for field in changes.keys() - CHANGES.keys():
+    for field in changes.keys() - set(SETTINGS.changeable):
         raise BadInput(f"A topic has no setting {field!r} to change.", remedy="See the API's description.", field=field)
     row = lookup.topic(name)
-    for action in _acts_of(_wanted(row, changes)) or [TOPIC_EDIT]:
+    for action in SETTINGS.acts_of(SETTINGS.differing(snapshot(row), changes)) or [TOPIC_EDIT]:
         require(actor, action, name)
     if changes.get("transport", row.transport) != row.transport:
         # The store is asked before the transaction, which would make every other writer wait.
@@ -146,31 +116,21 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
     store.after_commit(f"delete topic {name}", lambda: store.remove(removal))
 
 
-def _wanted(row: Topic, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that differ from what is."""
-    before = snapshot(row)
-    given = {field: list(value) if isinstance(value, tuple) else value for field, value in changes.items()}
-    return {field: value for field, value in given.items() if value != before[field]}
-
-
-def _acts_of(fields: Iterable[str]) -> list[Act]:
-    return sorted({CHANGES[field] for field in fields}, key=lambda act: act.name)
-
-
 def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, revision: int | None) -> Topic:
-    before, wanted = snapshot(row), _wanted(row, changes)
+    before = snapshot(row)
+    wanted = SETTINGS.differing(before, changes)
     if not wanted:
         return row
-    for action in _acts_of(wanted):
+    for action in SETTINGS.acts_of(wanted):
         require(actor, action, row.name)
     if revision is not None and revision != row.revision:
         raise Conflict(
             f"{row.name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
         )
-    reason = checks.reason(reason, required=any(CHANGES[field] is TOPIC_GOVERN for field in wanted))
+    reason = checks.reason(reason, required=TOPIC_GOVERN in SETTINGS.acts_of(wanted))
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
-    for field in _STORED:
-        setattr(row, field, clean[field])
+    for field, value in clean.items():
+        setattr(row, field, value)
     if "owner" in wanted:
         row.team = teams.owner(wanted["owner"]) if wanted["owner"] else None
     after = snapshot(row)

@@ -15,12 +15,12 @@ from hbus_console.access.permissions import SOMEWHERE, visible_scopes
 from hbus_console.access.web import actor, console_view
 from hbus_console.schemas.services import parse
 from hbus_console.teams.services import team_names
-from hbus_console.topics import forms, services
+from hbus_console.topics import services
 from hbus_console.topics.feature import TOPIC_EDIT
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.services.draft import GOVERNANCE, SETTINGS, WORKINGS, settings_of, snapshot
 from hbus_console.topics.services.topic_rules import carrier_of
-from hbus_console.topics.services.topics import snapshot
 from hbus_console.topics.views.common import found_topic
 from hbus_console.topics.views.topic import frame
 from hbus_console.ui.curl import CurlRequest
@@ -28,34 +28,10 @@ from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import form_page
 from hbus_console.wiring import bus
 
-CLASSES = {
-    "public": "anybody may know it",
-    "internal": "for people who work here",
-    "confidential": "for those who need it",
-    "personal": "about a person: says which fields are masked",
-}
-MODES = {
-    "none": "any schema may follow",
-    "backward": "new consumers understand old messages",
-    "forward": "old consumers understand new messages",
-    "full": "both understand both",
-}
-ORDERINGS = {"none": "as they come, in parallel", "key": "messages of one key one after the other"}
 
-
-def _choices() -> dict[str, Any]:
-    return {
-        "teams": team_names(),
-        "classes": CLASSES,
-        "modes": MODES,
-        "orderings": ORDERINGS,
-        "transports": bus.carriers(),
-    }
-
-
-def _shown(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as the forms show them."""
-    return {**values, "masked_text": "\n".join(values["masked_fields"])}
+def _asked() -> dict[str, Any]:
+    """What the forms ask for."""
+    return {"teams": team_names(), "workings": SETTINGS.part(WORKINGS), "governance": SETTINGS.part(GOVERNANCE)}
 
 
 @require_http_methods(["GET", "POST"])
@@ -66,19 +42,18 @@ def new(request: HttpRequest) -> HttpResponse:
     fresh_values = {**snapshot(fresh), "name": fresh.name, "partitions": None}
     page = {
         "nav": "topics",
-        **_choices(),
-        "values": _shown(fresh_values),
+        **_asked(),
+        "values": fresh_values,
         "scopes": visible_scopes(who, TOPIC_EDIT),
         "schema_hint": '{"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}',
     }
     if request.method == "GET":
         return form_page(request, "topics/new.html", page)
-    values = forms.topic_values(request.POST, (*forms.WORKINGS, *forms.GOVERNANCE))
+    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
     name, schema = text(request.POST, "name"), request.POST.get("schema", "").strip()
-    page["values"] = _shown({**values, "name": name, "schema": schema})
+    page["values"] = {**values, "name": name, "schema": schema}
     # Only ticked or not can be told from the form; unticked leaves it to what ordering allows.
     values["priorities"] = True if values["priorities"] else None if values["ordering"] == "key" else False
-    values["masked_fields"] = tuple(values["masked_fields"])
     try:
         body = parse(schema) if schema else None
         made = services.create_topic(who, TopicDraft(name=name, **values, schema=body), request.POST.get("reason", ""))
@@ -94,8 +69,8 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     page = {
         **frame(request, topic, "settings"),
-        **_choices(),
-        "values": _shown(snapshot(topic)),
+        **_asked(),
+        "values": snapshot(topic),
         "destinations": [each for each in bus.carriers() if each not in (carrier_of(topic.transport), "memory")],
         "readers": list(topic.subscriptions.values_list("group", flat=True)),
         "change_curl": CurlRequest(
@@ -105,9 +80,8 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     }
     if request.method == "GET":
         return form_page(request, "topics/settings.html", page)
-    part = forms.GOVERNANCE if request.POST.get("part") == "governance" else forms.WORKINGS
-    changes = forms.topic_values(request.POST, part)
-    page["values"] = _shown({**snapshot(topic), **changes})
+    changes = SETTINGS.typed(request.POST, settings_of(request.POST.get("part", WORKINGS)))
+    page["values"] = {**snapshot(topic), **changes}
     page["sent_reason"] = request.POST.get("reason", "")
     page["part"] = request.POST.get("part", "")
     try:
