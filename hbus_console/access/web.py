@@ -25,7 +25,8 @@ from hbus_console.errors import Conflict, NotThere
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])
-#: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant or a keyword of the URL in braces.
+#: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant, or a keyword of the URL in
+#: braces.
 Resource = str
 
 
