@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
 from engine.bus.partitions import partition_of
 from engine.bus.transport import Outgoing, Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
-from engine.core.ids import MANY, new_id, new_ids, new_traceparents, parse_traceparent, trace_id_of
+from engine.core.ids import new_id, new_ids, new_traceparents, parse_traceparent, trace_id_of
 
 JSON = "application/json"
 #: The longest idempotency key, in characters.
@@ -53,68 +53,100 @@ class EnvelopeBuilder:
     """Makes the envelopes of one call; what all of them share is worked out once.
 
     Inside a handler, what the options leave open (correlation, causation, trace) comes from the message being handled.
-    With ``expected`` messages to make, their ids and trace contexts are drawn many at once.
     """
 
-    __slots__ = (
-        "_ambient",
-        "_dataschema",
-        "_draw",
-        "_first",
-        "_ids",
-        "_now_ms",
-        "_options",
-        "_policy",
-        "_source",
-        "_stencil",
-        "_time",
-        "_traces",
-    )
+    __slots__ = ("_ambient", "_dataschema", "_first", "_now_ms", "_options", "_policy", "_source", "_stencil", "_time")
 
-    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int, expected: int = 1) -> None:
+    def __init__(self, policy: TopicPolicy, *, source: str, now_ms: int) -> None:
         self._policy = policy
         self._source = source
         self._now_ms = now_ms
         self._time = to_rfc3339(now_ms)
         self._dataschema = policy.schema.uri if policy.schema else ""
         self._ambient = context.current()
-        self._draw = max(1, min(expected, MANY))
-        self._ids: Iterator[str] = iter(())
-        self._traces: Iterator[str] = iter(())
-        #: The last message that was made in full, its options if others may share them, and the form of these.
-        self._first: Message | None = None
+        #: The last message that was made by itself, its options if others may share them, and the form of these.
+        self._first = Message(id="", source="", type="")
         self._options: PublishOptions | None = None
         self._stencil: _Stencil | None = None
 
-    def prepare(self, item: BatchItem) -> Prepared:
-        """The envelope of one item, ready to go; raises :class:`PublishRefused` naming the field and the remedy."""
-        options = item.options
-        if options is self._options and item.body is None:
+    def prepare(self, items: Sequence[BatchItem]) -> list[Prepared | PublishRefused]:
+        """The envelopes of at most :data:`~engine.core.ids.MANY` items, ready to go, each in its place.
+
+        A refusal names the field and the remedy.
+        """
+        ids, traces = new_ids(self._now_ms, len(items)), self._new_traces(len(items))
+        made: list[Prepared | PublishRefused] = []
+        while (place := len(made)) < len(items):
+            item = items[place]
             # Many messages of a batch share their options: all but what differs was checked and written before.
-            return self._alike(self._stencil or self._new_stencil(), json_data(item.payload))
-        message = self.message(item)
-        prepared = prepare(self._policy, message, options.idempotency_key)
-        alike = self._draw > 1 and item.body is None and self._policy.partitions == 1
-        self._stencil, self._first = None, message
-        self._options = options if alike and not _unique(options) else None
-        return prepared
+            if item.options is self._options and (written := self._written(items[place:])):
+                made += self._alike(written, ids[place : place + len(written)], traces[place : place + len(written)])
+            else:
+                made.append(self._by_itself(item, ids[place], traces[place]))
+        return made
 
     def message(self, item: BatchItem) -> Message:
-        """The envelope of one item as a message; raises as :meth:`prepare`."""
-        if item.body is None:
-            return self._envelope(item.options, json_data(item.payload))
-        if not isinstance(item.body, bytes):
-            raise PublishRefused(
-                f"The body is not bytes but {type(item.body).__name__}.", remedy="Use publish() for JSON.", field="body"
-            )
-        if is_json(item.content_type):
-            return self._envelope(item.options, _json_text(item.body), content_type=item.content_type)
-        return self._envelope(item.options, NO_DATA, binary=item.body, content_type=item.content_type)
+        """The envelope of one item as a message; raises :class:`PublishRefused` naming the field and the remedy."""
+        return self._message(item, new_id(self._now_ms), self._new_traces(1)[0])
 
-    def _envelope(
-        self, options: PublishOptions, data: msgspec.Raw, *, binary: bytes | None = None, content_type: str = JSON
-    ) -> Message:
-        policy, now_ms, ambient = self._policy, self._now_ms, self._ambient
+    def _new_traces(self, count: int) -> list[str]:
+        if self._ambient:
+            return [str(self._ambient.trace.child()) for _ in range(count)]
+        return new_traceparents(count)
+
+    def _by_itself(self, item: BatchItem, message_id: str, traceparent: str) -> Prepared | PublishRefused:
+        self._options, self._stencil = None, None
+        try:
+            message = self._message(item, message_id, traceparent)
+            prepared = prepare(self._policy, message, item.options.idempotency_key)
+        except PublishRefused as error:
+            return error
+        if item.body is None and not _unique(item.options) and self._policy.partitions == 1:
+            self._options, self._first = item.options, message
+        return prepared
+
+    def _written(self, items: Sequence[BatchItem]) -> list[bytes]:
+        """The payloads of those of ``items`` that come first, share their options and are refused nothing."""
+        options, schema, written = self._options, self._policy.schema, []
+        try:
+            for item in items:
+                if item.options is not options or item.body is not None:
+                    break
+                data = _encoder.encode(item.payload)
+                if schema is not None:
+                    _check_schema(self._policy, msgspec.Raw(data), None)
+                written.append(data)
+        except (TypeError, ValueError, RecursionError, PublishRefused):
+            # Why comes out when it is made by itself.
+            pass
+        return written
+
+    def _alike(self, written: Sequence[bytes], ids: Sequence[str], traces: Sequence[str]) -> list[Prepared]:
+        """Messages that share the options of the last one made by itself."""
+        stencil = self._stencil = self._stencil or _Stencil(self._first)
+        like, priority, alone = stencil.like, stencil.priority, stencil.own_correlation
+        head, trace, correlation, payload, end = stencil.parts
+        # Neither ids nor trace contexts hold anything that JSON would escape.
+        bodies = [
+            b"".join((head, own, trace, told.encode(), correlation, own if alone else b"", payload, data, end))
+            for own, told, data in zip(map(str.encode, ids), traces, written, strict=True)
+        ]
+        return [
+            Prepared(Outgoing(message_id, body, priority), traceparent[3:35], like)
+            for message_id, body, traceparent in zip(ids, bodies, traces, strict=True)
+        ]
+
+    def _message(self, item: BatchItem, message_id: str, traceparent: str) -> Message:
+        body, content_type = item.body, item.content_type
+        if body is None:
+            data, binary, content_type = json_data(item.payload), None, JSON
+        elif not isinstance(body, bytes):
+            raise PublishRefused(
+                f"The body is not bytes but {type(body).__name__}.", remedy="Use publish() for JSON.", field="body"
+            )
+        else:
+            data, binary = (_json_text(body), None) if is_json(content_type) else (NO_DATA, body)
+        policy, options, now_ms, ambient = self._policy, item.options, self._now_ms, self._ambient
         if policy.schema is not None:
             _check_schema(policy, data, binary)
         check_options(options)
@@ -122,7 +154,10 @@ class EnvelopeBuilder:
             check_idempotency_key(options.idempotency_key)
         due_ms = due_of(options, now_ms)
         ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
-        message_id = options.message_id or self._new_id()
+        message_id = options.message_id or message_id
+        # A malformed trace context is ignored and a new trace begun, as the standard asks of a receiver.
+        if options.traceparent and parse_traceparent(options.traceparent):
+            traceparent = options.traceparent
         return Message(
             id=message_id,
             source=options.source or self._source,
@@ -133,7 +168,7 @@ class EnvelopeBuilder:
             dataschema=self._dataschema,
             partitionkey=options.key,
             expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
-            traceparent=self._traceparent(options),
+            traceparent=traceparent,
             tracestate=options.tracestate,
             correlationid=options.correlation_id or (ambient.correlation_id if ambient else message_id),
             causationid=options.causation_id or (ambient.message.id if ambient else ""),
@@ -144,47 +179,6 @@ class EnvelopeBuilder:
             data_base64=binary,
             extensions=dict(options.headers),
         )
-
-    def _new_stencil(self) -> _Stencil:
-        assert self._first is not None
-        self._stencil = _Stencil(self._first)
-        return self._stencil
-
-    def _alike(self, stencil: _Stencil, data: msgspec.Raw) -> Prepared:
-        if self._policy.schema is not None:
-            _check_schema(self._policy, data, None)
-        message_id = next(self._ids, "") or self._draw_ids()
-        traceparent = next(self._traces, "") or self._new_traceparent()
-        own = message_id.encode()
-        head, trace, correlation, payload, end = stencil.parts
-        own_correlation = own if stencil.own_correlation else b""
-        # None of the two holds anything that JSON would escape.
-        body = b"".join((head, own, trace, traceparent.encode(), correlation, own_correlation, payload, data, end))
-        return Prepared(Outgoing(message_id, body, stencil.priority), traceparent[3:35], stencil.like)
-
-    def _new_id(self) -> str:
-        if self._draw == 1:
-            return new_id(self._now_ms)
-        return next(self._ids, "") or self._draw_ids()
-
-    def _draw_ids(self) -> str:
-        self._ids = iter(new_ids(self._now_ms, self._draw))
-        return next(self._ids)
-
-    def _traceparent(self, options: PublishOptions) -> str:
-        # A malformed one is ignored and a new trace begun, as the standard asks of a receiver.
-        if options.traceparent and parse_traceparent(options.traceparent):
-            return options.traceparent
-        return self._new_traceparent()
-
-    def _new_traceparent(self) -> str:
-        if self._ambient:
-            return str(self._ambient.trace.child())
-        return next(self._traces, "") or self._draw_traces()
-
-    def _draw_traces(self) -> str:
-        self._traces = iter(new_traceparents(self._draw))
-        return next(self._traces)
 
 
 class _Stencil:
@@ -222,6 +216,16 @@ def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prep
     else:
         outgoing = Outgoing(message.id, body, priority, partition=partition)
     return Prepared(outgoing, trace_id_of(message.traceparent), message)
+
+
+def prepare_or_refuse(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared | PublishRefused:
+    """Likewise, or why it may not go."""
+    try:
+        if idempotency_key:
+            check_idempotency_key(idempotency_key)
+        return prepare(policy, message, idempotency_key)
+    except PublishRefused as error:
+        return error
 
 
 def _unique(options: PublishOptions) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from engine.bus import building
-from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, due_ms_of, prepare
+from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, due_ms_of, prepare_or_refuse
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.delays import DelayPath
 from engine.bus.errors import ProducerClosed, PublishRefused
@@ -36,8 +36,9 @@ CHUNK_BYTES = 4 * 1024 * 1024
 #: Likewise where chunks overlap: small enough that the store begins early, large enough to be worth a call.
 OVERLAPPED_CHUNK = 100
 
-#: What a call was given of each message.
+#: What a call was given of each message, and what makes envelopes of several, or refuses them, each in its place.
 Thing = TypeVar("Thing")
+Make = Callable[[Sequence[Thing]], Sequence[Prepared | PublishRefused]]
 
 
 class Producer:
@@ -94,7 +95,7 @@ class Producer:
         An unknown or ownerless topic is raised, for it is no single item's fault.
         """
         policy = self._policy(topic)
-        builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms(), expected=len(items))
+        builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms())
         return self._send(policy, items, builder.prepare)
 
     def prepare(self, topic: str, payload: Any, options: PublishOptions = NO_OPTIONS) -> Message:
@@ -119,7 +120,7 @@ class Producer:
             raise ValueError(f"{len(idempotency_keys)} idempotency keys for {len(messages)} messages")
         policy = self._policy(topic)
         keyed = list(zip(messages, idempotency_keys, strict=True))
-        return self._send(policy, keyed, lambda pair: prepare(policy, *pair))
+        return self._send(policy, keyed, lambda pairs: [prepare_or_refuse(policy, *pair) for pair in pairs])
 
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.
@@ -145,7 +146,7 @@ class Producer:
             raise answer
         return answer
 
-    def _send(self, policy: TopicPolicy, things: Sequence[Thing], make: Callable[[Thing], Prepared]) -> list[Answer]:
+    def _send(self, policy: TopicPolicy, things: Sequence[Thing], make: Make[Thing]) -> list[Answer]:
         with self._idle:
             if self._closed:
                 raise ProducerClosed(
@@ -172,12 +173,11 @@ class Producer:
 class _Chunk:
     """What goes out at once, and since when."""
 
-    __slots__ = ("begun", "indexes", "outgoing", "prepared", "size")
+    __slots__ = ("begun", "indexes", "prepared", "size")
 
     def __init__(self) -> None:
         self.indexes: list[int] = []
         self.prepared: list[Prepared] = []
-        self.outgoing: list[Outgoing] = []
         self.size = 0
         self.begun = 0.0
 
@@ -193,7 +193,7 @@ class _Call(Generic[Thing]):
         policy: TopicPolicy,
         transport: Transport,
         *,
-        make: Callable[[Thing], Prepared],
+        make: Make[Thing],
         facts: Emitter,
         clock: Clock,
         delays: DelayPath | None,
@@ -227,39 +227,39 @@ class _Call(Generic[Thing]):
             self._keep(self._later[start : start + CHUNK])
         return [answer for answer in self._answers if answer is not None]
 
-    def _outgoing(self, things: Iterable[Thing], most: int, under_way: deque[_Chunk]) -> Iterator[list[Outgoing]]:
+    def _outgoing(self, things: Sequence[Thing], most: int, under_way: deque[_Chunk]) -> Iterator[list[Outgoing]]:
         """The chunks, each noted in ``under_way`` when the transport asks for it."""
         for chunk in self._chunks(things, most):
             chunk.begun = self._clock.monotonic()
             under_way.append(chunk)
-            yield chunk.outgoing
+            yield [prepared.outgoing for prepared in chunk.prepared]
 
-    def _chunks(self, things: Iterable[Thing], most: int) -> Iterator[_Chunk]:
+    def _chunks(self, things: Sequence[Thing], most: int) -> Iterator[_Chunk]:
         policy, make, now_ms = self._policy, self._make, self._clock.now_ms()
         limit = _size_limit(policy, self._transport)
         chunk = _Chunk()
-        for index, thing in enumerate(things):
-            try:
-                prepared = make(thing)
-                outgoing = prepared.outgoing
-                size = len(outgoing.body)
-                if size > limit:
-                    _check_size(policy, limit, outgoing.body)
-                if prepared.like.hbusdue and (due_ms := due_ms_of(prepared.like)) > now_ms:
-                    self._schedule_once().check(due_ms, now_ms)
-                    self._later.append((index, prepared))
+        for start in range(0, len(things), most):
+            for index, prepared in enumerate(make(things[start : start + most]), start):
+                try:
+                    if isinstance(prepared, PublishRefused):
+                        raise prepared
+                    size = len(prepared.outgoing.body)
+                    if size > limit:
+                        _check_size(policy, limit, prepared.outgoing.body)
+                    if prepared.like.hbusdue and (due_ms := due_ms_of(prepared.like)) > now_ms:
+                        self._schedule_once().check(due_ms, now_ms)
+                        self._later.append((index, prepared))
+                        continue
+                except PublishRefused as error:
+                    self._answers[index] = error
                     continue
-            except PublishRefused as error:
-                self._answers[index] = error
-                continue
-            if len(chunk.indexes) == most or chunk.size + size > CHUNK_BYTES:
-                if chunk.indexes:
-                    yield chunk
-                chunk = _Chunk()
-            chunk.indexes.append(index)
-            chunk.prepared.append(prepared)
-            chunk.outgoing.append(outgoing)
-            chunk.size += size
+                if len(chunk.indexes) == most or chunk.size + size > CHUNK_BYTES:
+                    if chunk.indexes:
+                        yield chunk
+                    chunk = _Chunk()
+                chunk.indexes.append(index)
+                chunk.prepared.append(prepared)
+                chunk.size += size
         if chunk.indexes:
             yield chunk
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.bus import context as contexts
-from engine.bus.building import EnvelopeBuilder
+from engine.bus.building import EnvelopeBuilder, Prepared
 from engine.bus.catalog import TopicPolicy
 from engine.bus.context import Context
 from engine.bus.errors import PublishRefused
@@ -34,7 +34,7 @@ OPTIONS = {
 
 @pytest.fixture
 def builder() -> EnvelopeBuilder:
-    return EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS, expected=8)
+    return EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS)
 
 
 def comparable(message: Message) -> Message:
@@ -42,9 +42,15 @@ def comparable(message: Message) -> Message:
     return msgspec.structs.replace(message, id="", correlationid="", traceparent=message.traceparent[:3])
 
 
+def decoded(made: Prepared | PublishRefused) -> Message:
+    if isinstance(made, PublishRefused):
+        raise made
+    return decode(made.outgoing.body)
+
+
 def made(builder: EnvelopeBuilder, *options: PublishOptions) -> Iterator[Message]:
-    for number, each in enumerate(options):
-        yield decode(builder.prepare(BatchItem({"n": number}, each)).outgoing.body)
+    for made in builder.prepare([BatchItem({"n": number}, each) for number, each in enumerate(options)]):
+        yield decoded(made)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
@@ -62,10 +68,12 @@ def test_a_message_that_shares_its_options_is_as_one_that_does_not(
     assert (second.traceparent[3:35] == first.traceparent[3:35]) == bool(options.traceparent)
 
 
-@pytest.mark.parametrize("expected", [0, 1, 3])
-def test_more_messages_than_expected_have_ids_and_traces_of_their_own(expected: int) -> None:
-    builder = EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS, expected=expected)
-    messages = list(made(builder, *[PublishOptions()] * 8))
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+def test_messages_made_in_any_number_of_goes_have_ids_and_traces_of_their_own(
+    builder: EnvelopeBuilder, at_once: int
+) -> None:
+    items = [BatchItem({}, PublishOptions())] * 8
+    messages = [decoded(made) for at in range(0, 8, at_once) for made in builder.prepare(items[at : at + at_once])]
     ids = [message.id for message in messages]
     assert ids == sorted(set(ids))
     assert len({message.traceparent for message in messages}) == 8
@@ -99,7 +107,7 @@ def test_what_is_written_by_its_form_is_read_as_it_was_meant(builder: EnvelopeBu
     # Given texts that JSON escapes, in everything that messages of the same options share
     odd = PublishOptions(key='a"b\\c', subject="Zürich 🛎 \u2028", headers={"tenant": 'q"\\'}, source='/s"x')
     payloads = [{"text": 'x"y\\z\n🛎'}, [1, 2.5, None], "plain", 7, msgspec.Raw(b'{"raw": 1}')]
-    messages = [decode(builder.prepare(BatchItem(payload, odd)).outgoing.body) for payload in payloads]
+    messages = [decoded(made) for made in builder.prepare([BatchItem(payload, odd) for payload in payloads])]
     for message, payload in zip(messages, payloads, strict=True):
         assert (message.partitionkey, message.subject, message.source) == ('a"b\\c', "Zürich 🛎 \u2028", '/s"x')
         assert message.extensions == {"tenant": 'q"\\'}
@@ -111,7 +119,7 @@ def test_inside_a_handler_all_of_a_batch_inherit_from_what_is_handled() -> None:
     cause = Message(id="m0", source="/s", type="t", correlationid="c0", traceparent=OPTIONS["a trace"].traceparent)
     token = contexts.enter(Context(cause, "t", "g", 1, NOW_MS))
     try:
-        builder = EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS, expected=3)
+        builder = EnvelopeBuilder(POLICY, source="/test", now_ms=NOW_MS)
         messages = list(made(builder, *[PublishOptions()] * 3))
     finally:
         contexts.leave(token)
@@ -128,11 +136,14 @@ def test_each_message_of_a_batch_is_held_against_the_schema() -> None:
             return None if payload in ({"n": 0}, {"n": 2}) else ("n", "is odd")
 
     policy = TopicPolicy("booking.created", "inventory", schema=Even())
-    builder = EnvelopeBuilder(policy, source="/test", now_ms=NOW_MS, expected=8)
+    builder = EnvelopeBuilder(policy, source="/test", now_ms=NOW_MS)
     options = PublishOptions()
-    assert [message.json() for message in made(builder, options)] == [{"n": 0}]
-    with pytest.raises(PublishRefused, match="is odd"):
-        builder.prepare(BatchItem({"n": 1}, options))
-    assert decode(builder.prepare(BatchItem({"n": 2}, options)).outgoing.body).dataschema == "urn:even"
-    with pytest.raises(PublishRefused, match="JSON"):
-        builder.prepare(BatchItem({"n": object()}, options))
+    payloads = [{"n": 0}, {"n": 2}, {"n": 1}, {"n": 0}, {"n": object()}, {"n": 2}, {"n": 2}]
+    answers = builder.prepare([BatchItem(payload, options) for payload in payloads])
+    assert [isinstance(answer, PublishRefused) for answer in answers] == [False, False, True, False, True, False, False]
+    assert "is odd" in str(answers[2])
+    assert "cannot be written as JSON" in str(answers[4])
+    good = [answer for answer in answers if isinstance(answer, Prepared)]
+    assert [decoded(each).json() for each in good] == [{"n": 0}, {"n": 2}, {"n": 0}, {"n": 2}, {"n": 2}]
+    assert {decoded(each).dataschema for each in good} == {"urn:even"}
+    assert len({each.outgoing.message_id for each in good}) == len(good)
