@@ -42,6 +42,8 @@ class TopicKeys:
         self.stats = f"{self._root}:stats"
         #: What a publish without idempotency keys touches.
         self.publish = (*self.streams, self.stats)
+        #: And one that asks for nothing else, either.
+        self.append = (self.stream_of(partition), self.stats)
 
     def stream_of(self, partition: int) -> str:
         """Where messages of a partition go: they are ordered, so they have one priority."""

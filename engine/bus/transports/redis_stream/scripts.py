@@ -15,6 +15,8 @@ def _script(name: str) -> Script:
 
 
 PUBLISH = _script("publish")
+#: Needs none of what the others share, and is by far the most frequent.
+APPEND = Script(_FOLDER / "append.lua")
 RECEIVE = _script("receive")
 SETTLE = _script("settle")
 EXTEND = _script("extend")

@@ -19,11 +19,11 @@ from engine.bus.transports.redis_stream.keys import PRIORITIES, TopicKeys
 from engine.bus.transports.redis_stream.ordering import RedisPartitions
 from engine.bus.transports.redis_stream.positions import MARKS, suffix_of
 from engine.bus.transports.redis_stream.receiver import PartitionReader, RedisStreamReceiver
-from engine.bus.transports.redis_stream.scripts import PUBLISH
+from engine.bus.transports.redis_stream.scripts import APPEND, PUBLISH
 from engine.bus.transports.redis_stream.times import StoreTime
 from engine.core.clock import Clock
 from engine.core.errors import Unavailable
-from engine.core.scripts import wait_for
+from engine.core.scripts import Script, wait_for
 from engine.core.store.link import AnswerLost, Arg, Conversation, Link
 
 #: The most messages and bytes of one script call; the server does nothing else meanwhile.
@@ -113,11 +113,11 @@ class RedisStreamTransport(RedisPartitions):
                 error = failure
             for chunk in chunks:
                 if error is None:
-                    script_keys, args = self._call(keys, chunk)
+                    script, script_keys, args = self._call(keys, chunk)
                     try:
                         # By its text, not by its digest: a server that does not know the digest would refuse this
                         # chunk and might take the next.
-                        conversation.send(("EVAL", PUBLISH.text, len(script_keys), *script_keys, *args))
+                        conversation.send(("EVAL", script.text, len(script_keys), *script_keys, *args))
                         if self._replicas:
                             conversation.send(wait_for(self._replicas))
                     except Unavailable as failure:
@@ -157,15 +157,18 @@ class RedisStreamTransport(RedisPartitions):
         return keys
 
     def _append(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> list[Outcome]:
-        script_keys, args = self._call(keys, chunk)
+        script, script_keys, args = self._call(keys, chunk)
         if not self._replicas:
-            return self._outcomes(chunk, self._link.run(PUBLISH, script_keys, args))
-        replies, reached = self._link.run_replicated(PUBLISH, script_keys, args, self._replicas)
+            return self._outcomes(chunk, self._link.run(script, script_keys, args))
+        replies, reached = self._link.run_replicated(script, script_keys, args, self._replicas)
         return replicated(self._outcomes(chunk, replies), reached, self._replicas)
 
-    def _call(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], tuple[Arg, ...]]:
+    def _call(self, keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Script, Sequence[str], tuple[Arg, ...]]:
         script_keys, plan = _plan(keys, chunk)
-        return script_keys, (self._time.now(), plan, *[each.body for each in chunk])
+        bodies = [each.body for each in chunk]
+        if not plan and not self._time.injected:
+            return APPEND, keys.append, (*bodies,)
+        return PUBLISH, script_keys, (self._time.now(), plan, *bodies)
 
     def _answer(
         self, conversation: Conversation, chunk: Sequence[Outgoing]

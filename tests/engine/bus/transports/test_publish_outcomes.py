@@ -89,7 +89,8 @@ def test_a_connection_cut_after_sending_leaves_the_outcome_unknown(
 def test_repeating_an_unknown_publish_with_its_key_is_safe(
     distant: Transport, proxy: Proxy, transport: Transport
 ) -> None:
-    distant.publish(TOPIC, [Outgoing("warm", b"warm")])
+    # Given a server that knows the script which looks at keys
+    distant.publish(TOPIC, [Outgoing("warm", b"warm", Priority.HIGH)])
     proxy.mode = "cut"
     (unknown,) = distant.publish(TOPIC, [KEYED])
     proxy.mode = "pass"

@@ -184,3 +184,39 @@ def test_what_is_no_redis_url_is_refused_without_quoting_it(url: str) -> None:
     assert caught.value.field == "REDIS_URL"
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__ is True
+
+
+def test_plain_messages_are_appended_by_the_short_script_as_others_are_by_the_long_one(
+    by_server_time: Transport, redis_url: str, prefix: str
+) -> None:
+    # Given a batch in which nobody asks for anything, and one in which somebody does
+    client = redis.Redis.from_url(redis_url)
+    plain = by_server_time.publish(TOPIC, [Outgoing(f"m{n}", f"{n}".encode()) for n in range(3)])
+    mixed = by_server_time.publish(TOPIC, [Outgoing("m3", b"3"), Outgoing("h", b"h", Priority.HIGH)])
+    # Then all are there, in order, and counted alike
+    assert [outcome.message_id for outcome in (*plain, *mixed)] == ["m0", "m1", "m2", "m3", "h"]
+    entries = {entry.position: entry.body for entry in by_server_time.admin.browse(TOPIC).entries}
+    assert [entries[outcome.position] for outcome in (*plain, *mixed)] == [b"0", b"1", b"2", b"3", b"h"]
+    assert by_server_time.admin.counts(TOPIC)["published"] == 5
+    # And the first of a topic's life names that life, which no later one changes
+    stats = f"{prefix}:{{{TOPIC}}}:stats"
+    born = client.hget(stats, "incarnation")
+    assert born
+    by_server_time.publish(TOPIC, [Outgoing("m4", b"4")])
+    assert client.hget(stats, "incarnation") == born
+    client.close()
+
+
+def test_what_the_store_refuses_of_a_plain_batch_is_answered_in_its_place(
+    by_server_time: Transport, redis_url: str, prefix: str
+) -> None:
+    # Given a key of another type where the stream would be
+    client = redis.Redis.from_url(redis_url)
+    client.delete(f"{prefix}:{{{TOPIC}}}:normal")
+    client.set(f"{prefix}:{{{TOPIC}}}:normal", "not a stream")
+    outcomes = by_server_time.publish(TOPIC, [Outgoing("a", b"a"), Outgoing("b", b"b")])
+    assert [(outcome.status, outcome.message_id) for outcome in outcomes] == [("failed", "a"), ("failed", "b")]
+    assert all("WRONGTYPE" in outcome.error for outcome in outcomes)
+    assert by_server_time.admin.counts(TOPIC)["published"] == 0
+    client.delete(f"{prefix}:{{{TOPIC}}}:normal")
+    client.close()
