@@ -52,15 +52,4 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(model_name="operationitem", name="facets", field=models.JSONField(default=dict)),
         migrations.RunPython(tell_subjects, migrations.RunPython.noop, elidable=False),
-        migrations.RemoveField(model_name="operationitem", name="subscription"),
-        migrations.AddIndex(
-            model_name="operationitem", index=models.Index(fields=["name"], name="operation_item_name")
-        ),
-        migrations.AddIndex(
-            model_name="operationitem", index=models.Index(fields=["became"], name="operation_item_became")
-        ),
-        migrations.AddIndex(
-            model_name="operationitem",
-            index=models.Index(fields=["operation", "namespace", "id"], name="operation_item_namespace"),
-        ),
     ]

@@ -7,14 +7,18 @@ people: both databases as SQL, and the audit log's anchors. Its only secret is t
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import tarfile
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.installation import RunningInstallation
+from tests.postgres import RealPostgres, find_binaries
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -73,6 +77,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
         packed.extractall(state, filter="data")
     for name in _DATABASES:
         _make(state / f"{name}.sqlite3", (state / f"{name}.sql").read_text(encoding="utf-8"))
+    shutil.copy(state / "hbus.sqlite3", state / "was.sqlite3")
     return state
 
 
@@ -94,6 +99,28 @@ def _rows(path: Path) -> dict[str, list[dict[str, Any]]]:
     }
     database.close()
     return found
+
+
+#: Brings an empty PostgreSQL to the tables that version had, and its rows into them.
+_FILL = """
+import json, os
+from pathlib import Path
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+given = json.loads(Path(os.environ["HBUS_TEST_ROWS"]).read_text())
+executor = MigrationExecutor(connection)
+executor.migrate([tuple(each) for each in given["migrations"] if tuple(each) in executor.loader.graph.nodes])
+CASTS = {"jsonb": "%s::jsonb", "boolean": "%s::int::boolean", "bytea": "decode(%s, 'hex')"}
+with transaction.atomic(), connection.cursor() as cursor:
+    for table, rows in given["tables"].items():
+        cursor.execute("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = %s", [table])
+        types = dict(cursor.fetchall())
+        for row in rows:
+            names = ", ".join(f'"{name}"' for name in row)
+            values = ", ".join(CASTS.get(types[name], "%s") for name in row)
+            cursor.execute(f'INSERT INTO "{table}" ({names}) VALUES ({values})', list(row.values()))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +220,44 @@ def test_the_alerts_and_silences_have_theirs(before: dict[str, Any], taken_over:
             for row in before["hbus"][f"alerts_{name}"]
         }
     assert found["rules"] == len(before["hbus"]["alerts_rule"]), "the rules of a first start are not made again"
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(
+    old: Path, before: dict[str, Any], redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
+    """The same rows on a PostgreSQL that was prepared by this version."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian: apt install postgresql)")
+    state = tmp_path_factory.mktemp("old-postgresql")
+    with tarfile.open(_STATE) as packed:
+        packed.extractall(state, filter="data")
+    tables = {name: rows for database in before.values() for name, rows in database.items() if rows}
+    applied = sqlite3.connect(old / "was.sqlite3").execute("SELECT app, name FROM django_migrations").fetchall()
+    rows = state / "rows.json"
+    rows.write_text(json.dumps({"migrations": applied, "tables": tables}, default=bytes.hex), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="hbus-postgres-") as folder:
+        Path(folder).chmod(0o755)
+        server = RealPostgres(Path(folder) / "server", binaries).start()
+        more = {**_KEYS, "REDIS_URL": redis_url, "DATABASE_URL": server.url, "HBUS_TEST_ROWS": str(rows)}
+        installation = RunningInstallation(state, more=more)
+        try:
+            for arguments in (("shell", "--no-imports", "-c", _FILL), ("prepare",)):
+                done = installation.manage(*arguments, timeout_s=120)
+                assert done.returncode == 0, done.stderr
+            probed = installation.manage("shell", "--no-imports", "-c", _PROBE)
+            assert probed.returncode == 0, probed.stderr
+            yield json.loads(probed.stdout)
+        finally:
+            server.stop()
+
+
+def test_on_postgresql_it_comes_out_the_same(taken_over: Any, on_postgresql: dict[str, Any]) -> None:
+    _, found = taken_over
+    assert on_postgresql["verdict"]["holds"], on_postgresql["verdict"]["findings"]
+    for name in ("entries", "operations", "items", "alerts", "silences", "rules", "guards", "verified_before"):
+        assert on_postgresql[name] == found[name], name
 
 
 def test_the_chain_goes_on_from_there(taken_over: Any) -> None:
