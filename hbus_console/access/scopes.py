@@ -17,12 +17,12 @@ _SCOPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?")
 
 
 def valid_scope(text: str, *, field: str = "scope") -> str:
-    """``text`` when it is ``*``, a namespace such as ``booking.*``, or one topic's name; else ``BadInput``."""
+    """``text`` when it is ``*``, a namespace such as ``booking.*``, or one exact name; else ``BadInput``."""
     scope = text.strip()
     if scope != GLOBAL and (len(scope) > 200 or not _SCOPE.fullmatch(scope)):
         raise BadInput(
             f"{text!r} is not a scope.",
-            remedy="Write * for every topic, booking.* for a namespace, or one topic's name.",
+            remedy="Write * for everything, booking.* for a namespace, or one exact name.",
             field=field,
         )
     return scope

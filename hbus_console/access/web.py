@@ -25,8 +25,7 @@ from hbus_console.errors import Conflict, NotThere
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])
-#: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about: a constant, or a keyword of the URL in
-#: braces.
+#: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about; a keyword of the URL stands in braces.
 Resource = str
 
 

@@ -34,7 +34,7 @@ class User(AbstractUser):
 
 
 class Grant(models.Model):
-    """One role in one namespace of topics. ``scope`` is ``*`` or a dotted prefix such as ``booking.*``."""
+    """One role in one namespace. ``scope`` is ``*`` or a dotted prefix such as ``booking.*``."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="grants")
     role = models.CharField(max_length=16, choices=[(role.value, role.value) for role in Role])

@@ -3,12 +3,11 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
-from hbus_console.accounts.web import console_view
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, visible_scopes
 from hbus_console.access.scopes import scopes_q
-from hbus_console.accounts.middleware import actor
+from hbus_console.access.web import actor, console_view
 from hbus_console.ui.pages import act
 from tests.toy import lamps as services
 from tests.toy.models import Lamp

@@ -23,6 +23,7 @@ from hbus_console.access.permissions import (
     visible_scopes,
 )
 from hbus_console.accounts.feature import ACCESS_MANAGE
+from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.publishing.feature import PUBLISH
@@ -191,4 +192,6 @@ def test_a_refusal_says_who_what_where_and_what_it_takes() -> None:
         require(person(("governor", "booking.*")), TEAM_EDIT)
     with pytest.raises(Forbidden, match="may not publish messages on any topic"):
         require(person(("viewer", "booking.*")), PUBLISH, SOMEWHERE)
+    with pytest.raises(Forbidden, match="may not edit alert rules anywhere"):
+        require(person(("viewer", "booking.*")), ALERT_EDIT, SOMEWHERE)
     assert (caught.value.action, caught.value.resource) == (DEAD_LETTER_REDRIVE, "booking.changed")

@@ -128,6 +128,7 @@ def test_outside_it_a_page_says_what_it_takes_and_whom_to_ask(client: Client, an
     page = answer.content.decode()
     assert "anna may not look at this on stay.completed." in page
     assert "otto, root" in page
+    assert '<dt>Act</dt><dd class="mono">view</dd>' in page
     assert "operator on" in page
 
 

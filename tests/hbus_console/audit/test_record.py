@@ -14,6 +14,7 @@ from hbus_console.access.acts import Act, Role
 from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole, require
 from hbus_console.accounts.feature import ACCESS_MANAGE
+from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain
@@ -162,6 +163,21 @@ def test_a_refused_act_on_the_installation_names_it() -> None:
     entry = record_refusal(ANNA, refusal(ACCESS_MANAGE))
     assert entry is not None
     assert (entry.target_type, entry.target, entry.namespace) == ("installation", "hbus", "")
+
+
+@pytest.mark.parametrize(
+    ("act", "resource", "text"),
+    [
+        (TOPIC_DELETE, "a.b", "topic:a.b"),
+        (TOPIC_DELETE, "a.*", "namespace:a"),
+        (ALERT_EDIT, "a.b", "namespace:a.b"),
+        (ALERT_EDIT, "?", "installation:/hbus"),
+    ],
+)
+def test_a_refused_act_says_what_it_was_to_be_done_to(act: Act, resource: str, text: str) -> None:
+    entry = record_refusal(ANNA, refusal(act, resource))
+    assert entry is not None
+    assert str(entry.subject) == text
 
 
 def test_nothing_is_booked_for_a_refused_look_or_for_nobody() -> None:

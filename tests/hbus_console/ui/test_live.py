@@ -7,9 +7,11 @@ import json
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from django.test import AsyncClient, Client
+from django.http import HttpResponse
+from django.test import AsyncClient, Client, RequestFactory
 
 from engine.core.clock import ManualClock
+from hbus_console.accounts.middleware import ActorMiddleware
 from hbus_console.accounts.models import Grant, User
 from hbus_console.alerts import live as alerts
 from hbus_console.deadletters import live as deadletters
@@ -212,13 +214,16 @@ def test_one_person_holds_only_so_many_streams() -> None:
 @pytest.mark.django_db(databases=["default", "ledger"])
 def test_rights_and_session_are_asked_again(viewer: User, browse: Callable[[User], Client]) -> None:
     session = browse(viewer).session
-    key = session.session_key
-    assert _still(key, session, viewer.pk, ("booking.*",))
+    key = session.session_key or ""
+    request = RequestFactory().get("/live/")
+    request.session, request.user = session, viewer
+    ActorMiddleware(lambda _: HttpResponse())(request)
+    assert _still(request, key, ("booking.*",))
     Grant.objects.filter(user=viewer).update(scope="stay.*")
-    assert not _still(key, session, viewer.pk, ("booking.*",))
+    assert not _still(request, key, ("booking.*",))
     Grant.objects.filter(user=viewer).update(scope="booking.*")
     session.delete()
-    assert not _still(key, session, viewer.pk, ("booking.*",))
+    assert not _still(request, key, ("booking.*",))
 
 
 @pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
