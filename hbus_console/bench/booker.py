@@ -11,6 +11,7 @@ from django.conf import settings
 
 def main() -> None:
     django.setup()
+    # Models can be imported only now.
     from hbus_console.evidence.collector import FactCollector
     from hbus_console.evidence.fact_stream import FactReader
     from hbus_console.messages.models import LedgerEvent

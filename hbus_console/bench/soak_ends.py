@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any
 
+import django
+
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.consumer import Consumer
 from engine.bus.options import PublishOptions
@@ -63,9 +65,7 @@ def consume(task: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    from django import setup
-
-    setup()
+    django.setup()
     task = json.loads(sys.argv[1])
     (consume if task["do"] == "consume" else produce)(task)
 

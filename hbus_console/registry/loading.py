@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from hbus_console.access.acts import Act
+from hbus_console.access.acts import VIEW, Act
 from hbus_console.installed import apps
 from hbus_console.registry.declaration import Feature
 
@@ -29,6 +29,4 @@ def resolve(dotted: str) -> Any:
 @cache
 def acts() -> dict[str, Act]:
     """Every act by its name, as declared."""
-    from hbus_console.access.acts import VIEW
-
     return {act.name: act for act in (VIEW, *(act for feature in features() for act in feature.acts))}

@@ -154,6 +154,7 @@ def check_databases() -> None:
 
 def check_migrated() -> None:
     """Refuse a database that lacks tables this version needs."""
+    # Only a role that starts alone asks; under a supervisor migrations and assets need not be loaded.
     from hbus_console.supervisor.prepare import aliases_to_migrate
 
     if behind := aliases_to_migrate():

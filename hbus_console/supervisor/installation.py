@@ -35,6 +35,7 @@ class Installation:
     @classmethod
     def from_settings(cls, *, starting_store: bool = False, starting_nsqd: bool = False) -> Installation:
         """As the environment says; whoever is about to start an embedded store or nsqd has its ports chosen here."""
+        # The supervisor has one of these, and no Django.
         from django.conf import settings
 
         external = Env().text("REDIS_URL")

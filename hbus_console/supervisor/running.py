@@ -12,6 +12,7 @@ from engine.core.errors import BadInput
 from hbus_console.supervisor import checks, leash, state
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.roles import Role
+from hbus_console.wiring import store
 
 #: Between the end of the grace and the end of a process whose supervisor has gone.
 _CLOSING_S = 2
@@ -34,8 +35,6 @@ def run(role: Role, slot: int) -> None:
         leash.watch_parent(supervisor, settings.HBUS_GRACE_S + _CLOSING_S)
     checks.check_databases()
     if not supervisor:
-        from hbus_console.wiring import store
-
         store.url()
         for warning in checks.check_stores(_print):
             _print(f"Warning: {warning}")
