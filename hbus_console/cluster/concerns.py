@@ -10,10 +10,9 @@ from engine.core.clock import SystemClock
 from hbus_console.cluster import probes, services
 from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
+from hbus_console.supervisor import roles as supervised
 from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at
 
-#: Roles whose absence stops something; whoever reads this has reached a web process.
-_STAMPING = ("consumer", "keeper")
 _clock = SystemClock()
 
 
@@ -42,8 +41,10 @@ def _processes(state: StoreState, found: Sequence[Node]) -> list[Concern]:
         # Nobody can stamp: that nobody does says nothing.
         return []
     page, concerns = reverse("cluster:overview"), []
+    stamping = {name for name, role in supervised.roles().items() if role.declared.stamps}
     for role in services.roles(found, state, ()):
-        if role.name not in _STAMPING or role.tone == "ok":
+        # The others stamp nothing whose silence tells: whoever reads this has reached a web process.
+        if role.name not in stamping or role.tone == "ok":
             continue
         text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
         concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))

@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import BadInput
+from hbus_console.registry.declaration import Feature, ProcessRole
+from hbus_console.registry.loading import features
+from hbus_console.supervisor import roles as roles_module
 from hbus_console.supervisor.embedded import nsqd_command, store_command
+from hbus_console.supervisor.feature import FEATURE
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.roles import chosen, roles
 from tests.nsq import needs_nsqd
@@ -61,6 +65,37 @@ def test_the_embedded_nsqd_keeps_everything_on_disk_and_to_itself(tmp_path: Path
     assert Path(command[0]).is_file()
     assert {"-mem-queue-size=0", "-tcp-address=127.0.0.1:7001", "-http-address=127.0.0.1:7002"} <= set(command)
     assert (tmp_path / "nsqd").stat().st_mode & 0o077 == 0
+
+
+def test_a_feature_brings_a_role_and_says_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = Feature(
+        "toy",
+        roles=(ProcessRole("bell", "rings", f"{__name__}:_probed", 31, needs=("store",), usual=False, place=15),),
+        needs_role={"bell": f"{__name__}:_wanted"},
+    )
+    monkeypatch.setattr(roles_module, "features", lambda: (*features(), toy))
+    roles.cache_clear()
+    try:
+        assert "bell" not in dict(_names([]))
+        assert _names(["bell"]) == [("store", 0), ("bell", 0)]
+        monkeypatch.setattr(roles_module, "features", lambda: (FEATURE, toy))
+        roles.cache_clear()
+        needed = roles_module.needed()
+        assert [role.name for role, _ in chosen(["web"], embedded=True, needed=needed)] == ["store", "web", "bell"]
+        bell = roles()["bell"]
+        assert bell.probe(HERE, 0, 7) == "process 7 does not ring"
+        assert bell.command(HERE, 1)[-4:] == ["role", "bell", "--slot", "1"]
+        assert bell.address(HERE) == ""
+    finally:
+        roles.cache_clear()
+
+
+def _wanted() -> bool:
+    return True
+
+
+def _probed(at: Installation, slot: int, pid: int) -> str:
+    return f"process {pid} does not ring"
 
 
 def test_a_number_asks_for_several() -> None:
