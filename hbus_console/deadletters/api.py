@@ -13,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.accounts.api_shapes import REASON
+from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import REFUSED, read
-from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
 from hbus_console.deadletters import groups, reading, services
 from hbus_console.deadletters.models import DeadLetter
@@ -144,33 +144,27 @@ class OneLetter(ApiView):
         responses={(200, "application/json"): _LETTER, **REFUSED},
     )
     def get(self, request: Request, letter_id: int) -> Response:
-        return Response(_letter(self, services.letter_for(self.actor, letter_id)))
+        return Response(_letter(self.actor, services.letter_for(self.actor, letter_id)))
 
 
-class Redrive(ApiView):
-    @extend_schema(
-        operation_id="dead_letters_redrive",
-        summary="Publish it again, to the subscription where it died",
-        description="The copy is a new message whose `causationid` names the original. A second call does nothing.",
-        tags=["dead letters"],
-        request=_REASON,
-        responses={(200, "application/json"): _DECISION, **REFUSED},
-    )
-    def post(self, request: Request, letter_id: int) -> Response:
-        return _decided(self, services.redrive(self.actor, letter_id, read(request, ReasonBody).reason))
-
-
-class Discard(ApiView):
-    @extend_schema(
-        operation_id="dead_letters_discard",
-        summary="Decide that it shall not be handled",
-        description="The letter stays, with who decided, when and why.",
-        tags=["dead letters"],
-        request=_REASON,
-        responses={(200, "application/json"): _DECISION, **REFUSED},
-    )
-    def post(self, request: Request, letter_id: int) -> Response:
-        return _decided(self, services.discard(self.actor, letter_id, read(request, ReasonBody).reason))
+Redrive = reason_act(
+    lambda actor, letter_id, reason: _decided(actor, services.redrive(actor, letter_id, reason)),
+    operation_id="dead_letters_redrive",
+    summary="Publish it again, to the subscription where it died",
+    description="The copy is a new message whose `causationid` names the original. A second call does nothing.",
+    tag="dead letters",
+    body=_REASON,
+    gives={(200, "application/json"): _DECISION, **REFUSED},
+)
+Discard = reason_act(
+    lambda actor, letter_id, reason: _decided(actor, services.discard(actor, letter_id, reason)),
+    operation_id="dead_letters_discard",
+    summary="Decide that it shall not be handled",
+    description="The letter stays, with who decided, when and why.",
+    tag="dead letters",
+    body=_REASON,
+    gives={(200, "application/json"): _DECISION, **REFUSED},
+)
 
 
 class Edit(ApiView):
@@ -187,7 +181,7 @@ class Edit(ApiView):
     )
     def post(self, request: Request, letter_id: int) -> Response:
         body = read(request, EditBody)
-        return _decided(self, services.redrive_edited(self.actor, letter_id, body.payload, body.reason))
+        return Response(_decided(self.actor, services.redrive_edited(self.actor, letter_id, body.payload, body.reason)))
 
 
 class Export(ApiView):
@@ -219,12 +213,12 @@ def _group(group: groups.Group) -> dict[str, Any]:
     }
 
 
-def _letter(view: ApiView, letter: DeadLetter) -> dict[str, Any]:
-    return reading.as_json(view.actor, letter, Topic.objects.filter(name=letter.topic).first())
+def _letter(actor: Actor, letter: DeadLetter) -> dict[str, Any]:
+    return reading.as_json(actor, letter, Topic.objects.filter(name=letter.topic).first())
 
 
-def _decided(view: ApiView, decision: services.Decision) -> Response:
-    return Response({"done": decision.done, "sentence": decision.sentence, "letter": _letter(view, decision.letter)})
+def _decided(actor: Actor, decision: services.Decision) -> dict[str, Any]:
+    return {"done": decision.done, "sentence": decision.sentence, "letter": _letter(actor, decision.letter)}
 
 
 urlpatterns = [

@@ -14,6 +14,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.accounts.api import ShownOnce
+from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
 from hbus_console.api.views import ApiView
@@ -115,31 +116,41 @@ class OneSubscription(ApiView):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class Pause(ApiView):
-    @extend_schema(
-        operation_id="subscriptions_pause",
-        summary="Hand out nothing more; what is in flight ends",
-        description="Needs a reason.",
-        tags=["subscriptions"],
-        request=takes(ReasonBody),
-        responses=answers(shapes.SubscriptionOut),
-    )
-    def post(self, request: Request, topic: str, group: str) -> Response:
-        reason = read(request, ReasonBody).reason
-        return Response(shapes.subscription(subscriptions.pause_subscription(self.actor, topic, group, reason)))
-
-
-class Resume(ApiView):
-    @extend_schema(
-        operation_id="subscriptions_resume",
-        summary="Hand out deliveries again",
-        tags=["subscriptions"],
-        request=takes(ReasonBody),
-        responses=answers(shapes.SubscriptionOut),
-    )
-    def post(self, request: Request, topic: str, group: str) -> Response:
-        reason = read(request, ReasonBody).reason
-        return Response(shapes.subscription(subscriptions.resume_subscription(self.actor, topic, group, reason)))
+Pause = reason_act(
+    subscriptions.pause_subscription,
+    operation_id="subscriptions_pause",
+    summary="Hand out nothing more; what is in flight ends",
+    description="Needs a reason.",
+    tag="subscriptions",
+    gives=answers(shapes.SubscriptionOut),
+    shown=shapes.subscription,
+)
+Resume = reason_act(
+    subscriptions.resume_subscription,
+    operation_id="subscriptions_resume",
+    summary="Hand out deliveries again",
+    tag="subscriptions",
+    gives=answers(shapes.SubscriptionOut),
+    shown=shapes.subscription,
+)
+FollowCode = reason_act(
+    subscriptions.follow_code,
+    operation_id="subscriptions_follow_code",
+    summary="Let the declaration in code set all policies again",
+    tag="subscriptions",
+    gives=answers(shapes.SubscriptionOut),
+    shown=shapes.subscription,
+)
+RotateSecret = reason_act(
+    subscriptions.rotate_secret,
+    operation_id="subscriptions_rotate_secret",
+    summary="Give a webhook a new secret",
+    description="Calls are signed with it at once. The answer is given once; no Idempotency-Key is taken.",
+    tag="subscriptions",
+    gives=answers(shapes.SecretOut),
+    shown=lambda secret: {"webhook_secret": secret},
+    base=ShownOnce,
+)
 
 
 class Drain(ApiView):
@@ -189,33 +200,6 @@ class Breaker(ApiView):
     def post(self, request: Request, topic: str, group: str) -> Response:
         body = read(request, bodies.BreakerBody)
         return Response(shapes.breaker(subscriptions.set_breaker(self.actor, topic, group, body.act, body.reason)))
-
-
-class FollowCode(ApiView):
-    @extend_schema(
-        operation_id="subscriptions_follow_code",
-        summary="Let the declaration in code set all policies again",
-        tags=["subscriptions"],
-        request=takes(ReasonBody),
-        responses=answers(shapes.SubscriptionOut),
-    )
-    def post(self, request: Request, topic: str, group: str) -> Response:
-        reason = read(request, ReasonBody).reason
-        return Response(shapes.subscription(subscriptions.follow_code(self.actor, topic, group, reason)))
-
-
-class RotateSecret(ShownOnce):
-    @extend_schema(
-        operation_id="subscriptions_rotate_secret",
-        summary="Give a webhook a new secret",
-        description="Calls are signed with it at once. The answer is given once; no Idempotency-Key is taken.",
-        tags=["subscriptions"],
-        request=takes(ReasonBody),
-        responses=answers(shapes.SecretOut),
-    )
-    def post(self, request: Request, topic: str, group: str) -> Response:
-        reason = read(request, ReasonBody).reason
-        return Response({"webhook_secret": subscriptions.rotate_secret(self.actor, topic, group, reason)})
 
 
 def _lag(row: Subscription) -> Lag | None:

@@ -11,8 +11,9 @@ from rest_framework.response import Response
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.access.scopes import namespace_q
+from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
-from hbus_console.api.bodies import DeleteBody, ReasonBody
+from hbus_console.api.bodies import DeleteBody
 from hbus_console.api.views import ApiView
 from hbus_console.topics import asyncapi
 from hbus_console.topics import services as topics
@@ -98,31 +99,23 @@ class OneTopic(ApiView):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class PauseTopic(ApiView):
-    @extend_schema(
-        operation_id="topics_pause",
-        summary="Hold the deliveries of all subscriptions of a topic",
-        description="Publishing goes on. Needs a reason.",
-        tags=["topics"],
-        request=takes(ReasonBody),
-        responses=answers(shapes.TopicOut),
-    )
-    def post(self, request: Request, topic: str) -> Response:
-        reason = read(request, ReasonBody).reason
-        return Response(shapes.topic(topics.pause_topic(self.actor, topic, reason)))
-
-
-class ResumeTopic(ApiView):
-    @extend_schema(
-        operation_id="topics_resume",
-        summary="Hand out deliveries again",
-        tags=["topics"],
-        request=takes(ReasonBody),
-        responses=answers(shapes.TopicOut),
-    )
-    def post(self, request: Request, topic: str) -> Response:
-        reason = read(request, ReasonBody).reason
-        return Response(shapes.topic(topics.resume_topic(self.actor, topic, reason)))
+PauseTopic = reason_act(
+    topics.pause_topic,
+    operation_id="topics_pause",
+    summary="Hold the deliveries of all subscriptions of a topic",
+    description="Publishing goes on. Needs a reason.",
+    tag="topics",
+    gives=answers(shapes.TopicOut),
+    shown=shapes.topic,
+)
+ResumeTopic = reason_act(
+    topics.resume_topic,
+    operation_id="topics_resume",
+    summary="Hand out deliveries again",
+    tag="topics",
+    gives=answers(shapes.TopicOut),
+    shown=shapes.topic,
+)
 
 
 class AsyncApi(ApiView):
