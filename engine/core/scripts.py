@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,24 @@ def wait_for(replicas: int) -> tuple[str, int, int]:
     return ("WAIT", replicas, REPLICAS_WAIT_MS)
 
 
+#: A file of this name has what the other scripts of its folder share.
+COMMON = "common"
+
+
 class Script:
     """One script: its text, and the digest by which a server that has seen it knows it."""
 
-    def __init__(self, path: Path, common: str = "") -> None:
-        self.name = path.stem
-        self.text = common + path.read_text(encoding="utf-8")
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+def load_scripts(folder: Path) -> Mapping[str, Script]:
+    """The scripts of a folder by the names of their files, each with what they share put in front."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.lua")}
+    shared = texts.pop(COMMON, "")
+    return {name: Script(name, f"{shared}\n{text}" if shared else text) for name, text in texts.items()}
 
 
 class ScriptFolder:
@@ -41,7 +52,7 @@ class ScriptFolder:
 
     def __init__(self, client: redis.Redis, folder: Path) -> None:
         self._client = client
-        self._scripts = {path.stem: Script(path) for path in folder.glob("*.lua")}
+        self._scripts = load_scripts(folder)
 
     def call(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
         """Run a script; raises :class:`Unavailable` when the store cannot be reached."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 import redis
 
 from engine.core.facts import FactBatch
+from engine.core.scripts import load_scripts
 from hbus_console.evidence import wire
 
 #: How many facts may wait for the keeper (about 150 bytes each). With it away for longer the oldest are dropped,
@@ -21,7 +22,7 @@ REMEMBER_S = 600
 #: No more digits than this are taken for a number.
 _LONGEST_NUMBER = 20
 
-_APPEND = (Path(__file__).parent / "lua" / "append_facts.lua").read_text(encoding="utf-8")
+_APPEND = load_scripts(Path(__file__).parent / "lua")["append_facts"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class FactStream:
     def __init__(self, store: redis.Redis, prefix: str, *, limit: int = BACKLOG_LIMIT) -> None:
         keys = Keys(prefix)
         self._keys = [keys.log, keys.count, keys.floor, keys.last(secrets.token_hex(6))]
-        self._append = store.register_script(_APPEND)
+        self._append = store.register_script(_APPEND.text)
         self._limit = limit
 
     def write(self, facts: Sequence[FactBatch]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
@@ -101,11 +100,10 @@ def test_topics_spread_over_the_nodes_and_a_topics_keys_lie_together(
 
 
 def test_what_crosses_hash_tags_is_refused_and_never_done_by_halves(
-    client: redis.Redis, link: Link, tmp_path: Path, prefix: str
+    client: redis.Redis, link: Link, prefix: str
 ) -> None:
     keys = [f"{prefix}:{{a}}", f"{prefix}:{{b}}"]
-    (tmp_path / "cross.lua").write_text("redis.call('SET', KEYS[1], 1) return redis.call('SET', KEYS[2], 1)")
-    script = Script(tmp_path / "cross.lua")
+    script = Script("cross", "redis.call('SET', KEYS[1], 1) return redis.call('SET', KEYS[2], 1)")
     with pytest.raises(Refused, match="CROSSSLOT"):
         link.run(script, keys, ())
     pipeline = client.pipeline()

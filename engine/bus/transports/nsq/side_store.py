@@ -8,10 +8,10 @@ from typing import Any
 
 from engine.bus.errors import GroupLost
 from engine.core.errors import Unavailable
-from engine.core.scripts import Script
+from engine.core.scripts import load_scripts
 from engine.core.store.link import AnswerLost, Link, NotSent, Refused
 
-_SCRIPTS = {path.stem: Script(path) for path in (Path(__file__).parent / "lua").glob("*.lua")}
+_SCRIPTS = load_scripts(Path(__file__).parent / "lua")
 
 
 def group_lost(group: str, why: str = "is not in the store: it was flushed, failed over or deleted") -> GroupLost:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.core.scripts import Script
+from engine.core.scripts import Script, load_scripts
 
 _FOLDER = Path(__file__).parent / "lua"
-_COMMON = (_FOLDER / "common.lua").read_text(encoding="utf-8") + "\n"
+_SCRIPTS = load_scripts(_FOLDER)
 
-
-def _script(name: str) -> Script:
-    return Script(_FOLDER / f"{name}.lua", _COMMON)
-
-
-PUBLISH = _script("publish")
+PUBLISH = _SCRIPTS["publish"]
 #: Needs none of what the others share, and is by far the most frequent.
-APPEND = Script(_FOLDER / "append.lua")
-RECEIVE = _script("receive")
-SETTLE = _script("settle")
-EXTEND = _script("extend")
-PLACE_GROUP = _script("place_group")
-INSPECT_GROUP = _script("inspect_group")
-PAUSE_GROUP = _script("pause_group")
-WALK = _script("walk")
-TRIM = _script("trim")
-SEATS = _script("seats")
-UNPARK = _script("unpark")
-CONSUMER_NAMES = _script("consumer_names")
+APPEND = Script("append", (_FOLDER / "append.lua").read_text(encoding="utf-8"))
+RECEIVE = _SCRIPTS["receive"]
+SETTLE = _SCRIPTS["settle"]
+EXTEND = _SCRIPTS["extend"]
+PLACE_GROUP = _SCRIPTS["place_group"]
+INSPECT_GROUP = _SCRIPTS["inspect_group"]
+PAUSE_GROUP = _SCRIPTS["pause_group"]
+WALK = _SCRIPTS["walk"]
+TRIM = _SCRIPTS["trim"]
+SEATS = _SCRIPTS["seats"]
+UNPARK = _SCRIPTS["unpark"]
+CONSUMER_NAMES = _SCRIPTS["consumer_names"]
