@@ -76,7 +76,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "hbus_console.ui.context.layout",
             ],
-            "builtins": ["hbus_console.ui.templatetags.hbus"],
+            "builtins": ["hbus_console.ui.templatetags.hbus", "hbus_console.ui.templatetags.dialogs"],
         },
     }
 ]

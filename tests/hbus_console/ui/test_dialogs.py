@@ -1,0 +1,81 @@
+"""The dialog in front of an act, as templates write it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.template import RequestContext, Template
+from django.template.exceptions import TemplateSyntaxError
+from django.test import RequestFactory
+from django.urls import reverse
+
+
+def draw(source: str, **context: object) -> str:
+    """What a page gets, with the white space between tags taken out."""
+    request = RequestFactory().get("/")
+    return re.sub(r"\s*\n\s*", "", Template(source).render(RequestContext(request, context)))
+
+
+def test_a_sheet_is_a_dialog_that_says_what_happens_and_asks_why() -> None:
+    html = draw(
+        '{% sheet "pause" "topics:pause" name title="Pause "|add:name verb="Pause it" tone="danger" %}'
+        "Messages <b>wait</b>.{% endsheet %}",
+        name="booking.created",
+    )
+    assert '<div class="sheet" id="pause" popover role="dialog" aria-labelledby="pause-title">' in html
+    assert '<h2 id="pause-title">Pause booking.created</h2><p class="muted">Messages <b>wait</b>.</p>' in html
+    assert f'<form method="post" action="{reverse("topics:pause", args=["booking.created"])}">' in html
+    assert re.search(r'<input type="hidden" name="csrfmiddlewaretoken" value="\w{64}">', html)
+    assert (
+        '<label for="pause-why">Why (kept in the audit log)</label><input id="pause-why" name="reason" required' in html
+    )
+    assert '<button class="button danger">Pause it</button>' in html
+    assert 'popovertarget="pause" popovertargetaction="hide">Cancel</button>' in html
+
+
+def test_what_people_named_is_escaped() -> None:
+    html = draw('{% sheet "x" title="Delete "|add:name verb=name send_key=name %}{{ name }}{% endsheet %}', name='<i>"')
+    assert "<i>" not in html
+    assert html.count("&lt;i&gt;&quot;") == 4
+
+
+def test_an_optional_reason_says_so_and_none_is_not_asked_for() -> None:
+    optional = draw('{% sheet "x" title="X" verb="X" reason="optional" %}{% endsheet %}')
+    assert "Why (optional, kept in the audit log)" in optional
+    assert " required" not in optional
+    assert 'name="reason"' not in draw('{% sheet "x" title="X" verb="X" reason="" %}{% endsheet %}')
+
+
+def test_the_field_of_the_reason_may_be_another() -> None:
+    html = draw(
+        '{% sheet "x" title="X" verb="X" reason_id="note" reason_name="note" reason_label="A word" '
+        'reason_value="late" reason_placeholder="guest asks" %}{% endsheet %}'
+    )
+    assert '<label for="note">A word</label><input id="note" name="note" required' in html
+    assert 'value="late" placeholder="guest asks"' in html
+
+
+def test_fields_stand_in_front_of_the_reason_and_acts_in_place_of_the_one() -> None:
+    html = draw(
+        '{% sheet "x" title="X" verb="Not drawn" send_act="open" back="Back" %}'
+        '{% fields %}<input name="size">{% acts %}<button>First</button><button>Second</button>{% endsheet %}'
+    )
+    assert '<input type="hidden" name="act" value="open"><div class="fields"><input name="size">' in html
+    assert html.index('name="size"') < html.index('name="reason"') < html.index("First") < html.index(">Back<")
+    assert '<p class="muted">' not in html
+    assert "Not drawn" not in html
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '{% sheet "x" %}',
+        "{% sheet title='X' %}",
+        '{% sheet "x" title="X" colour="red" %}',
+        '{% sheet "x" title="X" y %}',
+    ],
+)
+def test_a_sheet_that_was_written_wrongly_fails_loudly(source: str) -> None:
+    with pytest.raises(TemplateSyntaxError, match="A sheet takes"):
+        Template(source + "{% endsheet %}")
