@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django import template
 from django.template.base import FilterExpression, NodeList, Parser, Token, kwarg_re, token_kwargs
@@ -15,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 register = template.Library()
 
-OPTIONS = frozenset({"title", "verb", "tone", "back", "curl", "reason"})
+OPTIONS = frozenset({"title", "verb", "tone", "back", "curl", "query", "send", "reason"})
 REASON_OPTIONS = frozenset({"reason_id", "reason_name", "reason_label", "reason_value", "reason_placeholder"})
 #: An option of this beginning is a hidden field: ``send_act="open"`` sends ``act``.
 SENT = "send_"
@@ -72,11 +73,11 @@ class SheetNode(template.Node):
         sheet = {
             "name": name,
             "title": options["title"],
-            "action": reverse(route[0], args=route[1:]) if route else "",
+            "action": _address(route, options.get("query")),
             "text": _drawn(self.text, context),
             "fields": _drawn(self.fields, context),
             "acts": _drawn(self.acts, context),
-            "sent": {key.removeprefix(SENT): value for key, value in options.items() if key.startswith(SENT)},
+            "sent": _sent(options),
             "reason": _reason(str(name), options),
             "verb": options.get("verb"),
             "tone": options.get("tone"),
@@ -86,6 +87,19 @@ class SheetNode(template.Node):
         drawn = Engine.get_default().get_template("components/sheet.html")
         with context.push(sheet=sheet):
             return drawn.render(context)
+
+
+def _address(route: Sequence[Any], query: object) -> str:
+    """Where the form goes; empty for the page's own address."""
+    if not route:
+        return ""
+    return reverse(route[0], args=route[1:]) + (f"?{query}" if query else "")
+
+
+def _sent(options: Mapping[str, Any]) -> dict[str, object]:
+    """The hidden fields by name, without those that have nothing to say."""
+    single = {key.removeprefix(SENT): value for key, value in options.items() if key.startswith(SENT)}
+    return {name: value for name, value in {**(options.get("send") or {}), **single}.items() if value}
 
 
 def _drawn(part: NodeList, context: Context) -> SafeString:
@@ -101,8 +115,9 @@ def sheet(parser: Parser, token: Token) -> SheetNode:
     fields in front of the reason, after ``{% acts %}`` buttons in place of the one that ``verb`` and ``tone`` describe.
 
     ``reason`` is ``"required"``, ``"optional"`` or ``""`` for none; ``reason_id``, ``reason_name``, ``reason_label``,
-    ``reason_value`` and ``reason_placeholder`` change its field. ``send_act="open"`` is a hidden field ``act``.
-    ``back`` is what the way back is called, and ``curl`` the same act as a command.
+    ``reason_value`` and ``reason_placeholder`` change its field. ``send_act="open"`` is a hidden field ``act``,
+    ``send`` a mapping of such, and ``query`` stands behind the address. ``back`` is what the way back is called, and
+    ``curl`` the same act as a command.
     """
     bits = token.split_contents()[1:]
     args = []

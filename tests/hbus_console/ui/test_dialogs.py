@@ -67,6 +67,18 @@ def test_fields_stand_in_front_of_the_reason_and_acts_in_place_of_the_one() -> N
     assert "Not drawn" not in html
 
 
+def test_what_a_page_was_asked_for_goes_on_with_the_form_as_far_as_it_says_something() -> None:
+    html = draw(
+        '{% sheet "x" "audit:export" query=query send=wanted title="X" verb="X" %}{% endsheet %}',
+        query="range=1h",
+        wanted={"actor": "anna", "action": ""},
+    )
+    assert f'action="{reverse("audit:export")}?range=1h"' in html
+    assert '<input type="hidden" name="actor" value="anna">' in html
+    assert 'name="action"' not in html
+    assert "?" not in draw('{% sheet "x" "audit:export" query=no.such title="X" verb="X" %}{% endsheet %}')
+
+
 @pytest.mark.parametrize(
     "source",
     [
