@@ -16,6 +16,7 @@ import pytest
 from hbus_console.state import ROOT
 
 LONGEST_FILE = 450
+LONGEST_TEMPLATE_LINE = 200
 CODE = {".py", ".js", ".css", ".html", ".lua"}
 #: Apps with pages: knowing one is knowing all. Each is a file, or a folder of the same name.
 APPS = (
@@ -92,6 +93,27 @@ def test_files_stay_short() -> None:
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
     }
     assert long == {}
+
+
+def test_lines_of_templates_can_be_read() -> None:
+    long = [
+        f"{_named(path)}:{number}"
+        for path in _files()
+        if path.suffix == ".html" and "templates" in path.parts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > LONGEST_TEMPLATE_LINE
+    ]
+    assert long == []
+
+
+def test_dialogs_are_drawn_by_their_tag() -> None:
+    """``{% sheet %}`` alone writes one, and the page that shows how components look; see ``dialogs.py``."""
+    pasted = {
+        _named(path)
+        for path in _files()
+        if path.suffix == ".html" and '<div class="sheet"' in path.read_text(encoding="utf-8")
+    }
+    assert pasted == {"templates/components/sheet.html", "templates/ui/kit.html"}
 
 
 def test_no_two_classes_of_the_engine_share_a_name() -> None:
