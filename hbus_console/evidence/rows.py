@@ -6,23 +6,15 @@ from collections.abc import Iterable
 from itertools import repeat
 
 import msgspec
-from django.db import connections
 
 from engine.core.fact_kinds import FACTS
 from engine.core.facts import CoreFields, FactBatch, Fields
 from hbus_console.evidence.columns import Row, each, texts
+from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
-from hbus_console.evidence.router import LEDGER
 
-#: Fields of the table ``ledger_notice``.
-INSERT_NOTICE = """
-INSERT INTO ledger_notice (kind, at_ms, topic, subscription, node, count, detail)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
-"""
-_INSERT_EVIDENCE = """
-INSERT INTO ledger_evidence (kind, subject, at_ms, node, correlation_id, detail, fields)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
-"""
+NOTICES = Insert("ledger_notice", ("kind", "at_ms", "topic", "subscription", "node", "count", "detail"))
+_EVIDENCE = Insert("ledger_evidence", ("kind", "subject", "at_ms", "node", "correlation_id", "detail", "fields"))
 #: The longest text of a field.
 _LONGEST = 500
 
@@ -55,10 +47,8 @@ class EvidenceRows:
 
     def write(self) -> None:
         """Insert everything into the ledger database. The caller opens the transaction."""
-        with connections[LEDGER].cursor() as cursor:
-            for statement, rows in ((_INSERT_EVIDENCE, self._evidence), (INSERT_NOTICE, self._notices)):
-                if rows:
-                    cursor.executemany(statement, rows)
+        _EVIDENCE.run(self._evidence)
+        NOTICES.run(self._notices)
 
 
 def _rows(batch: FactBatch) -> Iterable[Row]:

@@ -15,9 +15,10 @@ from engine.bus.fact_kinds import FACTS, Books, BusKind
 from engine.bus.facts import BusFields
 from engine.core.facts import FactBatch
 from hbus_console.evidence.columns import INT4, Row, each, numbers, texts, whole
+from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.router import LEDGER
-from hbus_console.evidence.rows import INSERT_NOTICE
+from hbus_console.evidence.rows import NOTICES
 from hbus_console.messages.models import FlowRollup, FlowSample
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
@@ -31,20 +32,20 @@ _COLUMNS = (
 )  # fmt: skip
 _SETTLED_FIRST, _DURATION = _COLUMNS.index("settled_first"), _COLUMNS.index("duration_us")
 
-# A delayed message is met twice: accepted without a position, then published with one, in either order.
-_INSERT_MESSAGE = """
-INSERT INTO ledger_ledgermessage (message_id, topic, type, source, key, correlation_id, causation_id, trace_id,
-    position, size, published_ms, due_ms, stored_us)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-ON CONFLICT (message_id, source) DO UPDATE
+_MESSAGES = Insert(
+    "ledger_ledgermessage",
+    ("message_id", "topic", "type", "source", "key", "correlation_id", "causation_id", "trace_id", "position", "size",
+     "published_ms", "due_ms", "stored_us"),
+    # A delayed message is met twice: accepted without a position, then published with one, in either order.
+    """ON CONFLICT (message_id, source) DO UPDATE
     SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
-    WHERE excluded.position <> ''
-"""
-_INSERT_EVENT = """
-INSERT INTO ledger_ledgerevent (message_id, kind, topic, subscription, at_ms, attempt, duration_us, due_ms, node,
-    error, fingerprint, detail)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-"""
+    WHERE excluded.position <> ''""",
+)  # fmt: skip
+_EVENTS = Insert(
+    "ledger_ledgerevent",
+    ("message_id", "kind", "topic", "subscription", "at_ms", "attempt", "duration_us", "due_ms", "node", "error",
+     "fingerprint", "detail"),
+)  # fmt: skip
 
 
 def _adding_to(table: str) -> str:
@@ -93,15 +94,15 @@ class MessageProjection:
 
     def write(self) -> None:
         """Insert everything into the ledger database. The caller opens the transaction."""
+        _MESSAGES.run(self._messages)
+        _EVENTS.run(self._events)
+        NOTICES.run(self._notices)
         flow: list[Row] = [(*cell, *counts) for cell, counts in self._flow.items()]
         rollup: list[Row] = [(*cell, *counts) for cell, counts in self._rolled_up().items()]
         with connections[LEDGER].cursor() as cursor:
             for statement, rows in (
-                (_INSERT_MESSAGE, self._messages),
-                (_INSERT_EVENT, self._events),
                 (_ADD_FLOW, flow),
                 (_ADD_ROLLUP, rollup),
-                (INSERT_NOTICE, self._notices),
             ):
                 if rows:
                     cursor.executemany(statement, rows)
