@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from engine.core.fact_kinds import QUIET
+from engine.core.fact_sinks import SinkOnTheWay
 from engine.core.facts import FactBatch, FactSink
 from hbus_console.evidence.kinds import catalog_of, kinds
 
@@ -18,7 +19,7 @@ from hbus_console.evidence.kinds import catalog_of, kinds
 _LINES = 100
 
 
-class LoggingSink:
+class LoggingSink(SinkOnTheWay):
     """A fact sink that writes a JSON line for each fact of a kind that has a level, then passes all on to ``sink``.
 
     The other kinds are counted, and lie in the ledger; with ``everything`` (``HBUS_LOG_FACTS=all``) each has a line.
@@ -26,20 +27,11 @@ class LoggingSink:
     """
 
     def __init__(self, sink: FactSink, *, everything: bool = False) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._everything = everything
-        self._logged: Sequence[FactBatch] | None = None
         self._log = structlog.get_logger("hbus.facts")
 
-    def write(self, facts: Sequence[FactBatch]) -> None:
-        # Logged first: a lost store must be told while it is lost.
-        if facts is not self._logged:
-            self._tell(facts)
-            self._logged = facts
-        self._sink.write(facts)
-        self._logged = None
-
-    def _tell(self, facts: Sequence[FactBatch]) -> None:
+    def note(self, facts: Sequence[FactBatch]) -> None:
         told: dict[str, int] = {}
         for batch in facts:
             level = self._level(batch.kind)

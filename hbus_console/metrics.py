@@ -31,7 +31,8 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from engine.core.fact_kinds import FactKind
-from engine.core.facts import FactBatch, FactSink
+from engine.core.fact_sinks import SinkOnTheWay
+from engine.core.facts import FactBatch
 from hbus_console.access.permissions import GLOBAL, visible_scopes
 from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.evidence.kinds import kinds
@@ -42,20 +43,11 @@ _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 _labels_seen: set[tuple[str, str]] = set()
 
 
-class CountingSink:
-    """A fact sink that counts what passes to ``sink``. What is offered again after an error is counted once."""
+class CountingSink(SinkOnTheWay):
+    """A fact sink that counts what passes; what is offered again after an error is counted once."""
 
-    def __init__(self, sink: FactSink) -> None:
-        self._sink = sink
-        self._counted: Sequence[FactBatch] | None = None
-
-    def write(self, facts: Sequence[FactBatch]) -> None:
-        # Counted first: the counters must go on while the store is away.
-        if facts is not self._counted:
-            count(facts)
-            self._counted = facts
-        self._sink.write(facts)
-        self._counted = None
+    def note(self, facts: Sequence[FactBatch]) -> None:
+        count(facts)
 
 
 def count(facts: Iterable[FactBatch]) -> None:
