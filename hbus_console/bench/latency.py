@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Producer
 from engine.bus.registry import open_transport
+from engine.core.clock import SystemClock
 from engine.core.fact_log import FactLog
+from engine.core.pacing import Pace
 from hbus_console.bench.processes import together
 from hbus_console.bench.rows import Row
 from hbus_console.evidence.fact_stream import FactStream
@@ -61,10 +64,10 @@ def row(area: str, url: str, prefix: str, *, samples: int, conditions: str, peer
 
 
 def _paced(publish: Any) -> None:
-    start = time.perf_counter()
+    # Who is late catches up: latency is told of a rate, not of what the publisher leaves of it.
+    pace, never = Pace(PACE, SystemClock(), burst_s=math.inf), threading.Event()
     for index in range(MESSAGES):
-        while time.perf_counter() < start + index / PACE:
-            time.sleep(0.0005)
+        pace.admit(1, never)
         publish(index)
 
 

@@ -11,7 +11,7 @@ from engine.bus.errors import PublishFailed, PublishUnknown
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import Clock
 from engine.core.errors import HbusError, Unavailable
-from hbus_console.imports.pacing import Pace
+from engine.core.pacing import Pace
 
 #: Seconds between two tries of what the store did not take; doubles up to the second figure.
 RETRY_S = (0.2, 5.0)
@@ -49,14 +49,14 @@ class SteadyPublisher:
         self._producer = producer
         self._clock = clock
         self._stop = stop
-        self._pace = Pace(rate, clock, stop) if rate else None
+        self._pace = Pace(rate, clock) if rate else None
         self._patience_s = patience_s
         self._waiting = waiting
 
     def publish(self, topic: str, items: Sequence[BatchItem]) -> list[Receipt | HbusError]:
         """One final answer per item, in order: a receipt, or why it was refused for good."""
         if self._pace:
-            self._pace.admit(len(items))
+            self._pace.admit(len(items), self._stop)
         answers = self._producer.publish_batch(topic, items)
         pending = _unsettled(answers, range(len(items)))
         pause_s, since = RETRY_S[0], self._clock.monotonic()

@@ -24,7 +24,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Pace:
+class Speed:
     """How fast it goes, and when it will have ended; ``None`` while nobody knows."""
 
     per_s: float | None
@@ -51,18 +51,18 @@ def items(found: QuerySet[OperationItem], result: str, cursor: str) -> Page:
     return _page(list(found.order_by("-pk")[: PAGE + 1]))
 
 
-def pace(operation: Operation, now: datetime) -> Pace:
+def pace(operation: Operation, now: datetime) -> Speed:
     """From the start to the last step."""
     if operation.started_at is None:
-        return Pace(None, None)
+        return Speed(None, None)
     until = operation.ended_at or operation.moved_at or now
     seconds = (until - operation.started_at).total_seconds()
     if seconds <= 0 or not operation.handled:
-        return Pace(None, None)
+        return Speed(None, None)
     per_s = operation.handled / seconds
     rest = operation.total - operation.handled
     left = timedelta(seconds=rest / per_s) if operation.state == Operation.State.RUNNING and rest > 0 else None
-    return Pace(per_s, left)
+    return Speed(per_s, left)
 
 
 def _page(rows: list[Any]) -> Page:

@@ -11,6 +11,7 @@ from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import HbusError, Unavailable
+from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
@@ -35,33 +36,6 @@ class _Fenced(Exception):
     """Somebody paused, cancelled or advanced the operation meanwhile: the step is rolled back."""
 
 
-class Pace:
-    """How many things an operation may touch now: a bucket that fills at its rate."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._seen: dict[int, tuple[float, float]] = {}
-
-    def room(self, operation: Operation) -> int:
-        """What is in the bucket, at most a step's worth."""
-        if not operation.rate_per_s:
-            return STEP
-        now = self._clock.monotonic()
-        saved, since = self._seen.get(operation.pk, (1.0, now))
-        most = max(1.0, operation.rate_per_s * BURST_S)
-        saved = min(most, saved + (now - since) * operation.rate_per_s)
-        self._seen[operation.pk] = (saved, now)
-        return min(STEP, int(saved))
-
-    def spend(self, operation: Operation, things: int) -> None:
-        if operation.pk in self._seen:
-            saved, since = self._seen[operation.pk]
-            self._seen[operation.pk] = (saved - things, since)
-
-    def forget(self, operation: Operation) -> None:
-        self._seen.pop(operation.pk, None)
-
-
 class OperationRunner:
     """A keeper duty. Two runners at once do no harm: every step commits only at the revision it began from."""
 
@@ -70,7 +44,7 @@ class OperationRunner:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._pace = Pace(self._clock)
+        self._paces: dict[int, Pace] = {}
         self._tries: dict[int, int] = {}
 
     def tick(self) -> None:
@@ -84,7 +58,7 @@ class OperationRunner:
 
     def _advance(self, operation: Operation) -> bool:
         """One step, if its rate has room; ``True`` when there may be more at once."""
-        room = self._pace.room(operation)
+        room = self._room(operation)
         if room < 1:
             return False
         try:
@@ -107,11 +81,20 @@ class OperationRunner:
                 self._say(operation, f"{type(error).__name__}: {error}; it is tried again")
             return False
         self._tries.pop(operation.pk, None)
-        self._pace.spend(operation, len(step.items))
+        if operation.pk in self._paces:
+            self._paces[operation.pk].spend(len(step.items))
         if step.finished:
-            self._pace.forget(operation)
+            self._paces.pop(operation.pk, None)
         # A step that found nothing to do yet, such as one that waits, is not repeated at once.
         return not step.finished and bool(step.items or step.scanned)
+
+    def _room(self, operation: Operation) -> int:
+        """How many messages it may touch now, at most a step's worth."""
+        if not operation.rate_per_s:
+            return STEP
+        if operation.pk not in self._paces:
+            self._paces[operation.pk] = Pace(operation.rate_per_s, self._clock, burst_s=BURST_S)
+        return min(STEP, self._paces[operation.pk].room())
 
     def _step(self, operation: Operation, room: int) -> Step:
         now = to_datetime(self._clock.now_ms())
@@ -167,7 +150,7 @@ class OperationRunner:
                 self._record_end(operation)
         except _Fenced:
             return
-        self._pace.forget(operation)
+        self._paces.pop(operation.pk, None)
         self._tries.pop(operation.pk, None)
 
     def _say(self, operation: Operation, why: str) -> None:
