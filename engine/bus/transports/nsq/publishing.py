@@ -54,6 +54,10 @@ class Publishing:
         return outcomes
 
     def _publish_chunk(self, names: TopicNames, chunk: Sequence[Outgoing]) -> list[Outcome]:
+        bodies = [each.body for each in chunk]
+        sizes = list(map(len, bodies))
+        if min(sizes) > 0 and max(sizes) <= self._max_bytes and not any(each.idempotency_key for each in chunk):
+            return self._publish_plain(names, chunk, bodies)
         answers: list[Outcome | None] = [self._unfit(each) for each in chunk]
         first: dict[str, int] = {}
         repeats: list[int] = []
@@ -77,6 +81,13 @@ class Publishing:
             answers[index] = _repeated(chunk[index], chunk[original], answers[original])
         self._book(names, chunk, sending, answers, token)
         return [answer for answer in answers if answer is not None]
+
+    def _publish_plain(self, names: TopicNames, chunk: Sequence[Outgoing], bodies: Sequence[bytes]) -> list[Outcome]:
+        """A chunk of which nothing is refused here, and nobody asks for more than that it be stored."""
+        status, error = self._confirmed(names, _packed(bodies), len(bodies))
+        if status is Status.OK:
+            self._count(names, len(bodies))
+        return [Outcome(status, each.message_id, "", error) for each in chunk]
 
     def _unfit(self, each: Outgoing) -> Outcome | None:
         """What nsqd would answer by closing the connection, under every message that is on its way there."""
@@ -150,11 +161,7 @@ class Publishing:
     ) -> None:
         if not sending:
             return
-        parts = [_LENGTH.pack(len(sending))]
-        for index in sending:
-            body = chunk[index].body
-            parts += (_LENGTH.pack(len(body)), body)
-        status, error = self._confirmed(names, b"".join(parts), len(sending))
+        status, error = self._confirmed(names, _packed([chunk[index].body for index in sending]), len(sending))
         for index in sending:
             answers[index] = Outcome(status, chunk[index].message_id, error=error)
 
@@ -218,14 +225,31 @@ class Publishing:
                 keys.append(names.idempotency(each.idempotency_key))
                 entries += ("keep" if keep else "free", each.idempotency_digest, each.message_id)
                 entries.append(max(1, each.idempotency_window_ms))
-        if not published and not duplicates and not keys:
-            return
+        if published or duplicates or keys:
+            self._count(names, published, duplicates, token, (keys, entries))
+
+    def _count(
+        self,
+        names: TopicNames,
+        published: int,
+        duplicates: int = 0,
+        token: str = "",
+        reserved: tuple[Sequence[str], Sequence[str | int]] = ((), ()),
+    ) -> None:
+        """Note what was published, and what became of the keys that were reserved for it."""
+        keys, entries = reserved
         args = (token, published, duplicates, PACE_MOST, *entries)
         try:
             self._side_store.run("confirm", (names.stats, names.pace, *keys), args)
         except Unavailable as error:
             # They are stored all the same: that is what the caller must hear.
             _log.warning("%d messages published to %s could not be counted: %s", published, names.nsq, error)
+
+
+def _packed(bodies: Sequence[bytes]) -> bytes:
+    """The body of an ``/mpub`` call: how many there are, and each with its length in front."""
+    lengths = map(_LENGTH.pack, map(len, bodies))
+    return b"".join((_LENGTH.pack(len(bodies)), *itertools.chain.from_iterable(zip(lengths, bodies, strict=True))))
 
 
 _BROKEN = (Status.FAILED, Status.UNKNOWN)
