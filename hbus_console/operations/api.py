@@ -16,7 +16,6 @@ from rest_framework.response import Response
 from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.access.scopes import namespace_q
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.views import ApiView
@@ -208,7 +207,7 @@ class Items(ApiView):
         responses={(200, "application/json"): page_of(described(ItemOut)), **REFUSED},
     )
     def get(self, request: Request, operation_id: int) -> Response:
-        rows = services.operation(self.actor, operation_id).items.filter(namespace_q(self.actor, "namespace"))
+        rows = services.items(self.actor, services.operation(self.actor, operation_id))
         if result := request.GET.get("result"):
             rows = rows.filter(result=result)
         return self.page(rows, _item)

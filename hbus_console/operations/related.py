@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hbus_console.access.permissions import Actor
-from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.links import SHOWN, Group
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.telling import Told, tell
 from hbus_console.audit.trail import visible
+from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.registry.declaration import SubjectKind
 from hbus_console.registry.subjects import kind_named
@@ -34,7 +34,7 @@ def related(actor: Actor, entry: AuditEntry) -> list[Group]:
     found = Operation.objects.filter(pk=subject.name).first()
     if found is None:
         return []
-    items = list(found.items.filter(namespace_q(actor, "namespace")).order_by("-pk")[:SHOWN])
+    items = list(services.items(actor, found).order_by("-pk")[:SHOWN])
     same = visible(actor).filter(target_type=entry.target_type, target=entry.target).exclude(seq=entry.seq)
     told = [tell(other) for other in same.order_by("-seq")[:SHOWN]]
     things = kind_named(items[0].kind if items else "thing")

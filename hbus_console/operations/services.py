@@ -24,6 +24,7 @@ from hbus_console.access.permissions import (
     Actor,
     ScopedRole,
     allows,
+    covers,
     require,
     visible_scopes,
 )
@@ -34,7 +35,7 @@ from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.errors import Conflict, NotThere
 from hbus_console.operations.kinds import Plan, kind_named
-from hbus_console.operations.models import ACTIVE, Operation
+from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 
 State = Operation.State
 #: The fastest rate that can be asked for, in things a second.
@@ -173,6 +174,17 @@ def operation(actor: Actor, operation_id: int) -> Operation:
     if found is None:
         raise NotThere("There is no such operation.", remedy="List the operations.", field="id")
     return found
+
+
+def items(actor: Actor, found: Operation) -> QuerySet[OperationItem]:
+    """The results of ``found`` in namespaces that ``actor`` may see."""
+    scopes = visible_scopes(actor)
+    if GLOBAL in scopes:
+        return found.items.all()
+    # By their names: an index finds these in the midst of any number of others, and not what lies in a scope.
+    namespaces = found.items.order_by().values_list("namespace", flat=True).distinct()
+    seen = [name for name in namespaces if any(covers(scope, name) for scope in scopes)]
+    return found.items.filter(namespace__in=seen)
 
 
 def may_steer(actor: Actor, found: Operation) -> bool:

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
-from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
@@ -57,7 +56,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     found = services.operation(who, operation_id)
     result = request.GET.get("result", "")
     kind = kind_named(found.kind)
-    items = found.items.filter(namespace_q(who, "namespace"))
+    items = services.items(who, found)
     context = {
         "nav": "operations",
         "operation": found,
