@@ -85,5 +85,5 @@ def _needed_or_not(one: DraftField) -> Any:
 
 
 def _struct(name: str, doc: str, fields: list[Any], base: type[Body]) -> type[msgspec.Struct]:
-    said = {"__doc__": doc}
-    return msgspec.defstruct(name, fields, bases=(base,), namespace=said, module=__name__, kw_only=True)
+    namespace = {"__doc__": doc}
+    return msgspec.defstruct(name, fields, bases=(base,), namespace=namespace, module=__name__, kw_only=True)

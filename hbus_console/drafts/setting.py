@@ -129,10 +129,11 @@ class Choice(Setting):
 
 @dataclass(frozen=True)
 class Text(Setting):
-    """Text of up to ``most`` characters; with ``lines`` of more than one line."""
+    """Text of up to ``most`` characters."""
 
     most: int = 0
-    lines: bool = field(default=False, kw_only=True)
+
+    lines: ClassVar[bool] = False
 
     def check(self, value: Any, clean: Clean) -> str:
         return checks.text(value, self.name, most=self.most, lines=self.lines)
@@ -145,8 +146,7 @@ class Text(Setting):
 class Lines(Text):
     """Text of several lines."""
 
-    lines: bool = field(default=True, kw_only=True)
-
+    lines: ClassVar[bool] = True
     widget: ClassVar[str] = "area"
 
 
