@@ -9,10 +9,12 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from hbus_console.access.web import field_errors
+from hbus_console.access.acts import VIEW, Act
+from hbus_console.access.web import actor, console_view, field_errors
 
 clock = SystemClock()
 
@@ -26,6 +28,22 @@ def act(request: HttpRequest, said: str, do: Callable[[], object], *target: Any)
     else:
         messages.success(request, said)
     return redirect(*target)
+
+
+def reason_act(do: Callable[..., object], *, said: str, needs: Act, of: str, back: str) -> Callable[..., HttpResponse]:
+    """The view behind a sheet that asks for nothing but a reason: it calls ``do(actor, …, reason)`` and goes back.
+
+    Between actor and reason stands what the address names, in its order; ``of`` says which of it is the namespace.
+    ``said`` is told when it is done, with these names put in; ``back`` is the page that the same names lead to.
+    """
+
+    @require_POST
+    @console_view(VIEW, post=needs, resource=f"{{{of}}}")
+    def view(request: HttpRequest, **named: Any) -> HttpResponse:
+        where, reason = named.values(), request.POST.get("reason", "")
+        return act(request, said.format(**named), lambda: do(actor(request), *where, reason), back, *where)
+
+    return view
 
 
 def form_page(

@@ -24,7 +24,7 @@ from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_O
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import FAILED_HEADS
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.pages import act, clock
+from hbus_console.ui.pages import act, clock, reason_act
 from hbus_console.ui.timerange import time_range
 
 #: How many audit entries the page shows.
@@ -68,19 +68,34 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     return render(request, "subscriptions/detail.html", context)
 
 
-@require_POST
-@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
-def pause(request: HttpRequest, topic: str, group: str) -> HttpResponse:
-    said = f"{group} is paused. What is in flight ends."
-    reason = request.POST.get("reason", "")
-    return act(
-        request,
-        said,
-        lambda: services.pause_subscription(actor(request), topic, group, reason),
-        "subscriptions:detail",
-        topic,
-        group,
-    )
+pause = reason_act(
+    services.pause_subscription,
+    said="{group} is paused. What is in flight ends.",
+    needs=SUBSCRIPTION_OPERATE,
+    of="topic",
+    back="subscriptions:detail",
+)
+drain = reason_act(
+    services.drain,
+    said="{group} drains: nothing more is handed out, and this page says when it stands still.",
+    needs=SUBSCRIPTION_OPERATE,
+    of="topic",
+    back="subscriptions:detail",
+)
+resume = reason_act(
+    services.resume_subscription,
+    said="{group} is handed messages again.",
+    needs=SUBSCRIPTION_OPERATE,
+    of="topic",
+    back="subscriptions:detail",
+)
+follow_code = reason_act(
+    services.follow_code,
+    said="The code sets all policies of {group} again, from the consumers' next look on.",
+    needs=SUBSCRIPTION_EDIT,
+    of="topic",
+    back="subscriptions:settings",
+)
 
 
 @never_cache
@@ -99,36 +114,6 @@ def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 
 @require_POST
 @console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
-def drain(request: HttpRequest, topic: str, group: str) -> HttpResponse:
-    said = f"{group} drains: nothing more is handed out, and this page says when it stands still."
-    reason = request.POST.get("reason", "")
-    return act(
-        request,
-        said,
-        lambda: services.drain(actor(request), topic, group, reason),
-        "subscriptions:detail",
-        topic,
-        group,
-    )
-
-
-@require_POST
-@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
-def resume(request: HttpRequest, topic: str, group: str) -> HttpResponse:
-    said = f"{group} is handed messages again."
-    reason = request.POST.get("reason", "")
-    return act(
-        request,
-        said,
-        lambda: services.resume_subscription(actor(request), topic, group, reason),
-        "subscriptions:detail",
-        topic,
-        group,
-    )
-
-
-@require_POST
-@console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     wanted, reason = request.POST.get("act", ""), request.POST.get("reason", "")
     said = (
@@ -141,21 +126,6 @@ def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
         said,
         lambda: services.set_breaker(actor(request), topic, group, wanted, reason),
         "subscriptions:detail",
-        topic,
-        group,
-    )
-
-
-@require_POST
-@console_view(VIEW, post=SUBSCRIPTION_EDIT, resource="{topic}")
-def follow_code(request: HttpRequest, topic: str, group: str) -> HttpResponse:
-    said = f"The code sets all policies of {group} again, from the consumers' next look on."
-    reason = request.POST.get("reason", "")
-    return act(
-        request,
-        said,
-        lambda: services.follow_code(actor(request), topic, group, reason),
-        "subscriptions:settings",
         topic,
         group,
     )

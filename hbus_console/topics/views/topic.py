@@ -28,7 +28,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import carrier
 from hbus_console.topics.views.common import found_topic
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.pages import act, clock
+from hbus_console.ui.pages import clock, reason_act
 from hbus_console.ui.timerange import time_range
 
 #: How many audit entries the tab shows; the audit log has them all.
@@ -99,20 +99,20 @@ def trail(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@require_POST
-@console_view(VIEW, post=TOPIC_PAUSE, resource="{name}")
-def pause(request: HttpRequest, name: str) -> HttpResponse:
-    who, reason = actor(request), request.POST.get("reason", "")
-    said = f"Deliveries of {name} are held. Publishing goes on."
-    return act(request, said, lambda: services.pause_topic(who, found_topic(name).name, reason), "topics:detail", name)
-
-
-@require_POST
-@console_view(VIEW, post=TOPIC_PAUSE, resource="{name}")
-def resume(request: HttpRequest, name: str) -> HttpResponse:
-    who, reason = actor(request), request.POST.get("reason", "")
-    said = f"{name} is handed out again."
-    return act(request, said, lambda: services.resume_topic(who, found_topic(name).name, reason), "topics:detail", name)
+pause = reason_act(
+    lambda who, name, reason: services.pause_topic(who, found_topic(name).name, reason),
+    said="Deliveries of {name} are held. Publishing goes on.",
+    needs=TOPIC_PAUSE,
+    of="name",
+    back="topics:detail",
+)
+resume = reason_act(
+    lambda who, name, reason: services.resume_topic(who, found_topic(name).name, reason),
+    said="{name} is handed out again.",
+    needs=TOPIC_PAUSE,
+    of="name",
+    back="topics:detail",
+)
 
 
 @require_POST

@@ -278,3 +278,9 @@ def test_teams_are_kept_on_their_page(client: Client, team: Team) -> None:
 @pytest.mark.parametrize("name", ["pause", "resume", "drain", "delete", "rotate-secret", "follow-code"])
 def test_acts_are_posts(name: str, client: Client, billing: Subscription) -> None:
     assert client.get(reverse(f"subscriptions:{name}", args=ONE)).status_code == 405
+
+
+def test_an_act_on_a_topic_that_is_not_there_is_not_found(signed_in: Callable[..., Client]) -> None:
+    page = signed_in()
+    for name in ("pause", "resume"):
+        assert page.post(reverse(f"topics:{name}", args=["nobody.knows"]), {"reason": "why"}).status_code == 404
