@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from engine.core.errors import Conflict
 from examples.hotel.events import TOPICS
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import FIRST_ROOMS
 from hbus_console.access.permissions import Actor
-from hbus_console.errors import Conflict
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import SubscriptionDraft
 from hbus_console.subscriptions.services.subscriptions import (

@@ -17,11 +17,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 
-from engine.core.errors import BadInput, HbusError, StateLost, Unavailable
+from engine.core.errors import BadInput, Conflict, HbusError, NotThere, StateLost, Unavailable
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
 from hbus_console.access.refusals import refused
-from hbus_console.errors import Conflict, NotThere
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])

@@ -12,7 +12,7 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from hbus_console.access.permissions import allows, require
 from hbus_console.accounts import api_shapes as shapes
 from hbus_console.accounts import services
@@ -22,7 +22,6 @@ from hbus_console.api.answers import PAGES, REFUSED, page_of, read
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.idempotency import HEADER
 from hbus_console.api.views import ApiView
-from hbus_console.errors import NotThere
 
 _ONCE = "The answer holds a secret that is given this once; therefore no Idempotency-Key is taken."
 

@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 from django.db import IntegrityError, transaction
 from rest_framework.request import Request
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import Actor
 from hbus_console.api.models import IdempotencyRecord
-from hbus_console.errors import Conflict
 
 HEADER = "Idempotency-Key"
 #: How long a key is remembered.

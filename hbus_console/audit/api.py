@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import to_rfc3339
+from engine.core.errors import NotThere
 from hbus_console.access.permissions import require
 from hbus_console.api.problems import CONTENT_TYPE, PROBLEM
 from hbus_console.api.views import ApiView
@@ -20,7 +21,6 @@ from hbus_console.audit import export as exports
 from hbus_console.audit import trail
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.state import ChainState, chain_state, verify_now
-from hbus_console.errors import NotThere
 from hbus_console.ui.timerange import read_range
 
 _FILTERS = [

@@ -14,7 +14,7 @@ from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact
 from engine.bus.message import Message
 from engine.core.clock import Clock, SystemClock, to_datetime
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.permissions import Actor, require, visible_scopes
@@ -23,7 +23,6 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.errors import NotThere
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription

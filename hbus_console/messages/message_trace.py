@@ -12,7 +12,7 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
 from engine.core.clock import SystemClock
-from engine.core.errors import HbusError
+from engine.core.errors import HbusError, NotThere
 from engine.core.ids import instant_of
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.access.scopes import namespace_q
@@ -20,7 +20,6 @@ from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.errors import NotThere
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.payloads import Payload, Rules, shown

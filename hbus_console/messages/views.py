@@ -12,14 +12,13 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import BadInput, NotThere, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.errors import NotThere
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import browsing, graph, search, services
 from hbus_console.messages import export as evidence

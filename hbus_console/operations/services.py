@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access import context
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
@@ -33,7 +33,6 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.operations.kinds import Plan, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 

@@ -9,13 +9,12 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.errors import NotThere
 from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.schemas.json_schema import Incompatibility, check_schema, compatibility
 from hbus_console.schemas.models import SchemaVersion

@@ -11,10 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from hbus_console.access.acts import VIEW
 from hbus_console.access.web import actor, console_view
-from hbus_console.errors import NotThere
 from hbus_console.schemas import services
 from hbus_console.schemas.json_schema import schema_uri
 from hbus_console.schemas.models import SchemaVersion

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.subjects import readable
 from hbus_console.teams import owned
 from hbus_console.teams.feature import TEAM_EDIT

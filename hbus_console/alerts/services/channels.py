@@ -13,7 +13,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.alerts.feature import ALERT_CHANNEL
@@ -21,7 +21,6 @@ from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.audit.services import record
-from hbus_console.errors import Conflict
 from hbus_console.outgoing import check_url
 from hbus_console.subjects import readable
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
+from engine.core.errors import NotThere
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, narrower, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
-from hbus_console.errors import NotThere
 
 
 def alerts(actor: Actor) -> QuerySet[Alert]:

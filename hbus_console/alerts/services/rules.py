@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.access.scopes import valid_scope
@@ -21,7 +21,6 @@ from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.alerts.targets import PATTERN_LIMIT
 from hbus_console.audit.services import record
-from hbus_console.errors import Conflict
 from hbus_console.subjects import readable
 from hbus_console.teams.services import owner as owner_named
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbus_console.errors import NotThere
+from engine.core.errors import NotThere
 from hbus_console.subscriptions.models import Subscription
 
 

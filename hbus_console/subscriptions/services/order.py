@@ -10,10 +10,9 @@ from engine.bus.facts import Fact
 from engine.bus.message import decode
 from engine.bus.partitions import Parked, Partitioned, Unparked
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
-from hbus_console.errors import Conflict
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup

@@ -8,12 +8,11 @@ from typing import Any
 
 from django.db import transaction
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.errors import Conflict
 from hbus_console.outgoing import check_url
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription

@@ -9,12 +9,11 @@ from django.db import transaction
 
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.errors import Conflict
 from hbus_console.topics import catalog
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic

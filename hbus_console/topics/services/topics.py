@@ -10,12 +10,11 @@ from django.db import transaction
 
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.errors import Conflict
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.bus.errors import UnknownTopic
-from hbus_console.errors import NotThere
+from engine.core.errors import NotThere
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import topic
 

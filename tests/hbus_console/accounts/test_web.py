@@ -11,13 +11,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import include, path
 
-from engine.core.errors import BadInput, ConfigurationError, Unavailable
+from engine.core.errors import BadInput, ConfigurationError, Conflict, NotThere, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.access.web import actor, console_view, field_errors, show_in_form
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
 

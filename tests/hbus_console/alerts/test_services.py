@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.alerts import services
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Rule, Silence
 from hbus_console.alerts.services import ChannelDraft, RuleDraft
 from hbus_console.alerts.services.defaults import default_rules
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict, NotThere
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, OPERATOR, VIEWER, actor, told
 from tests.hbus_console.ui.conftest import subscription, topic

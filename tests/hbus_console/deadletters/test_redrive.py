@@ -7,12 +7,11 @@ from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import OwnerlessTopic
 from engine.bus.message import decode
 from engine.core.clock import ManualClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters import services
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.errors import NotThere
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic

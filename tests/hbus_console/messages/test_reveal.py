@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import NotThere
 from hbus_console.messages import reveal as module
 from hbus_console.messages import services
 from hbus_console.topics.models import Topic

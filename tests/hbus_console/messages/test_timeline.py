@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from django.db import transaction
 
+from engine.core.errors import NotThere
 from engine.core.subject import Subject
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.errors import NotThere
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import graph, services
 from hbus_console.messages.message_trace import Life

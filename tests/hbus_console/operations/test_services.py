@@ -3,12 +3,11 @@ from __future__ import annotations
 import pytest
 
 from engine.core.clock import ManualClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation
 from tests.hbus_console.operations.conftest import MakeUser, Words

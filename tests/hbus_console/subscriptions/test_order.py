@@ -16,11 +16,10 @@ from engine.bus.options import PublishOptions
 from engine.bus.partitions import partition_of
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.evidence.booking import Booking
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft

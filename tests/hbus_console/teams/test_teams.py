@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict, NotThere
 from hbus_console.teams import services
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft

@@ -11,9 +11,8 @@ from django.urls import reverse
 
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned, partition_of
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.errors import Conflict
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics

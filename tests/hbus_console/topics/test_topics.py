@@ -11,11 +11,10 @@ from pytest_django import Settings
 
 from engine.bus.errors import OwnerlessTopic, UnknownTopic
 from engine.bus.transport import Capabilities
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import BadInput, Conflict, Unavailable
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.errors import Conflict
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft

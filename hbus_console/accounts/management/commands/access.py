@@ -7,13 +7,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from engine.core.errors import HbusError
+from engine.core.errors import HbusError, NotThere
 from hbus_console.access.acts import Role
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
-from hbus_console.errors import NotThere
 
 
 class Command(BaseCommand):
