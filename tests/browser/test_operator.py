@@ -26,13 +26,13 @@ from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem
 from hbus_console.wiring import bus
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.topics import services
+from hbus_console.subscriptions.services import SubscriptionDraft, create_subscription
 from hbus_console.topics.models import Topic
-from hbus_console.topics.services import SubscriptionDraft, TopicDraft
+from hbus_console.topics.services import TopicDraft, create_topic
 if not Topic.objects.filter(name="{topic}").exists():
     for name in ("{topic}", "{again}"):
-        services.create_topic(SYSTEM, TopicDraft(name=name, owner="Distribution"))
-    services.create_subscription(SYSTEM, SubscriptionDraft(
+        create_topic(SYSTEM, TopicDraft(name=name, owner="Distribution"))
+    create_subscription(SYSTEM, SubscriptionDraft(
         "{topic}", "{group}", "Distribution", handler="webhook", webhook_url="{url}", max_attempts=1,
         breaker_failures=0,
     ))

@@ -67,7 +67,7 @@ def it_runs_what_code_declares_and_says_what_it_cannot_run(worker: Rig) -> None:
     row = worker.python(
         """
 import json
-from hbus_console.topics.models import Subscription
+from hbus_console.subscriptions.models import Subscription
 print(json.dumps(Subscription.objects.values("handler_name", "lease_s", "concurrency").get(group="tortoise")))
 """
     )

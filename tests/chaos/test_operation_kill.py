@@ -27,12 +27,13 @@ from datetime import UTC, datetime
 from engine.bus.message import Message, encode
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.topics import services
-from hbus_console.topics.services import SubscriptionDraft, TeamDraft, TopicDraft
 from hbus_console.operations import services as operations
-services.create_team(SYSTEM, TeamDraft("Distribution", "#distribution"))
-services.create_topic(SYSTEM, TopicDraft(name="{TOPIC}", owner="Distribution"))
-services.create_subscription(SYSTEM, SubscriptionDraft(topic="{TOPIC}", group="partner-sync", owner="Distribution"))
+from hbus_console.subscriptions.services import SubscriptionDraft, create_subscription
+from hbus_console.teams.services import TeamDraft, create_team
+from hbus_console.topics.services import TopicDraft, create_topic
+create_team(SYSTEM, TeamDraft("Distribution", "#distribution"))
+create_topic(SYSTEM, TopicDraft(name="{TOPIC}", owner="Distribution"))
+create_subscription(SYSTEM, SubscriptionDraft(topic="{TOPIC}", group="partner-sync", owner="Distribution"))
 now = datetime.now(UTC)
 DeadLetter.objects.bulk_create([
     DeadLetter(topic="{TOPIC}", subscription="partner-sync", message_id=f"m{{n}}", source="/hotels",
