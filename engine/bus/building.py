@@ -27,6 +27,7 @@ KEY_LIMIT = 512
 TTL_HORIZON_DAYS = 3_650
 
 _DAY_MS = 86_400_000
+_NOBODY = Message(id="", source="", type="")
 _encoder = msgspec.json.Encoder()
 
 
@@ -65,7 +66,7 @@ class EnvelopeBuilder:
         self._dataschema = policy.schema.uri if policy.schema else ""
         self._ambient = context.current()
         #: The last message that was made by itself, its options if others may share them, and the form of these.
-        self._first = Message(id="", source="", type="")
+        self._first = _NOBODY
         self._options: PublishOptions | None = None
         self._stencil: _Stencil | None = None
 
@@ -207,7 +208,9 @@ class _Stencil:
 
 def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared:
     """``message`` ready to go on its topic."""
-    body = encode(message)
+    body, trace_id = encode(message), trace_id_of(message.traceparent)
+    if not idempotency_key and not message.hbuspriority and policy.partitions == 1:
+        return Prepared(Outgoing(message.id, body), trace_id, message)
     priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
     partition = partition_of(message.partitionkey, message.id, policy.partitions) if policy.partitions > 1 else 0
     if idempotency_key:
@@ -215,7 +218,7 @@ def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prep
         outgoing = Outgoing(message.id, body, priority, idempotency_key, digest(message), window_ms, partition)
     else:
         outgoing = Outgoing(message.id, body, priority, partition=partition)
-    return Prepared(outgoing, trace_id_of(message.traceparent), message)
+    return Prepared(outgoing, trace_id, message)
 
 
 def prepare_or_refuse(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared | PublishRefused:

@@ -216,6 +216,9 @@ class Settler:
         held = [each.held for each in told]
         # An envelope that nobody can read has no names.
         messages = [each.message or _NAMELESS for each in held]
+        deliveries = [each.delivery for each in held]
+        # What settles has neither failed nor a due time, and is by far the most.
+        failed = kind != "settled"
         return FactBatch(
             kind,
             column([each.at_ms for each in told]),
@@ -231,13 +234,13 @@ class Settler:
                 column([trace_id_of(each.traceparent) for each in messages]),
                 column([each.type for each in messages]),
                 column([each.source for each in messages]),
-                [each.delivery.position for each in held],
+                [each.position for each in deliveries],
                 column([each.attempt.number if each.attempt else each.held.attempt for each in told]),
                 column([each.duration_us for each in told]),
-                column([len(each.delivery.body) for each in held]),
-                column([each.at_ms + each.after_ms if each.kind == "retried" else 0 for each in told]),
-                column([each.error for each in told]),
-                column([each.fingerprint for each in told]),
+                column([len(each.body) for each in deliveries]),
+                column([each.at_ms + each.after_ms if each.kind == "retried" else 0 for each in told]) if failed else 0,
+                column([each.error for each in told]) if failed else "",
+                column([each.fingerprint for each in told]) if failed else "",
             ),
         )
 

@@ -4,11 +4,11 @@ import os
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.core import fact_kinds
 from engine.core.fact_log import FactLog
-from engine.core.facts import BATCH_LIMIT, FactBatch, MemoryFacts, NullFacts
+from engine.core.facts import BATCH_LIMIT, FactBatch, Fields, MemoryFacts, NullFacts, Numbers, Texts, merged
 from engine.core.subject import Subject
 
 PATIENCE_S = 15.0
@@ -213,3 +213,65 @@ def test_a_forked_child_sends_its_own_facts_and_not_its_parents() -> None:
     sink.go_on.set()
     log.close()
     assert [fact.at_ms for fact in sink.all()] == [0, 1, 2, 3, 4, 5]
+
+
+class Own(Fields, frozen=True, array_like=True, gc=False):
+    name: Texts = ""
+    number: Numbers = 0
+
+
+TOPIC, OTHER = Subject("topic", "a"), Subject("topic", "b")
+
+
+def own(kind: str, at_ms: Numbers, subject: Subject = TOPIC, count: int = 1, **columns: Any) -> FactBatch:
+    return FactBatch(kind, at_ms, subject, "n1", count, fields=Own(**columns))
+
+
+def test_a_part_of_a_batch_has_its_part_of_every_column() -> None:
+    whole = own("x", [1, 2, 3], count=3, name=["a", "b", "c"], number=7)
+    part = whole.part(1, 3)
+    assert (part.count, part.at_ms, part.fields) == (2, [2, 3], Own(["b", "c"], 7))
+    assert list(whole.part(0, 1).rows()) + list(part.rows()) == list(whole.rows())
+    assert whole.part(0, 3) is whole
+    assert [row["name"] for row in whole.rows()] == ["a", "b", "c"]
+
+
+def test_what_came_one_by_one_is_joined_and_what_is_shared_is_said_once() -> None:
+    batches = [own("x", n, name=f"m{n}", number=7) for n in range(3)]
+    (joined,) = merged([*batches, own("x", [8, 9], count=2, name="z", number=[1, 2])])
+    assert joined.count == 5
+    assert joined.at_ms == [0, 1, 2, 8, 9]
+    assert joined.fields == Own(["m0", "m1", "m2", "z", "z"], [7, 7, 7, 1, 2])
+    assert merged(batches)[0].fields == Own(["m0", "m1", "m2"], 7)
+
+
+def test_only_facts_about_one_subject_are_joined_and_these_keep_their_order() -> None:
+    told = [own("x", 1), own("x", 2, OTHER), own("x", 3), own("y", 4), own("x", 5), own("y", 6, OTHER)]
+    found = merged(told)
+    assert [(batch.kind, batch.subject, batch.count) for batch in found] == [
+        ("x", TOPIC, 2), ("x", OTHER, 1), ("y", TOPIC, 1), ("x", TOPIC, 1), ("y", OTHER, 1),
+    ]  # fmt: skip
+    for subject in (TOPIC, OTHER):
+        at = [row["at_ms"] for batch in found if batch.subject == subject for row in batch.rows()]
+        assert at == [row["at_ms"] for batch in told if batch.subject == subject for row in batch.rows()]
+
+
+def test_nothing_is_joined_beyond_what_goes_to_a_sink_at_once() -> None:
+    found = merged([own("x", n, count=BATCH_LIMIT // 2) for n in range(5)])
+    assert [batch.count for batch in found] == [BATCH_LIMIT, BATCH_LIMIT, BATCH_LIMIT // 2]
+
+
+def test_the_bound_counts_facts_and_not_batches() -> None:
+    sink = Sink()
+    sink.go_on.clear()
+    log = FactLog(sink, limit=50, linger_s=0.001)
+    log.emit(facts(1))
+    sink.wait_for_tries(1)
+    # When one batch does not fit as a whole, what fits of it is kept
+    log.emit(facts(30, start=1))
+    log.emit(facts(40, start=31))
+    assert (log.waiting, log.dropped) == (50, 20)
+    sink.go_on.set()
+    log.close()
+    kept = [fact.at_ms for fact in sink.all() if fact.kind == "published"]
+    assert kept == list(range(51))
