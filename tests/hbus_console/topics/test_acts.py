@@ -280,7 +280,9 @@ def test_acts_are_posts(name: str, client: Client, billing: Subscription) -> Non
     assert client.get(reverse(f"subscriptions:{name}", args=ONE)).status_code == 405
 
 
-def test_an_act_on_a_topic_that_is_not_there_is_not_found(signed_in: Callable[..., Client]) -> None:
+def test_an_act_on_a_topic_that_is_not_there_says_so(signed_in: Callable[..., Client]) -> None:
     page = signed_in()
     for name in ("pause", "resume"):
-        assert page.post(reverse(f"topics:{name}", args=["nobody.knows"]), {"reason": "why"}).status_code == 404
+        answer = page.post(reverse(f"topics:{name}", args=["nobody.knows"]), {"reason": "why"})
+        told = [str(message) for message in get_messages(answer.wsgi_request)]
+        assert told[-1] == "There is no topic 'nobody.knows'. Look for it in the list of topics."
