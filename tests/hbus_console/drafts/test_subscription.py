@@ -63,6 +63,8 @@ def test_a_new_setting_is_read_from_a_form_and_stands_on_the_page() -> None:
             "errors": {"patience_s": "No patience is not enough."},
         },
     )
+    # However the template breaks its lines.
+    page = " ".join(page.split())
     assert 'name="patience_s" type="text" value="9"' in page
     assert "Patience, in seconds" in page
     assert "No patience is not enough." in page
