@@ -66,7 +66,8 @@ class Producer:
         self._clock = clock or SystemClock()
         self._delays = delays
         self._node = node
-        self._idle = threading.Condition()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._running = 0
         self._closed = False
 
@@ -147,7 +148,7 @@ class Producer:
         return answer
 
     def _send(self, policy: TopicPolicy, things: Sequence[Thing], make: Make[Thing]) -> list[Answer]:
-        with self._idle:
+        with self._lock:
             if self._closed:
                 raise ProducerClosed(
                     "The producer is closed.", remedy="Publish before close(), or make a new producer."
@@ -164,7 +165,7 @@ class Producer:
                 node=self._node,
             ).run(things)
         finally:
-            with self._idle:
+            with self._lock:
                 self._running -= 1
                 if self._closed:
                     self._idle.notify_all()
@@ -208,6 +209,7 @@ class _Call(Generic[Thing]):
         self._node = node
         self._answers: list[Answer | None] = []
         self._later: list[tuple[int, Prepared]] = []
+        self._under_way: deque[_Chunk] = deque()
 
     def run(self, things: Sequence[Thing]) -> list[Answer]:
         """Send all; each is answered in its place."""
@@ -216,30 +218,23 @@ class _Call(Generic[Thing]):
         overlap = len(things) > OVERLAPPED_CHUNK and self._policy.ordering == "none"
         transport, topic = self._transport, self._policy.name
         answered: Iterator[Sequence[Outcome]]
-        under_way: deque[_Chunk] = deque()
         if overlap and isinstance(transport, Overlapping):
-            answered = transport.publish_chunks(topic, self._outgoing(things, OVERLAPPED_CHUNK, under_way))
+            answered = transport.publish_chunks(topic, self._chunks(things, OVERLAPPED_CHUNK))
         else:
-            answered = _one_by_one(transport, topic, self._outgoing(things, CHUNK, under_way))
+            answered = _one_by_one(transport, topic, self._chunks(things, CHUNK))
         for outcomes in answered:
-            self._book(under_way.popleft(), outcomes)
+            self._book(self._under_way.popleft(), outcomes)
         for start in range(0, len(self._later), CHUNK):
             self._keep(self._later[start : start + CHUNK])
         return [answer for answer in self._answers if answer is not None]
 
-    def _outgoing(self, things: Sequence[Thing], most: int, under_way: deque[_Chunk]) -> Iterator[list[Outgoing]]:
-        """The chunks, each noted in ``under_way`` when the transport asks for it."""
-        for chunk in self._chunks(things, most):
-            chunk.begun = self._clock.monotonic()
-            under_way.append(chunk)
-            yield [prepared.outgoing for prepared in chunk.prepared]
-
-    def _chunks(self, things: Sequence[Thing], most: int) -> Iterator[_Chunk]:
-        policy, make, now_ms = self._policy, self._make, self._clock.now_ms()
+    def _chunks(self, things: Sequence[Thing], most: int) -> Iterator[list[Outgoing]]:
+        """The chunks, each noted as under way when the transport asks for it."""
+        policy, now_ms = self._policy, self._clock.now_ms()
         limit = _size_limit(policy, self._transport)
         chunk = _Chunk()
         for start in range(0, len(things), most):
-            for index, prepared in enumerate(make(things[start : start + most]), start):
+            for index, prepared in enumerate(self._make(things[start : start + most]), start):
                 try:
                     if isinstance(prepared, PublishRefused):
                         raise prepared
@@ -255,13 +250,18 @@ class _Call(Generic[Thing]):
                     continue
                 if len(chunk.indexes) == most or chunk.size + size > CHUNK_BYTES:
                     if chunk.indexes:
-                        yield chunk
+                        yield self._begun(chunk)
                     chunk = _Chunk()
                 chunk.indexes.append(index)
                 chunk.prepared.append(prepared)
                 chunk.size += size
         if chunk.indexes:
-            yield chunk
+            yield self._begun(chunk)
+
+    def _begun(self, chunk: _Chunk) -> list[Outgoing]:
+        chunk.begun = self._clock.monotonic()
+        self._under_way.append(chunk)
+        return [prepared.outgoing for prepared in chunk.prepared]
 
     def _book(self, chunk: _Chunk, outcomes: Sequence[Outcome]) -> None:
         """Answer a chunk and tell of it."""
