@@ -23,9 +23,10 @@ def worker(rig: Rig) -> Rig:
     rig.python(
         """
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.topics import services
-services.create_team(SYSTEM, services.TeamDraft("Slow", "#slow"))
-services.create_topic(SYSTEM, services.TopicDraft(name="slow.work", owner="Slow"))
+from hbus_console.teams.services import TeamDraft, create_team
+from hbus_console.topics.services import TopicDraft, create_topic
+create_team(SYSTEM, TeamDraft("Slow", "#slow"))
+create_topic(SYSTEM, TopicDraft(name="slow.work", owner="Slow"))
 print("null")
 """
     )
@@ -124,7 +125,7 @@ def it_changes_threads_without_a_restart(worker: Rig) -> None:
     worker.python(
         """
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.topics import services
+from hbus_console.subscriptions import services
 services.change_subscription(SYSTEM, "slow.work", "tortoise", {"concurrency": 3})
 print("null")
 """
@@ -138,7 +139,7 @@ def it_replaces_a_consumer_whose_policy_changed(worker: Rig) -> None:
     worker.python(
         """
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.topics import services
+from hbus_console.subscriptions import services
 services.change_subscription(SYSTEM, "slow.work", "tortoise", {"max_attempts": 4})
 print("null")
 """
