@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import codecs
+import importlib.util
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from hbus_console.registry.loading import features, resolve
 from hbus_console.state import ROOT
 
 LONGEST_FILE = 450
@@ -267,3 +270,47 @@ def test_no_unfinished_business() -> None:
         if words.search(line)
     ]
     assert found == []
+
+
+_IN_A_STRING = re.compile(
+    r"^\s*from ((?:hbus_console|engine|examples)(?:\.\w+)*) import (\w+(?: as \w+)?(?:, \w+)*)", re.M
+)
+
+
+def test_programs_in_strings_import_what_there_is() -> None:
+    """Tests hand programs to processes of their own as text, which neither linter nor type checker reads."""
+    lost = []
+    for path, tree in _python("tests"):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            for module, names in _IN_A_STRING.findall(node.value):
+                for name in names.split(","):
+                    wanted = name.split(" as ")[0].strip()
+                    found = importlib.import_module(module) if importlib.util.find_spec(module) else None
+                    if not hasattr(found, wanted) and not importlib.util.find_spec(f"{module}.{wanted}"):
+                        lost.append(f"{_named(path)}: from {module} import {wanted}")
+    assert lost == []
+
+
+def test_every_dotted_path_of_a_feature_leads_somewhere() -> None:
+    """Declarations are resolved on first use, so a wrong one would be found by whoever uses it first."""
+    for feature in features():
+        for declared in fields(feature):
+            for text in _dotted(getattr(feature, declared.name)):
+                assert resolve(text) is not None, f"{feature.name}: {text}"
+
+
+def _dotted(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if re.fullmatch(r"[a-z_]\w*(\.\w+)+:\w+", value):
+            yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _dotted(inner)
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from _dotted(inner)
+    elif is_dataclass(value):
+        for declared in fields(value):
+            yield from _dotted(getattr(value, declared.name))
