@@ -49,28 +49,37 @@ class InFlightTable:
 
     def __init__(self) -> None:
         self._held: dict[str, InFlight] = {}
+        #: Held from the sending of decisions until what the store has taken is dropped: it hands out again at once.
+        self.settling = threading.Lock()
 
     def take(self, deliveries: Iterable[Delivery], leased_at: float) -> list[InFlight]:
         """Note ``deliveries`` and return those that are new.
 
         A delivery of what is held already (its lease had run out unnoticed) renews the lease instead: it must not run
-        twice at once in this process.
+        twice at once in this process. Waits while such a one is with the store, which may have had it back and handed
+        it out again before this process knows.
         """
         fresh = []
         held_now = self._held
         for delivery in deliveries:
             position = delivery.position
-            known = held_now.get(position)
-            if known is None:
-                held_now[position] = held = InFlight(delivery, leased_at, delivery.attempt, delivery.history)
-                fresh.append(held)
-            else:
-                known.delivery = delivery
-                known.leased_at = leased_at
-                known.lost = False
-                if known.context is not None:
-                    known.context.lease_lost = False
+            if position in held_now and self._renew(delivery, leased_at):
+                continue
+            held_now[position] = held = InFlight(delivery, leased_at, delivery.attempt, delivery.history)
+            fresh.append(held)
         return fresh
+
+    def _renew(self, delivery: Delivery, leased_at: float) -> bool:
+        with self.settling:
+            known = self._held.get(delivery.position)
+            if known is None:
+                return False
+            known.delivery = delivery
+            known.leased_at = leased_at
+            known.lost = False
+            if known.context is not None:
+                known.context.lease_lost = False
+            return True
 
     def drop(self, held: InFlight) -> None:
         """Forget one delivery."""

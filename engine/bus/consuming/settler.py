@@ -133,36 +133,44 @@ class Settler:
             self._settle(batch)
 
     def _settle(self, batch: Sequence[Finished]) -> None:
-        tries, repeated, ack = 0, False, Verdict.ACK
+        tries, repeated = 0, False
         while True:
-            # The receipt is read now: a lease that had run out may have been renewed under a new one meanwhile.
-            settlements = [
-                Settlement(each.held.delivery.receipt) if each.verdict is ack else _settlement(each) for each in batch
-            ]
-            try:
-                taken = self._scope.receiver.settle(settlements)
+            taken: Sequence[bool] | None = None
+            with self._in_flight.settling:
+                try:
+                    taken = self._ask(batch)
+                except Unavailable as error:
+                    self._scope.health.away(error)
+                    repeated = True
+                except Exception as error:  # noqa: BLE001
+                    # A batch the store can never take must not hold up all that follow: its leases run out.
+                    _log.exception("settling %d deliveries of %s failed", len(batch), self._scope)
+                    self._scope.health.trouble(error)
+                    tries += 1
+                    if tries == TRIES:
+                        taken = [False] * len(batch)
+                told = [] if taken is None else self._book(batch, taken, repeated=repeated)
+            if taken is not None:
                 break
-            except Unavailable as error:
-                self._scope.health.away(error)
-                repeated = True
-            except Exception as error:  # noqa: BLE001
-                # A batch the store can never take must not hold up all that follow: its leases run out.
-                _log.exception("settling %d deliveries of %s failed", len(batch), self._scope)
-                self._scope.health.trouble(error)
-                tries += 1
-                if tries == TRIES:
-                    taken = [False] * len(batch)
-                    break
             if self._scope.clock.wait(self._abandoned, self._backoff.next_s()):
                 return
-        late = "the store was away while this was settled" if repeated else ""
         if tries < TRIES:
             self._scope.health.answered()
             self._backoff.reset()
-        self._book(batch, taken, late, repeated=repeated)
+        if told:
+            self._scope.facts.emit(told)
 
-    def _book(self, batch: Sequence[Finished], taken: Sequence[bool], late: str, *, repeated: bool) -> None:
-        """Forget what the store has answered, and tell it."""
+    def _ask(self, batch: Sequence[Finished]) -> Sequence[bool]:
+        """What the store takes of it."""
+        ack = Verdict.ACK
+        # The receipt is read now: a lease that had run out may have been renewed under a new one meanwhile.
+        return self._scope.receiver.settle(
+            [Settlement(each.held.delivery.receipt) if each.verdict is ack else _settlement(each) for each in batch]
+        )
+
+    def _book(self, batch: Sequence[Finished], taken: Sequence[bool], *, repeated: bool) -> list[FactBatch]:
+        """Forget what the store has answered; the facts of it."""
+        late = "the store was away while this was settled" if repeated else ""
         settled: list[Finished] = []
         others: dict[str, list[tuple[Finished, str]]] = {}
         take, drop, answered = self._queue.popleft, self._in_flight.drop, self._answered
@@ -192,8 +200,7 @@ class Settler:
         told = [self._told("settled", settled, late)] if settled else []
         for kind, pairs in others.items():
             told.append(self._told(kind, [each for each, _ in pairs], column([detail for _, detail in pairs])))
-        if told:
-            self._scope.facts.emit(told)
+        return told
 
     def _count(self, finished: Finished) -> None:
         if finished.attempt is not None and finished.kind in ("retried", "dead", "parked"):

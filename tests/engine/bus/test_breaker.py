@@ -75,8 +75,9 @@ def test_an_outage_opens_it_and_nothing_more_is_delivered(bus: Bus, clock: Manua
         until(lambda: consumer.status().loop_age_s <= turns + 1, between=lambda: clock.advance(0.01))
         assert consumer.status().state == "breaker open"
         assert len(service.recorder.calls) == tried <= 6
-    lag = bus.transport.admin.lag(*WHERE)
-    assert (lag.in_flight, lag.unsettled) == (0, 40)
+        # A read that was under way when it opened may have brought them once more: they are handed back, too.
+        until(lambda: bus.transport.admin.lag(*WHERE).in_flight == 0)
+    assert bus.unsettled() == 40
 
 
 def test_one_message_finds_out_and_closes_it(bus: Bus, clock: ManualClock, service: Service) -> None:
