@@ -7,12 +7,13 @@
 #   make test-postgresql            the console's tests on PostgreSQL
 #   make test-redis                 the bus on the oldest server it promises, Redis 6.2; OLDEST_REDIS= for another
 #   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
+#   make walls                      where the time of a message goes, beside the peer's
 #   make soak                       10 million messages through it: is memory flat? MESSAGES= and MINUTES= for less
 #   make lint  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test kit chaos test-postgresql test-redis lint bench soak assets nsqd setup clean
+.PHONY: run demo test kit chaos test-postgresql test-redis lint bench walls soak assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -41,6 +42,9 @@ demo: $(RUN_STAMP) $(ASSETS_STAMP)
 
 bench: $(DEV_STAMP)
 	@exec $(PY) manage.py bench $(AREA) $(BENCH)
+
+walls: $(DEV_STAMP)
+	@exec $(PY) manage.py walls $(WALLS)
 
 soak: $(RUN_STAMP)
 	@exec $(PY) manage.py soak $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(MINUTES),--minutes $(MINUTES))

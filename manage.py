@@ -11,7 +11,7 @@ from contextlib import suppress
 from engine.core.errors import HbusError
 
 #: Commands of an app that is installed for them alone.
-MEASUREMENTS = {"bench", "growth", "soak"}
+MEASUREMENTS = {"bench", "growth", "soak", "walls"}
 
 
 def main() -> int:

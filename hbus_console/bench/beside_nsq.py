@@ -10,37 +10,38 @@ from typing import Any
 
 from hbus_console.bench import ours
 from hbus_console.bench.beside_redis import OURS
-from hbus_console.bench.processes import rate
+from hbus_console.bench.processes import Work, rate
 from hbus_console.bench.raw_nsq import IN_FLIGHT
 from hbus_console.bench.rig import GROUP, Measurement, Rig
 
 RAW = "hbus_console.bench.raw_nsq"
 #: The least ratio asked for.
+GOAL_PUBLISH = 0.5
 GOAL_CONSUME = 0.8
 
 
 @dataclass(frozen=True)
 class NsqWork:
-    """The measured work of both sides, each time on a topic of its own; returns messages per second."""
+    """The measured work of both sides, each time on a topic of its own, made ready to be run."""
 
     rig: Rig
 
-    def publish(self) -> float:
+    def publish(self) -> Work:
         (task,) = self._filling()
-        return rate(OURS, [{**task, "facts": True}])
+        return Work(OURS, [{**task, "facts": True}])
 
-    def raw_publish(self) -> float:
-        return rate(RAW, self._raw_filling())
+    def raw_publish(self) -> Work:
+        return Work(RAW, self._raw_filling())
 
-    def consume(self) -> float:
+    def consume(self) -> Work:
         (task,) = self._filling()
         rate(OURS, [task])
-        return rate(OURS, [{**task, "do": "consume", "facts": True, "threads": 1, "total": self.rig.count}])
+        return Work(OURS, [{**task, "do": "consume", "facts": True, "threads": 1, "total": self.rig.count}])
 
-    def raw_consume(self) -> float:
+    def raw_consume(self) -> Work:
         (task,) = self._raw_filling()
         rate(RAW, [task])
-        return rate(RAW, [{**task, "do": "consume"}])
+        return Work(RAW, [{**task, "do": "consume"}])
 
     def _filling(self) -> list[dict[str, Any]]:
         self.rig.clean()
@@ -69,6 +70,7 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         ours=work.publish,
         peer="nsqd's /mpub",
         theirs=work.raw_publish,
+        goal=GOAL_PUBLISH,
         also=also,
         ready=lambda: rig.nsqd,
         both=True,

@@ -6,12 +6,11 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from engine.bus.partitions import DEFAULT_PARTITIONS
 from hbus_console.bench import latency, ours
-from hbus_console.bench.processes import rate
+from hbus_console.bench.processes import Work, rate
 from hbus_console.bench.rig import AREA, GROUP, PREFIX, Measurement, Rig
 
 OURS = "hbus_console.bench.ours"
@@ -19,14 +18,16 @@ RAW = "hbus_console.bench.raw"
 PEER = "redis-py + hiredis"
 
 #: The least ratios asked for.
-GOAL_PUBLISH = 0.7
-GOAL_CONSUME = 0.4
-GOAL_LEDGER = 0.15
+GOAL_PUBLISH = 1.2
+GOAL_SINGLY = 0.55
+GOAL_CONSUME = 0.55
+GOAL_CONSUME_ORDERED = 0.42
+GOAL_LEDGER = 0.45
 
 
 @dataclass(frozen=True)
 class RedisWork:
-    """The measured work of both sides; every call empties the store first and returns messages per second."""
+    """The measured work of both sides; every call empties the store first and makes ready what is to be run."""
 
     rig: Rig
 
@@ -38,33 +39,34 @@ class RedisWork:
         do: str = "publish",
         count: int = 0,
         partitions: int = 0,
-    ) -> float:
+    ) -> Work:
         self.rig.clean()
         tasks = self.rig.task(do, processes, count, facts=facts, **_order(partitions))
         ours.prepare(tasks[0], GROUP)
-        return rate(OURS, tasks)
+        return Work(OURS, tasks)
 
-    def raw_publish(self, *, processes: int = 1, do: str = "publish", count: int = 0) -> float:
+    def raw_publish(self, *, processes: int = 1, do: str = "publish", count: int = 0) -> Work:
         self.rig.clean()
-        return rate(RAW, self.rig.task(do, processes, count, topic="raw"))
+        return Work(RAW, self.rig.task(do, processes, count, topic="raw"))
 
-    def consume(
-        self, *, processes: int = 1, facts: bool = True, ledger: Path | None = None, partitions: int = 0
-    ) -> float:
+    def consume(self, *, processes: int = 1, facts: bool = True, partitions: int = 0) -> Work:
         self.rig.clean()
         (filling,) = self.rig.task("publish", facts=False, **_order(partitions))
         ours.prepare(filling, GROUP)
         rate(OURS, [filling])
-        tasks = self.rig.task("consume", processes, facts=facts, threads=1, total=self.rig.count, **_order(partitions))
-        if ledger is None:
-            return rate(OURS, tasks)
-        return latency.consume_with_ledger(tasks, self.rig.store.url, PREFIX, ledger)
+        more = {"facts": facts, "threads": 1, "total": self.rig.count, **_order(partitions)}
+        return Work(OURS, self.rig.task("consume", processes, **more))
 
-    def raw_consume(self, *, processes: int = 1) -> float:
+    def consume_with_ledger(self) -> float:
+        """Messages per second until the last one stands in a ledger of its own."""
+        folder = self.rig.folder / f"ledger-{secrets.token_hex(4)}"
+        return latency.consume_with_ledger(self.consume().tasks, self.rig.store.url, PREFIX, folder)
+
+    def raw_consume(self, *, processes: int = 1) -> Work:
         self.rig.clean()
         self.rig.client.xgroup_create("raw", GROUP, id="0", mkstream=True)
         rate(RAW, self.rig.task("publish", topic="raw"))
-        return rate(RAW, self.rig.task("consume", processes, topic="raw"))
+        return Work(RAW, self.rig.task("consume", processes, topic="raw"))
 
 
 def measurements(rig: Rig) -> Iterator[Measurement]:
@@ -78,18 +80,18 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
                 ours=partial(work.publish, processes=processes, facts=facts),
                 peer=PEER,
                 theirs=partial(work.raw_publish, processes=processes),
-                goal=GOAL_PUBLISH if facts else None,
+                goal=GOAL_PUBLISH if facts and processes == 1 else None,
             )
             yield rig.compared(
                 f"consume and settle, no-op handler, {label}, facts {'on' if facts else 'off'}",
                 ours=partial(work.consume, processes=processes, facts=facts),
                 peer=PEER,
                 theirs=partial(work.raw_consume, processes=processes),
-                goal=GOAL_CONSUME if facts else None,
+                goal=GOAL_CONSUME if facts and processes == 1 else None,
             )
     yield rig.compared(
         "consume and settle, 1 process, every message in the ledger",
-        ours=lambda: work.consume(ledger=rig.folder / f"ledger-{secrets.token_hex(4)}"),
+        ours=work.consume_with_ledger,
         peer=PEER,
         theirs=work.raw_consume,
         goal=GOAL_LEDGER,
@@ -100,6 +102,7 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         ours=partial(work.publish, do="publish singly", count=single),
         peer=PEER,
         theirs=partial(work.raw_publish, do="publish singly", count=single),
+        goal=GOAL_SINGLY,
     )
     yield from _ordered(rig, work)
     yield Measurement(
@@ -124,6 +127,7 @@ def _ordered(rig: Rig, work: RedisWork) -> Iterator[Measurement]:
         ours=partial(work.consume, partitions=DEFAULT_PARTITIONS),
         peer=PEER,
         theirs=work.raw_consume,
+        goal=GOAL_CONSUME_ORDERED,
         also=also,
     )
 

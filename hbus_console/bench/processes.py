@@ -86,6 +86,8 @@ class Span(NamedTuple):
     messages: int
     started: float
     ended: float
+    #: Processor seconds of all of them between the start signal and the report, where the program tells them.
+    cpu_s: float
 
 
 def together(program: str | Path, arguments: Sequence[Mapping[str, Any]]) -> Span:
@@ -98,13 +100,29 @@ def together(program: str | Path, arguments: Sequence[Mapping[str, Any]]) -> Spa
         messages=sum(one["count"] for one in reports),
         started=min(one["started"] for one in reports),
         ended=max(one["ended"] for one in reports),
+        cpu_s=sum(one.get("cpu_s", 0.0) for one in reports),
     )
+
+
+class Work(NamedTuple):
+    """What is to be measured, with everything it needs made ready: a program, and the tasks of its processes."""
+
+    program: str | Path
+    tasks: Sequence[Mapping[str, Any]]
+
+    def run(self) -> Span:
+        """Do it once."""
+        return together(self.program, self.tasks)
+
+    def rate(self) -> float:
+        """Do it once: the count of all processes over the whole span, per second."""
+        span = self.run()
+        return span.messages / (span.ended - span.started)
 
 
 def rate(program: str | Path, arguments: Sequence[Mapping[str, Any]]) -> float:
     """The count of all processes over the whole span, per second."""
-    span = together(program, arguments)
-    return span.messages / (span.ended - span.started)
+    return Work(program, arguments).rate()
 
 
 def wait_for_go() -> None:

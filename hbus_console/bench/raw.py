@@ -46,7 +46,7 @@ def main() -> None:
     client = redis.Redis.from_url(task["url"])
     body = b"x" * task["size"]
     wait_for_go()
-    started = time.time()
+    started, spent = time.time(), time.process_time()
     count = task["count"]
     if task["do"] == "publish":
         publish(client, task["topic"], count, body)
@@ -54,7 +54,7 @@ def main() -> None:
         publish_singly(client, task["topic"], count, body)
     else:
         count = consume(client, task["topic"], "bench", task["name"])
-    report(count=count, started=started, ended=time.time())
+    report(count=count, started=started, ended=time.time(), cpu_s=time.process_time() - spent)
 
 
 if __name__ == "__main__":

@@ -59,13 +59,14 @@ def main() -> None:
     task = json.loads(sys.argv[1])
     connection = http.client.HTTPConnection("127.0.0.1", task["http_port"])
     wait_for_go()
+    spent = time.process_time()
     if task["do"] == "publish":
         started = time.time()
         publish(connection, task["topic"], task["count"], b"x" * task["size"])
         ended = time.time()
     else:
         started, ended = asyncio.run(consume(task))
-    report(count=task["count"], started=started, ended=ended)
+    report(count=task["count"], started=started, ended=ended, cpu_s=time.process_time() - spent)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 import redis
 
 from engine.core.errors import ConfigurationError
+from hbus_console.bench.processes import Work
 from hbus_console.bench.rows import Row, compare, missing
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
@@ -80,15 +81,15 @@ class Rig:
         self,
         what: str,
         *,
-        ours: Callable[[], float],
+        ours: Callable[[], float | Work],
         peer: str,
-        theirs: Callable[[], float],
+        theirs: Callable[[], float | Work],
         goal: float | None = None,
         also: str = "",
         ready: Callable[[], object] | None = None,
         both: bool = False,
     ) -> Measurement:
-        """A row of messages per second. ``also`` is added to the conditions.
+        """A row of messages per second, of work made ready or measured. ``also`` is added to the conditions.
 
         ``ready`` raises ``ConfigurationError`` where the peer cannot be had, which the row then says beside our own
         figure; without even that when ``both`` need it.
@@ -100,7 +101,7 @@ class Rig:
                 if ready is not None:
                     ready()
             except ConfigurationError as error:
-                figure = None if both else ours()
+                figure = None if both else _rate(ours)
                 return missing(
                     AREA, what, "msg/s", ours=figure, peer=peer, why=error.what, conditions=conditions, goal=goal
                 )
@@ -108,12 +109,17 @@ class Rig:
                 AREA,
                 what,
                 "msg/s",
-                ours=ours,
+                ours=lambda: _rate(ours),
                 peer=peer,
-                theirs=theirs,
+                theirs=lambda: _rate(theirs),
                 samples=self.samples,
                 conditions=conditions,
                 goal=goal,
             )
 
         return Measurement(what, measure)
+
+
+def _rate(measured: Callable[[], float | Work]) -> float:
+    made = measured()
+    return made.rate() if isinstance(made, Work) else made

@@ -46,6 +46,13 @@ class StandaloneStore:
                 client.close()
                 return self
 
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises ``RuntimeError`` before the start."""
+        if self._process is None:
+            raise RuntimeError("the store was not started")
+        return self._process.pid
+
     def kill(self) -> None:
         """SIGKILL: what a crash would do."""
         if self._process is not None:

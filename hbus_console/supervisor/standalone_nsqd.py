@@ -41,6 +41,13 @@ class StandaloneNsqd:
         wait_for(self.http_port)
         return self
 
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises ``RuntimeError`` before the start."""
+        if self._process is None:
+            raise RuntimeError("nsqd was not started")
+        return self._process.pid
+
     def kill(self) -> None:
         """SIGKILL: what a crash would do."""
         if self._process is not None:

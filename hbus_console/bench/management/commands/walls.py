@@ -1,0 +1,26 @@
+"""`manage.py walls`: where the time of a message goes."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from hbus_console.bench import bus, walls
+from hbus_console.bench.arguments import number
+from hbus_console.bench.rows import columns
+
+
+class Command(BaseCommand):
+    help = "Print what a message costs our process and its server, beside the peer's, and the server's steps."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--messages", type=number, default=50_000, help="messages a run (default 50,000)")
+        parser.add_argument("--samples", type=number, default=3, help="runs of each (default 3)")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        with bus.measured(count=options["messages"], peer_count=1, samples=options["samples"]) as rig:
+            for table in (walls.paths, walls.steps):
+                self.stdout.write(columns(list(table(rig))) + "\n")
+            self.stdout.write(walls.conditions(rig))
