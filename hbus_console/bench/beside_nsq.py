@@ -30,8 +30,10 @@ class NsqWork:
         (task,) = self._filling()
         return Work(OURS, [{**task, "facts": True}])
 
-    def raw_publish(self) -> Work:
-        return Work(RAW, self._raw_filling())
+    def raw_publish(self, *, size: int = 0) -> Work:
+        """Bodies of ``size`` bytes, or as long as the payloads of ours."""
+        (task,) = self._raw_filling()
+        return Work(RAW, [{**task, "size": size or self.rig.size}])
 
     def consume(self) -> Work:
         (task,) = self._filling()

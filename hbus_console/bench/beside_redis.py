@@ -45,9 +45,10 @@ class RedisWork:
         ours.prepare(tasks[0], GROUP)
         return Work(OURS, tasks)
 
-    def raw_publish(self, *, processes: int = 1, do: str = "publish", count: int = 0) -> Work:
+    def raw_publish(self, *, processes: int = 1, do: str = "publish", count: int = 0, size: int = 0) -> Work:
+        """Bodies of ``size`` bytes, or as long as the payloads of ours."""
         self.rig.clean()
-        return Work(RAW, self.rig.task(do, processes, count, topic="raw"))
+        return Work(RAW, self.rig.task(do, processes, count, topic="raw", size=size or self.rig.size))
 
     def consume(self, *, processes: int = 1, facts: bool = True, partitions: int = 0) -> Work:
         self.rig.clean()

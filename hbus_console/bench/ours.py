@@ -14,6 +14,7 @@ import redis
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.consumer import Consumer
+from engine.bus.message import encode
 from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned
 from engine.bus.policy import SubscriptionPolicy
@@ -28,6 +29,7 @@ from hbus_console.evidence.fact_stream import FactStream
 BATCH = 500
 #: Over how many keys the messages of an ordered topic are spread.
 KEYS = 200
+OPTIONS = PublishOptions(type="bench.message", key="k")
 
 
 def transport_for(task: Mapping[str, Any]) -> Transport:
@@ -75,6 +77,18 @@ def close_facts(facts: Emitter) -> None:
             raise RuntimeError(f"{facts.dropped} facts were dropped: this was done without its evidence")
 
 
+def envelope_size(size: int) -> int:
+    """How many bytes the store is given for a payload of ``size``."""
+    catalog = StaticCatalog(TopicPolicy("bench.topic", "bench"))
+    transport = open_transport(BusConfig(type="memory"))
+    producer = Producer(lambda _: transport, catalog, source="/bench", facts=NullFacts())
+    return len(encode(producer.prepare("bench.topic", _payload(size), OPTIONS)))
+
+
+def _payload(size: int) -> dict[str, str]:
+    return {"text": "x" * (size - 11)}
+
+
 def publish(task: dict[str, Any]) -> None:
     """Publish ``count`` messages in confirmed batches (or one by one) and report the time it took."""
     transport = transport_for(task)
@@ -84,16 +98,15 @@ def publish(task: dict[str, Any]) -> None:
         task["topic"], "bench", ordering=ordering, partitions=partitions, priorities=ordering == "none"
     )
     producer = Producer(lambda _: transport, StaticCatalog(policy), source="/bench", facts=facts)
-    body = {"text": "x" * (task["size"] - 11)}
-    options = PublishOptions(type="bench.message", key="k")
-    batch = [BatchItem(body, options)] * BATCH
+    body = _payload(task["size"])
+    batch = [BatchItem(body, OPTIONS)] * BATCH
     if ordering == "key":
         batch = [BatchItem(body, PublishOptions(type="bench.message", key=f"k{n % KEYS}")) for n in range(BATCH)]
     wait_for_go()
     started, spent = time.time(), time.process_time()
     if task["do"] == "publish singly":
         for _ in range(task["count"]):
-            producer.publish(task["topic"], body, options)
+            producer.publish(task["topic"], body, OPTIONS)
     else:
         for start in range(0, task["count"], BATCH):
             answers = producer.publish_batch(task["topic"], batch[: task["count"] - start])

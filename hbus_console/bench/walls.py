@@ -17,6 +17,7 @@ from engine.bus.partitions import DEFAULT_PARTITIONS
 from engine.core.errors import ConfigurationError
 from hbus_console.bench.beside_nsq import NsqWork
 from hbus_console.bench.beside_redis import RedisWork
+from hbus_console.bench.ours import envelope_size
 from hbus_console.bench.processes import Work
 from hbus_console.bench.rig import Rig
 
@@ -45,9 +46,11 @@ def paths(rig: Rig) -> Iterator[Sequence[str]]:
     """A line for each way of a message, ours and its peer's, under a head."""
     yield ("µs a message", "wall", "process", "server", "peer: wall", "process", "server")
     work, store = RedisWork(rig), rig.store.pid
+    size = envelope_size(rig.size)
     single = max(500, rig.count // 20)
     ways: list[tuple[str, Ready, Ready]] = [
         ("publish in batches of 500", work.publish, work.raw_publish),
+        ("… the peer with bodies as long", work.publish, lambda: work.raw_publish(size=size)),
         (
             "publish one by one",
             lambda: work.publish(do="publish singly", count=single),
@@ -67,6 +70,7 @@ def paths(rig: Rig) -> Iterator[Sequence[str]]:
     nsq = NsqWork(rig)
     for what, ours, theirs in (
         ("publish in batches, NSQ", nsq.publish, nsq.raw_publish),
+        ("… the peer with bodies as long", nsq.publish, lambda: nsq.raw_publish(size=size)),
         ("consume and settle, NSQ", nsq.consume, nsq.raw_consume),
     ):
         yield (what, *_best(rig, ours, nsqd).cells(), *_best(rig, theirs, nsqd).cells())
