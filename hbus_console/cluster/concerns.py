@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from engine.core.clock import SystemClock
 from hbus_console.cluster import probes, services
-from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
+from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import roles as supervised
 from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at
 

@@ -19,8 +19,8 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor, covers, visible_scopes
 from hbus_console.cluster import probes
-from hbus_console.cluster.nodes import Node, read_nodes
 from hbus_console.evidence.models import Notice
+from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import Role

@@ -11,11 +11,11 @@ import structlog
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
 
-from hbus_console.cluster.beat import NodeBeat
 from hbus_console.consumers import control
 from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions
 from hbus_console.database import keep_connections
+from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
 #: States of a consumer that takes nothing more and will be gone once its handlers have ended.

@@ -12,8 +12,8 @@ import structlog
 from django.conf import settings
 
 from engine.core.duties import Duty, DutyRunner
-from hbus_console.cluster.beat import NodeBeat
 from hbus_console.database import keep_connections
+from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
 #: A duty whose loop has not moved for so long makes the node fall silent, for its thread hangs.

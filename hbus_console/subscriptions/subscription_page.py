@@ -17,8 +17,9 @@ from engine.bus.transport import Lag
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
-from hbus_console.cluster.nodes import Node, nodes
 from hbus_console.messages.models import FAILED, LedgerEvent
+from hbus_console.nodes.living import nodes
+from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
 from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows

@@ -9,7 +9,7 @@ import redis
 
 from engine.core.clock import SystemClock
 from engine.core.store import open_client
-from hbus_console.cluster.nodes import read_nodes
+from hbus_console.nodes.stamps import read_nodes
 from hbus_console.supervisor.installation import Installation
 
 _PATIENCE_S = 2.0

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from engine.core.clock import Clock
-from hbus_console.cluster.clocks import ClockDifference
-from hbus_console.cluster.nodes import Node
+from hbus_console.nodes.clocks import ClockDifference
+from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import state
 
 #: A process the supervisor says it has and the kernel does not know.

@@ -7,8 +7,8 @@ import time
 import uvicorn
 from django.conf import settings
 
-from hbus_console.cluster.beat import NodeBeat
 from hbus_console.lean import without
+from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
 

@@ -18,7 +18,7 @@ import redis
 
 from engine.core.clock import SystemClock
 from engine.core.store import open_client
-from hbus_console.cluster.nodes import Node, read_nodes
+from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
 

@@ -11,9 +11,9 @@ from pytest_django import Settings
 from engine.bus.facts import Fact, batches
 from engine.core.clock import SystemClock
 from hbus_console.cluster import health, probes
-from hbus_console.cluster.beat import NodeBeat
-from hbus_console.cluster.nodes import read_nodes
 from hbus_console.evidence.fact_stream import FactReader, FactStream
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.nodes.stamps import read_nodes
 from hbus_console.outbox.services import wake_key, wake_relay
 from hbus_console.wiring import bus, store
 from tests.store_servers import StoreCluster

@@ -6,7 +6,7 @@ import threading
 
 from django.conf import settings
 
-from hbus_console.cluster.beat import NodeBeat
+from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
 

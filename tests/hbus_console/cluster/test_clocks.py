@@ -12,9 +12,9 @@ from django.core.management import call_command
 from django.test import Client
 
 from engine.core.clock import ManualClock
-from hbus_console.cluster.beat import NodeBeat
-from hbus_console.cluster.clocks import ClockDifference, measure
-from hbus_console.cluster.nodes import key, read_nodes
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.nodes.clocks import ClockDifference, measure
+from hbus_console.nodes.stamps import key, read_nodes
 from hbus_console.wiring import store as wired
 
 

@@ -16,7 +16,7 @@ from django.test import Client, override_settings
 from engine.core.clock import SystemClock
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import health, probes, services
-from hbus_console.cluster.nodes import SILENT_AFTER_MS, key
+from hbus_console.nodes.stamps import SILENT_AFTER_MS, key
 from hbus_console.overview.concerns import concerns
 from hbus_console.supervisor import probes as supervised
 from hbus_console.supervisor.installation import Installation

@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 
 from hbus_console.accounts.models import User
-from hbus_console.cluster.beat import NodeBeat
-from hbus_console.cluster.nodes import key
 from hbus_console.evidence.models import Notice
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.nodes.stamps import key
 from hbus_console.wiring import store
 
 ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from hbus_console.cluster import services
-from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import DatabaseState, StoreState
+from hbus_console.nodes.stamps import Node
 
 STORE = StoreState("x", server="Valkey", version="9.1", memory=222_298_112, durable=True)
 

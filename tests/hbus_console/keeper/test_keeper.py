@@ -11,10 +11,10 @@ from pytest_django import Settings
 from engine.core.clock import SystemClock
 from hbus_console.api.housekeeping import IdempotencyExpiry
 from hbus_console.api.models import IdempotencyRecord
-from hbus_console.cluster.nodes import Node, read_nodes
 from hbus_console.keeper import duties
 from hbus_console.keeper.duties import all_duties
 from hbus_console.keeper.keeper import HUNG_AFTER_S, Keeper
+from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.registry.declaration import Feature
 from hbus_console.registry.loading import features
 from hbus_console.wiring import store

@@ -20,11 +20,11 @@ from hbus_console.audit.services import record
 from hbus_console.audit.state import ChainState, Verified
 from hbus_console.cluster.concerns import nodes as read_nodes
 from hbus_console.cluster.concerns import store as read_store
-from hbus_console.cluster.nodes import Node
 from hbus_console.cluster.probes import StoreState
 from hbus_console.evidence import concerns as evidence
 from hbus_console.evidence.kinds import kinds as fact_kinds
 from hbus_console.evidence.models import Evidence, Notice
+from hbus_console.nodes.stamps import Node
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.overview.concerns import concerns
 from hbus_console.subscriptions.models import Subscription

@@ -18,7 +18,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.cluster.nodes import Node
+from hbus_console.nodes.stamps import Node
 from hbus_console.overview.concerns import concerns
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.models import Subscription

@@ -15,8 +15,8 @@ from django.urls import reverse
 from engine.bus.transport import Receiver, Settlement
 from engine.core.clock import ManualClock, SystemClock
 from hbus_console.audit.models import AuditEntry
-from hbus_console.cluster.beat import NodeBeat
-from hbus_console.cluster.nodes import SILENT_AFTER_MS
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.nodes.stamps import SILENT_AFTER_MS
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic

@@ -12,9 +12,9 @@ from engine.bus.config import BusConfig
 from engine.bus.registry import open_transport
 from engine.bus.transport import Settlement
 from engine.core.errors import Unavailable
-from hbus_console.cluster.beat import NodeBeat
 from hbus_console.consumers.names import ConsumerNameExpiry
 from hbus_console.keeper.duties import all_duties
+from hbus_console.nodes.beat import NodeBeat
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic

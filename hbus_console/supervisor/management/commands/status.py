@@ -13,7 +13,8 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError
-from hbus_console.cluster.nodes import Node, nodes
+from hbus_console.nodes.living import nodes
+from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor.status import Line, Status, collect
 
 _COLUMNS = ("role", "pid", "state", "uptime", "restarts", "memory", "clock", "address", "last error")

@@ -12,8 +12,8 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from engine.core.clock import Clock, SystemClock
-from hbus_console.cluster.clocks import ClockDifference
+from engine.core.clock import Clock
+from hbus_console.nodes.clocks import ClockDifference
 
 #: A stamp older than this means the process, its loop or its way to the store has stopped.
 SILENT_AFTER_MS = 10_000
@@ -81,12 +81,3 @@ def read_nodes(store: redis.Redis, prefix: str, clock: Clock) -> list[Node]:
             )
         )
     return sorted(found, key=lambda node: (node.role, node.name))
-
-
-def nodes() -> list[Node]:
-    """The installation's nodes; see :func:`read_nodes`."""
-    from django.conf import settings
-
-    from hbus_console.wiring import store
-
-    return read_nodes(store.client(), settings.HBUS_PREFIX, SystemClock())

@@ -13,8 +13,8 @@ import redis
 import structlog
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.cluster.clocks import measure
-from hbus_console.cluster.nodes import FORGET_AFTER_MS, Stamp, key
+from hbus_console.nodes.clocks import measure
+from hbus_console.nodes.stamps import FORGET_AFTER_MS, Stamp, key
 
 #: How often a process stamps.
 BEAT_S = 2.0

@@ -7,9 +7,9 @@ import pytest
 import redis
 
 from engine.core.clock import ManualClock
-from hbus_console.cluster import beat, nodes
-from hbus_console.cluster.beat import NodeBeat
-from hbus_console.cluster.nodes import read_nodes
+from hbus_console.nodes import beat, stamps
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.nodes.stamps import read_nodes
 from hbus_console.supervisor.standalone import StandaloneStore
 
 
@@ -78,7 +78,7 @@ def test_forgotten_entries_are_removed_from_the_store(store: redis.Redis, prefix
     fresh = NodeBeat(store, prefix, name="here:web:0", role="web", clock=clock)
     fresh.beat()
     fresh.forget_gone()
-    assert store.hkeys(nodes.key(prefix)) == [b"here:web:0"]
+    assert store.hkeys(stamps.key(prefix)) == [b"here:web:0"]
 
 
 def test_the_loss_and_return_of_the_store_heals(own_store: StandaloneStore, prefix: str) -> None:
