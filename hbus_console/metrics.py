@@ -1,40 +1,23 @@
-"""Prometheus: counters from the facts of every role, gauges of the features, all on the web role's ``/metrics``.
+"""Prometheus: counters from the facts of every role, gauges of the features; :mod:`~.cluster.scrape` shows them all.
 
 The processes of one installation share the folder ``PROMETHEUS_MULTIPROC_DIR``, which the supervisor empties at the
-start and names in the environment of every role before Python imports the client. Without it (a single process under
-test) the page shows that process alone. Labels are namespaces and names, never keys or ids.
+start and names in the environment of every role before Python imports the client. Labels are namespaces and names,
+never keys or ids.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from http import HTTPStatus
-from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    generate_latest,
-)
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import Counter, Gauge, Histogram
 
 from engine.core.fact_kinds import FactKind
 from engine.core.fact_sinks import SinkOnTheWay
 from engine.core.facts import FactBatch
-from hbus_console.access.permissions import GLOBAL, visible_scopes
-from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.evidence.kinds import kinds
 
 #: More subjects than this are counted together as ``other``: a scrape must stay small.
@@ -135,44 +118,3 @@ class Gauges:
             for gauge in self._gauges:
                 gauge.labels(*labels).set(math.nan)
         self._shown = shown
-
-
-@never_cache
-@require_safe
-def page(request: HttpRequest) -> HttpResponse:
-    """``/metrics``, for this machine, or for a token whose scope is ``*``: it names every topic.
-
-    A request that came through a proxy is never taken for one of this machine.
-    """
-    if not (_from_this_machine(request) or _sees_everything(request)):
-        answer = HttpResponse(
-            "Metrics are for this machine, or for an API token of role viewer with scope *.\n",
-            content_type="text/plain",
-            status=HTTPStatus.UNAUTHORIZED,
-        )
-        answer["WWW-Authenticate"] = "Bearer"
-        return answer
-    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
-
-
-def _registry() -> Any:
-    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        return REGISTRY
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
-
-
-def _from_this_machine(request: HttpRequest) -> bool:
-    if "Forwarded" in request.headers or "X-Forwarded-For" in request.headers:
-        return False
-    return request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"}
-
-
-def _sees_everything(request: HttpRequest) -> bool:
-    from hbus_console.accounts import services
-    from hbus_console.accounts.actors import actor_of_token
-
-    scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
-    token = services.authenticate_token(raw.strip()) if scheme.lower() == "bearer" else None
-    return token is not None and GLOBAL in visible_scopes(actor_of_token(token), CLUSTER_VIEW)

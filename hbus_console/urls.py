@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from django.urls import URLPattern, URLResolver, include, path
 
-from hbus_console import metrics
 from hbus_console.cluster.health import healthz, readyz
+from hbus_console.cluster.scrape import metrics
 from hbus_console.registry.declaration import Mount
 from hbus_console.registry.loading import features
 
@@ -24,7 +24,7 @@ def mounted(mounts: Iterable[Mount]) -> list[URLPattern | URLResolver]:
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
-    path("metrics", metrics.page, name="metrics"),
+    path("metrics", metrics, name="metrics"),
     path("api/v1/", include("hbus_console.api.urls", namespace="v1")),
     *mounted(mount for feature in features() for mount in feature.pages),
 ]

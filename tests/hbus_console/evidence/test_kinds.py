@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from engine.bus.fact_kinds import BUS_KINDS, Books
@@ -81,7 +82,7 @@ def test_a_kind_is_logged_and_counted_as_it_is_declared(name: str) -> None:
     labels = dict(zip(kind.counter.labels, (f"k.{name}", "g"), strict=False))
 
     def counted() -> float:
-        return metrics.REGISTRY.get_sample_value(f"hbus_{name}_total", labels) or 0
+        return REGISTRY.get_sample_value(f"hbus_{name}_total", labels) or 0
 
     before = counted()
     metrics.count([batch])
@@ -90,7 +91,7 @@ def test_a_kind_is_logged_and_counted_as_it_is_declared(name: str) -> None:
 
 def test_parked_unparked_skipped_and_the_breakers_kinds_have_level_and_counter() -> None:
     metrics._counters()
-    families = {family.name for family in metrics.REGISTRY.collect()}
+    families = {family.name for family in REGISTRY.collect()}
     for name in ("parked", "unparked", "skipped", "breaker_opened", "breaker_probing", "breaker_closed"):
         assert kinds()[name].level >= logging.INFO
         assert f"hbus_{name}" in families

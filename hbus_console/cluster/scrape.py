@@ -1,0 +1,58 @@
+"""``/metrics``: what every process of the installation has counted and measured, for Prometheus.
+
+Without ``PROMETHEUS_MULTIPROC_DIR`` (a single process under test) it shows this process alone.
+"""
+
+from __future__ import annotations
+
+import os
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from hbus_console.access.permissions import GLOBAL, visible_scopes
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of_token
+from hbus_console.cluster.feature import CLUSTER_VIEW
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """``/metrics``, for this machine, or for a token whose scope is ``*``: it names every topic.
+
+    A request that came through a proxy is never taken for one of this machine.
+    """
+    if not (_from_this_machine(request) or _sees_everything(request)):
+        answer = HttpResponse(
+            "Metrics are for this machine, or for an API token of role viewer with scope *.\n",
+            content_type="text/plain",
+            status=HTTPStatus.UNAUTHORIZED,
+        )
+        answer["WWW-Authenticate"] = "Bearer"
+        return answer
+    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+def _registry() -> CollectorRegistry:
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        return REGISTRY
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry
+
+
+def _from_this_machine(request: HttpRequest) -> bool:
+    if "Forwarded" in request.headers or "X-Forwarded-For" in request.headers:
+        return False
+    return request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"}
+
+
+def _sees_everything(request: HttpRequest) -> bool:
+    scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
+    token = services.authenticate_token(raw.strip()) if scheme.lower() == "bearer" else None
+    return token is not None and GLOBAL in visible_scopes(actor_of_token(token), CLUSTER_VIEW)

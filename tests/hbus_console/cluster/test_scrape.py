@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of
+from hbus_console.metrics import count
+
+
+def test_counters_of_other_processes_are_on_the_page(tmp_path: Path, client: Client) -> None:
+    # Given two roles that counted in the shared folder and went away
+    code = (
+        "import django; django.setup()\n"
+        "from hbus_console import metrics\n"
+        "from engine.bus.facts import Fact, batches\n"
+        "metrics.count(batches([Fact('published', 1, topic='t')] * 3))\n"
+    )
+    environment = {
+        **os.environ,
+        "PROMETHEUS_MULTIPROC_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "hbus_console.settings",
+    }
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    # When a third one, the web role, is asked
+    ask = (
+        "import django; django.setup()\n"
+        "from django.test import Client\n"
+        "print(Client(headers={'host': 'localhost'}).get('/metrics').content.decode())"
+    )
+    answer = subprocess.run([sys.executable, "-c", ask], env=environment, check=True, capture_output=True, text=True)
+    assert 'hbus_published_total{topic="t"} 6.0' in answer.stdout
+
+
+def test_this_machine_may_look(client: Client) -> None:
+    # Counters are there once their process counts.
+    count([])
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert b"hbus_published_total" in answer.content
+
+
+@pytest.mark.parametrize("headers", [{"X-Forwarded-For": "203.0.113.9"}, {"Forwarded": "for=203.0.113.9"}])
+def test_what_came_through_a_proxy_is_not_this_machine(client: Client, headers: dict[str, str]) -> None:
+    assert client.get("/metrics", headers=headers).status_code == 401
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("scope", "status"), [("*", 200), ("booking.*", 401)])
+def test_others_need_a_token_that_sees_every_topic(client: Client, scope: str, status: int) -> None:
+    new = services.create_user(SYSTEM, "prometheus", [ScopedRole(Role.VIEWER, scope)])
+    expires_at = timezone.now() + timedelta(days=1)
+    raw = services.create_token(actor_of(new.user), "scrape", Role.VIEWER, scope, expires_at).raw
+    elsewhere = {"REMOTE_ADDR": "203.0.113.9"}
+    assert client.get("/metrics", **elsewhere).status_code == 401  # type: ignore[arg-type]
+    answer = client.get("/metrics", headers={"Authorization": f"Bearer {raw}"}, **elsewhere)  # type: ignore[arg-type]
+    assert answer.status_code == status
