@@ -8,6 +8,7 @@ from hbus_console.consumers.policies import handler_of
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.wiring import bus, store
+from hbus_console.wiring.facts import emitter
 
 
 def consumer_for(subscription: Subscription) -> Consumer | Pair:
@@ -24,7 +25,7 @@ def consumer_for(subscription: Subscription) -> Consumer | Pair:
             policy,
             handler.call,
             name=store.node_name(),
-            facts=store.facts(),
+            facts=emitter(),
             inbox=bus.inbox() if policy.transactional else None,
             positions=bus.positions(),
             handler_name=handler.name,

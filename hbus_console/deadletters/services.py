@@ -28,6 +28,7 @@ from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus, store
+from hbus_console.wiring.facts import emitter
 
 _clock = SystemClock()
 #: No other payload than the stored one.
@@ -131,7 +132,7 @@ def redrive_now(
     send_on_commit(letter.topic, copy)
     how = "" if edited is _AS_IT_IS else "edited, "
     fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
-    transaction.on_commit(lambda: store.facts().emit([fact.batch()]))
+    transaction.on_commit(lambda: emitter().emit([fact.batch()]))
     return True
 
 
@@ -198,7 +199,7 @@ def discard_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock =
         return False
     original, _ = _message(letter)
     fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {reason}")
-    transaction.on_commit(lambda: store.facts().emit([fact.batch()]))
+    transaction.on_commit(lambda: emitter().emit([fact.batch()]))
     return True
 
 

@@ -34,6 +34,7 @@ from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus, store
+from hbus_console.wiring.facts import emitter
 
 #: Messages read from the store at once.
 PAGE = 500
@@ -110,7 +111,7 @@ class Replay:
                 items.append(_item(wanted, found, copy))
                 facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
         if facts:
-            transaction.on_commit(lambda: store.facts().emit(batches(facts)))
+            transaction.on_commit(lambda: emitter().emit(batches(facts)))
         total = int(task.cursor.get("scanned", 0)) + scanned
         matched = int(task.cursor.get("matched", 0)) + len(facts)
         note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")

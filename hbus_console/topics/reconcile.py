@@ -12,6 +12,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import store as topic_store
 from hbus_console.wiring import store
+from hbus_console.wiring.facts import emitter
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +43,7 @@ def ensure_transport_objects(clock: Clock | None = None) -> Reconciled:
         if topic_store.make_group(subscription):
             done.groups_made.append(label)
             if subscription.checkpoint_at is not None:
-                store.facts().emit([_group_lost(subscription, clock).batch()])
+                emitter().emit([_group_lost(subscription, clock).batch()])
         if topic_store.set_pause(subscription):
             done.pauses_set.append(label)
     return done

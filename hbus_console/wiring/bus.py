@@ -89,6 +89,7 @@ def delays() -> RedisDelays:
 def producer() -> Producer:
     """The process's producer. Thread-safe."""
     from engine.bus.producer import Producer
+    from hbus_console.wiring.facts import emitter
 
     return once(
         "producer",
@@ -96,7 +97,7 @@ def producer() -> Producer:
             transport,
             catalog(),
             source=settings.HBUS_SOURCE,
-            facts=store.facts(),
+            facts=emitter(),
             delays=delays(),
             node=store.node_name(),
         ),

@@ -1,4 +1,4 @@
-"""What every process stands on: its name, the store, its leases, its fact log.
+"""What every process stands on: its name, the store, its leases.
 
 One set per process, made on first use by whichever thread comes first; a forked child makes its own. :func:`close`
 drains and frees it, and what the files beside this one have added.
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from django.conf import settings
 
 from engine.core.errors import ConfigurationError
-from engine.core.fact_log import FactLog
-from engine.core.facts import Emitter, NullFacts
 from engine.core.store import open_client
 
 if TYPE_CHECKING:
@@ -137,25 +135,3 @@ def lease(name: str) -> Ownership:
     from engine.core.leases import Lease
 
     return Lease(client(), settings.HBUS_PREFIX, name, owner=node_name(), ttl_s=LEASE_S)
-
-
-def facts() -> Emitter:
-    """The process's fact log, written to the store's fact stream, from where the keeper books it."""
-    return once("facts", _open_facts, _close_facts, Closing.FACTS)
-
-
-def _open_facts() -> Emitter:
-    if not settings.HBUS_FACTS:
-        return NullFacts()
-    # Loaded by who emits facts only; most commands do not.
-    from hbus_console.evidence.fact_stream import FactStream
-    from hbus_console.logs import LoggingSink
-    from hbus_console.metrics import CountingSink
-
-    stream = FactStream(client(), settings.HBUS_PREFIX)
-    return FactLog(CountingSink(LoggingSink(stream, everything=settings.LOG_FACTS == "all")))
-
-
-def _close_facts(log: Emitter, drain_s: float) -> None:
-    if isinstance(log, FactLog):
-        log.close(drain_s)

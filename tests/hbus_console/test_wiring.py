@@ -11,6 +11,7 @@ from engine.bus.facts import Fact
 from engine.core.errors import ConfigurationError
 from engine.core.facts import NullFacts
 from hbus_console.wiring import bus, store
+from hbus_console.wiring.facts import emitter
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def test_a_forked_child_makes_its_own() -> None:
 
 def test_close_flushes_the_facts_and_the_next_use_begins_anew() -> None:
     client, producer = store.client(), bus.producer()
-    store.facts().emit([Fact("published", 1).batch()])
+    emitter().emit([Fact("published", 1).batch()])
     store.close()
     store.close()
     assert bus.producer() is not producer
@@ -74,7 +75,7 @@ def test_without_a_store_it_says_what_to_do(settings: Settings) -> None:
 
 def test_facts_can_be_switched_off(settings: Settings) -> None:
     settings.HBUS_FACTS = False
-    assert isinstance(store.facts(), NullFacts)
+    assert isinstance(emitter(), NullFacts)
 
 
 def test_the_name_of_a_process_is_stable(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

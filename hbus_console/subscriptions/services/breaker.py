@@ -18,6 +18,7 @@ from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
 from hbus_console.wiring import bus, store
+from hbus_console.wiring.facts import emitter
 
 ACTS = ("open", "close")
 
@@ -58,7 +59,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         # Last inside the transaction: what the store refuses leaves no trace, and what it did has one.
         force = board.force_open if act == "open" else board.force_close
         standing = force(topic, group, f"{actor.name}: {reason}")
-    store.facts().emit(
+    emitter().emit(
         [
             Fact(
                 "breaker_opened" if act == "open" else "breaker_closed",

@@ -18,6 +18,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
 from hbus_console.wiring import bus, store
+from hbus_console.wiring.facts import emitter
 
 #: What may become of the message that parked its key, with what is said of it afterwards.
 HEADS = {
@@ -70,7 +71,7 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
         done = keeper.unpark(topic, group, key, head)
         if done is None:
             raise _not_parked(row, key)
-    store.facts().emit([_fact(actor, row, parked, done, (head, reason)).batch()])
+    emitter().emit([_fact(actor, row, parked, done, (head, reason)).batch()])
     return done
 
 
