@@ -19,6 +19,7 @@ from examples.hotel.seed import subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.imports.publishing import SteadyPublisher, Tally
 from hbus_console.outbox.relay import outbox_state
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
@@ -108,7 +109,7 @@ def poison(score: Sequence[Moment]) -> list[Poison]:
 
 def _play(source: str, score: Sequence[Moment], speed: float, progress: Progress, stop: threading.Event) -> Tally:
     clock = SystemClock()
-    publisher = SteadyPublisher(bus.producer(), clock=clock, stop=stop)
+    publisher = SteadyPublisher(shared_producer(), clock=clock, stop=stop)
     timeline = player.timeline(score)
     total, done, begun = Tally(), 0, clock.monotonic()
     while done < len(score) and not stop.is_set():

@@ -17,10 +17,10 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
 from hbus_console.imports.publishing import SteadyPublisher
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subjects import readable
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.topics.feature import TOPIC_EDIT
-from hbus_console.wiring import bus
 
 #: The real bookings of three and a half years pass in about four minutes, the simulated ones in two.
 SPEED_DAYS = 2.0
@@ -80,7 +80,7 @@ class LoadDuty:
         score = feeds.score(load.file, load.bookings)
         elapsed_s = (self._clock.now_ms() - load.started_ms) / 1000
         # No patience: this thread has other loads to play, and the next tick comes soon.
-        publisher = SteadyPublisher(bus.producer(), clock=self._clock, stop=threading.Event(), patience_s=0)
+        publisher = SteadyPublisher(shared_producer(), clock=self._clock, stop=threading.Event(), patience_s=0)
         upto = player.due(score.timeline, load.published, speed=load.speed, elapsed_s=elapsed_s)
         if upto > load.published:
             player.publish(publisher, load.source, score.moments[load.published : upto])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from engine.bus.consumer import Consumer
 from hbus_console.consumers.pair import Pair
 from hbus_console.consumers.policies import handler_of
+from hbus_console.consumers.positions import DjangoPositions
+from hbus_console.outbox.inbox import DjangoInbox
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.wiring import bus, store
@@ -26,8 +28,8 @@ def consumer_for(subscription: Subscription) -> Consumer | Pair:
             handler.call,
             name=store.node_name(),
             facts=emitter(),
-            inbox=bus.inbox() if policy.transactional else None,
-            positions=bus.positions(),
+            inbox=DjangoInbox() if policy.transactional else None,
+            positions=DjangoPositions(),
             handler_name=handler.name,
             breakers=bus.breakers(),
         )

@@ -26,8 +26,9 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.catalog import shared_catalog
 from hbus_console.topics.scopes import topic_filter
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import store
 from hbus_console.wiring.facts import emitter
 
 _clock = SystemClock()
@@ -118,7 +119,7 @@ def redrive_now(
     """
     obstacle = effect(letter, clock=clock).obstacle
     original, _ = _message(letter)
-    check_owner(bus.catalog().topic(letter.topic))
+    check_owner(shared_catalog().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     now_ms = clock.now_ms()
@@ -152,7 +153,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
     if original is None or obstacle:
         raise BadInput(obstacle, remedy="Redrive it as it is, or discard it.", field="payload")
     edited = editing.merged(actor, letter, original, payload)
-    policy = bus.catalog().topic(letter.topic)
+    policy = shared_catalog().topic(letter.topic)
     problem = policy.schema.problem(edited) if policy.schema else None
     if problem is not None:
         field, what = problem

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hbus_console.outbox.relay import OutboxRelay
 from hbus_console.outbox.retention import InboxRetention
-from hbus_console.wiring import bus, store
+from hbus_console.publishing.producer import shared_producer
+from hbus_console.wiring import store
 
 
 def relay() -> OutboxRelay:
-    return OutboxRelay(bus.producer, store.client)
+    return OutboxRelay(shared_producer, store.client)
 
 
 def inbox_retention() -> InboxRetention:

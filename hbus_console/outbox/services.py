@@ -20,7 +20,8 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.feature import PUBLISH
-from hbus_console.wiring import bus, store
+from hbus_console.publishing.producer import shared_producer
+from hbus_console.wiring import store
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +38,7 @@ def publish_on_commit(topic: str, payload: Any, options: PublishOptions | None =
     Messages of one key leave in the order of these calls. Raises ``RuntimeError`` outside a transaction.
     """
     options = options or PublishOptions()
-    message = bus.producer().prepare(topic, payload, options)
+    message = shared_producer().prepare(topic, payload, options)
     send_on_commit(topic, message, idempotency_key=options.idempotency_key)
     return message.id
 

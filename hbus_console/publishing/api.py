@@ -24,7 +24,7 @@ from hbus_console.api.views import ApiView
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
 from hbus_console.publishing.feature import PUBLISH
-from hbus_console.wiring import bus
+from hbus_console.publishing.producer import shared_producer
 
 
 class _Bytes(BaseParser):
@@ -51,7 +51,7 @@ def publish(actor: Actor, topic: str, items: Sequence[Parsed | HbusError]) -> li
     require(actor, PUBLISH, topic)
     readable = [item for item in items if isinstance(item, Parsed)]
     answers = iter(
-        bus.producer().publish_batch(
+        shared_producer().publish_batch(
             topic,
             [
                 BatchItem(item.payload, item.options, body=item.body, content_type=item.content_type)

@@ -16,7 +16,7 @@ from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.publishing.feature import PUBLISH
-from hbus_console.wiring import bus
+from hbus_console.publishing.producer import shared_producer
 
 _PLAIN = PublishOptions()
 
@@ -24,13 +24,13 @@ _PLAIN = PublishOptions()
 def publish(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
     """Publish one JSON payload. Raises ``Forbidden`` and whatever :meth:`Producer.publish` raises."""
     require(actor, PUBLISH, topic)
-    return bus.producer().publish(topic, payload, options)
+    return shared_producer().publish(topic, payload, options)
 
 
 def check(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Message:
     """Every check of a publish without publishing: the envelope that would be sent."""
     require(actor, PUBLISH, topic)
-    return bus.producer().prepare(topic, payload, _followed(options))
+    return shared_producer().prepare(topic, payload, _followed(options))
 
 
 def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
@@ -42,7 +42,7 @@ def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOpti
     message = check(actor, topic, payload, options)
     _audit(actor, "message.publish", topic, message, {"type": message.type, "key": message.partitionkey})
     keys = [options.idempotency_key] if options.idempotency_key else None
-    answer = bus.producer().send(topic, [message], idempotency_keys=keys)[0]
+    answer = shared_producer().send(topic, [message], idempotency_keys=keys)[0]
     if isinstance(answer, HbusError):
         _audit(actor, "message.publish.failed", topic, message, {"why": answer.what})
         raise answer

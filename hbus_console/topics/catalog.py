@@ -17,6 +17,7 @@ from hbus_console.schemas.json_schema import CompiledSchema, schema_uri
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
+from hbus_console.wiring.store import once
 
 log = structlog.get_logger(__name__)
 
@@ -134,6 +135,11 @@ class DjangoCatalog:
             transport=row.transport,
             replicas=bus.replicas_of(row.transport),
         )
+
+
+def shared_catalog() -> DjangoCatalog:
+    """The one that everything in this process asks."""
+    return once("catalog", DjangoCatalog)
 
 
 def _able(row: Topic, promise: str) -> bool:

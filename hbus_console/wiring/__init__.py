@@ -1,4 +1,5 @@
-"""The only place that builds engine objects out of settings and database rows: a small file for each engine.
+"""What a process shares of the engine, built out of its settings: a small file for each engine, and no feature.
 
-:mod:`~.store` is what every process stands on, :mod:`~.bus` what those add that publish or consume.
+:mod:`~.store` is what every process stands on, :mod:`~.facts` what those add that emit facts, :mod:`~.bus` those that
+publish or consume.
 """

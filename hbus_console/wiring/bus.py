@@ -1,28 +1,22 @@
-"""The bus of this process: transports, producer, topics, delays, inbox, positions, breakers; see :mod:`.store`."""
+"""The bus of this process as its settings say: transports, delays, breakers; see :mod:`.store`.
+
+It knows no feature. What stands on rows is made where these are: the producer by who publishes, consumers by who runs
+them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.conf import settings
 
+from engine.bus.breaker_board import RedisBreakers
 from engine.bus.config import BusConfig
+from engine.bus.delays import RedisDelays
 from engine.bus.registry import BUILT_IN, known_transports, open_transport
 from engine.bus.transport import Admin, Replicating, Transport
 from engine.core.errors import ConfigurationError
 from engine.core.store import StoreAddress
 from hbus_console.wiring import store
-from hbus_console.wiring.store import Closing, once
-
-if TYPE_CHECKING:
-    from engine.bus.breaker_board import RedisBreakers
-    from engine.bus.catalog import TopicCatalog
-    from engine.bus.delays import RedisDelays
-    from engine.bus.inbox import Inbox, Positions
-    from engine.bus.producer import Producer
-
-# Each of the imports inside functions below is of what one kind of process needs: a page asks transports and has no
-# producer, a keeper has no inbox.
+from hbus_console.wiring.store import once
 
 
 def config(transport: str = "") -> BusConfig:
@@ -71,57 +65,12 @@ def admin(name: str = "") -> Admin:
     return transport(name).admin
 
 
-def catalog() -> TopicCatalog:
-    """The topics of the database, cached for a moment."""
-    from hbus_console.topics.catalog import DjangoCatalog
-
-    return once("catalog", DjangoCatalog)
-
-
 def delays() -> RedisDelays:
     """The path of messages that are due later."""
-    from engine.bus.delays import RedisDelays
-
     replicas = StoreAddress.parse(store.url()).replicas
     return once("delays", lambda: RedisDelays(store.client(), settings.HBUS_PREFIX, replicas=replicas))
 
 
-def producer() -> Producer:
-    """The process's producer. Thread-safe."""
-    from engine.bus.producer import Producer
-    from hbus_console.wiring.facts import emitter
-
-    return once(
-        "producer",
-        lambda: Producer(
-            transport,
-            catalog(),
-            source=settings.HBUS_SOURCE,
-            facts=emitter(),
-            delays=delays(),
-            node=store.node_name(),
-        ),
-        lambda made, drain_s: made.close(drain_s),
-        Closing.WORK,
-    )
-
-
-def inbox() -> Inbox:
-    """The inbox of transactional subscriptions, in the default database."""
-    from hbus_console.outbox.inbox import DjangoInbox
-
-    return once("inbox", DjangoInbox)
-
-
-def positions() -> Positions:
-    """Where subscriptions go on after the store has lost them, as the database remembers."""
-    from hbus_console.consumers.positions import DjangoPositions
-
-    return once("positions", DjangoPositions)
-
-
 def breakers() -> RedisBreakers:
     """Where all consumers of a subscription share its breaker, whatever transport carries the topic."""
-    from engine.bus.breaker_board import RedisBreakers
-
     return once("breakers", lambda: RedisBreakers(store.client(), settings.HBUS_PREFIX))

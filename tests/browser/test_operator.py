@@ -24,7 +24,7 @@ _PUBLISH = """
 import sys
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem
-from hbus_console.wiring import bus
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.subscriptions.services import SubscriptionDraft, create_subscription
 from hbus_console.topics.models import Topic
@@ -38,7 +38,7 @@ if not Topic.objects.filter(name="{topic}").exists():
     ))
 rooms = range({first}, {first} + {count})
 items = [BatchItem({{"room": n, "state": "clean"}}, PublishOptions(key=f"room/{{n}}")) for n in rooms]
-bus.producer().publish_batch("{topic}", items)
+shared_producer().publish_batch("{topic}", items)
 """
 
 

@@ -38,9 +38,10 @@ print("null")
 def publish(rig: Rig, *numbers: int) -> None:
     rig.python(
         f"""
-from hbus_console.wiring import bus, store
+from hbus_console.publishing.producer import shared_producer
+from hbus_console.wiring import store
 for n in {list(numbers)}:
-    bus.producer().publish("slow.work", {{"n": n}})
+    shared_producer().publish("slow.work", {{"n": n}})
 store.close()
 print("null")
 """

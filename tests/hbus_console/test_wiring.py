@@ -10,6 +10,7 @@ from pytest_django import Settings
 from engine.bus.facts import Fact
 from engine.core.errors import ConfigurationError
 from engine.core.facts import NullFacts
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.wiring import bus, store
 from hbus_console.wiring.facts import emitter
 
@@ -28,7 +29,7 @@ def test_all_threads_get_the_same_objects() -> None:
 
     def take() -> None:
         together.wait()
-        found.append(bus.producer())
+        found.append(shared_producer())
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -57,11 +58,11 @@ def test_a_forked_child_makes_its_own() -> None:
 
 
 def test_close_flushes_the_facts_and_the_next_use_begins_anew() -> None:
-    client, producer = store.client(), bus.producer()
+    client, producer = store.client(), shared_producer()
     emitter().emit([Fact("published", 1).batch()])
     store.close()
     store.close()
-    assert bus.producer() is not producer
+    assert shared_producer() is not producer
     assert store.client() is not client
     assert any(b"log" in key for key in store.client().keys(f"{store.settings.HBUS_PREFIX}:*facts*"))
 

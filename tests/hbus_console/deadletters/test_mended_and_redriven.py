@@ -16,6 +16,7 @@ from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import services as ledger
 from hbus_console.outbox.relay import OutboxRelay
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.wiring import bus, store
 from hbus_console.wiring.facts import emitter
 from tests.hbus_console.messages.conftest import TOPIC, book, installation, person, publish, wait_until
@@ -70,7 +71,7 @@ def test_after_mending_the_cause_the_copy_is_settled_where_it_died_and_nowhere_e
     partner.mended.set()
     with django_capture_on_commit_callbacks(execute=True):
         copy = services.redrive(operator, letter.pk, "room code map 2.4.2 deployed").letter.redriven_as
-    OutboxRelay(bus.producer, store.client, wait_s=0.01).tick()
+    OutboxRelay(shared_producer, store.client, wait_s=0.01).tick()
     with consuming("billing", lambda message, _: billed.append(message.id)), consuming("partner-sync", partner):
         wait_until(lambda: partner.handled == [copy])
         wait_until(lambda: bus.admin().lag(TOPIC, "billing").unsettled == 0)

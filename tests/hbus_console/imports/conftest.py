@@ -14,6 +14,7 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.imports.mapping import Mapping
 from hbus_console.imports.rows import file_digest
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
@@ -49,4 +50,4 @@ def request(file: Path, topic: str, **changes: object) -> ImportRequest:
 
 def imported(asked: ImportRequest, **more: object) -> ImportReport:
     more.setdefault("stop", threading.Event())
-    return run_import(SYSTEM, asked, bus.producer(), **more)  # type: ignore[arg-type]
+    return run_import(SYSTEM, asked, shared_producer(), **more)  # type: ignore[arg-type]

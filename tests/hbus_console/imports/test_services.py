@@ -16,7 +16,7 @@ from hbus_console.access.permissions import ANONYMOUS, SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.imports.models import ImportRun
 from hbus_console.imports.services import ImportReport, run_import, try_import
-from hbus_console.wiring import bus
+from hbus_console.publishing.producer import shared_producer
 from tests.hbus_console.imports.conftest import imported, request
 
 CSV = "id,room,nights\n1,A,3\n2,B,2\n3,C,many\n4,D,-1\n5,E,1\n6,F\n7,G,4\n"
@@ -33,7 +33,7 @@ class Flaky:
     """The real producer; the first answers are lost on the way back, or the store does not take anything."""
 
     def __init__(self, *, lost: int = 0, away: int = 0) -> None:
-        self._real = bus.producer()
+        self._real = shared_producer()
         self._lost, self._away = lost, away
         self.calls = 0
 
@@ -166,7 +166,7 @@ def test_the_rate_holds_back_each_batch_after_the_first(file: Path, topic: str) 
 def test_a_dry_run_checks_everything_and_leaves_nothing(
     file: Path, topic: str, stored: Callable[[], list[Any]]
 ) -> None:
-    report, problems = try_import(SYSTEM, request(file, topic), bus.producer())
+    report, problems = try_import(SYSTEM, request(file, topic), shared_producer())
     assert (report.read, report.published, report.rejected, report.holds) == (7, 4, 3, True)
     assert [problem.partition(":")[0] for problem in problems] == ["line 4", "line 5", "line 7"]
     assert stored() == []
@@ -176,7 +176,7 @@ def test_a_dry_run_checks_everything_and_leaves_nothing(
 
 def test_who_may_not_publish_may_not_import(file: Path, topic: str) -> None:
     with pytest.raises(Forbidden):
-        run_import(ANONYMOUS, request(file, topic), bus.producer(), stop=threading.Event())
+        run_import(ANONYMOUS, request(file, topic), shared_producer(), stop=threading.Event())
     assert not ImportRun.objects.exists()
 
 

@@ -18,13 +18,14 @@ from hbus_console.accounts.models import User
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.teams import services as teams
 from hbus_console.teams.services import TeamDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import store
 
 TOPIC = "booking.changed"
 AT = 1_790_000_000_000
@@ -88,7 +89,8 @@ def account(role: str, scope: str = "*") -> User:
 
 
 def publish(payload: Any = None, topic: str = TOPIC, **options: Any) -> str:
-    return bus.producer().publish(topic, BOOKING if payload is None else payload, PublishOptions(**options)).message_id
+    body = BOOKING if payload is None else payload
+    return shared_producer().publish(topic, body, PublishOptions(**options)).message_id
 
 
 def message(message_id: str, published_ms: int = AT, **more: Any) -> LedgerMessage:

@@ -12,9 +12,9 @@ from hbus_console.evidence.booking import Booking
 from hbus_console.messages import search, services
 from hbus_console.messages.repeats import Repeated
 from hbus_console.messages.search import Query
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus
 from tests.costs import database_work
 from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person, publish
 
@@ -107,7 +107,7 @@ def test_a_real_duplicate_is_told_on_the_page_and_over_http(
     first = publish(key="b/1", idempotency_key="booking-48213")
     assert publish(key="b/1", idempotency_key="booking-48213") == first
     publish(key="b/1", idempotency_key="booking-48214")
-    bus.producer().close()
+    shared_producer().close()
     book()
     client = sign_in()
     page = client.get("/messages/?repeated=publish").content.decode()

@@ -9,6 +9,7 @@ from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.messages import reveal as module
 from hbus_console.messages import services
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, person, publish
@@ -93,7 +94,7 @@ def test_the_payloads_of_a_deleted_topic_are_not_shown(message_id: str) -> None:
 
 
 def test_bytes_of_a_guarded_topic_are_hidden_whole(book: Callable[[], None]) -> None:
-    sent = bus.producer().publish_raw(TOPIC, b"\x00Ana Lima").message_id
+    sent = shared_producer().publish_raw(TOPIC, b"\x00Ana Lima").message_id
     book()
     payload = services.life(GOVERNOR, sent).payload
     assert payload is not None

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.options import PublishOptions
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.wiring import bus, store
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, publish
 
@@ -16,7 +17,7 @@ SignIn = Callable[..., Client]
 @pytest.fixture
 def sent(book: Callable[[], None]) -> str:
     message_id = publish(key="booking/48213", correlation_id="req-9f21c0")
-    bus.producer().publish("stay.completed", {}, PublishOptions(key="other"))
+    shared_producer().publish("stay.completed", {}, PublishOptions(key="other"))
     book()
     return message_id
 

@@ -14,9 +14,10 @@ from engine.core.errors import HbusError, Unavailable
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.relay import OutboxRelay, outbox_state
 from hbus_console.outbox.services import publish_on_commit, wake_relay
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import store
 
 Verdict = Callable[[Message], HbusError | None]
 
@@ -25,7 +26,7 @@ class Picky:
     """The real producer, but for the messages on which ``verdict`` has one; ``stores`` tells whether they get there."""
 
     def __init__(self, verdict: Verdict, *, stores: bool = False) -> None:
-        self._real = bus.producer()
+        self._real = shared_producer()
         self._verdict = verdict
         self._stores = stores
         self.sent: list[list[str]] = []
@@ -45,7 +46,7 @@ class Picky:
 
 
 def relay(producer: Any = None) -> OutboxRelay:
-    return OutboxRelay(lambda: producer or bus.producer(), store.client, wait_s=0.05)
+    return OutboxRelay(lambda: producer or shared_producer(), store.client, wait_s=0.05)
 
 
 def put(topic: Topic, *ids: str, key: str = "") -> None:
@@ -148,7 +149,7 @@ def test_a_topic_that_lost_its_owner_meanwhile_refuses_all_of_its_messages(topic
 
 
 def test_with_nothing_to_do_it_sleeps_until_it_is_woken(topic: Topic, stored: Callable[[], list[Message]]) -> None:
-    sleeping = OutboxRelay(bus.producer, store.client, wait_s=30)
+    sleeping = OutboxRelay(shared_producer, store.client, wait_s=30)
     ended = threading.Event()
     thread = threading.Thread(target=lambda: (sleeping.tick(), ended.set()), daemon=True)
     thread.start()

@@ -18,6 +18,7 @@ from hbus_console.operations import services
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.relay import OutboxRelay
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
@@ -54,7 +55,7 @@ def published(topic: Topic) -> list[Receipt]:
         )
         for n in range(40)
     ]
-    answers = bus.producer().publish_batch(TOPIC, items)
+    answers = shared_producer().publish_batch(TOPIC, items)
     return [answer for answer in answers if isinstance(answer, Receipt)]
 
 
@@ -89,7 +90,7 @@ def run(operation: Operation) -> None:
         operation.refresh_from_db()
         if not operation.active:
             break
-    OutboxRelay(bus.producer, store.client).tick()
+    OutboxRelay(shared_producer, store.client).tick()
 
 
 def stored(topic: str = TOPIC) -> list[Message]:

@@ -19,6 +19,7 @@ from hbus_console.operations import services
 from hbus_console.operations.models import OperationItem
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.replays import kind as replays
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -96,7 +97,7 @@ def test_a_range_of_positions_has_both_ends(editor: Actor, published: list[Recei
 def test_what_comes_after_the_start_is_not_replayed(editor: Actor, published: list[Receipt]) -> None:
     spec = {"topic": TOPIC, "into_group": "billing"}
     operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
-    bus.producer().publish(TOPIC, {"n": 99, "hotel": "City", "guest": "g"}, PublishOptions(key="late"))
+    shared_producer().publish(TOPIC, {"n": 99, "hotel": "City", "guest": "g"}, PublishOptions(key="late"))
     late_ms = bus.admin().browse(TOPIC, newest_first=True, limit=1).entries[0].at_ms
     operation.spec["to_ms"] = late_ms - 1
     operation.save()

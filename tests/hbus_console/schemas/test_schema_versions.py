@@ -11,12 +11,12 @@ from engine.bus.errors import PublishRefused
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.schemas import services as schemas
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.schemas.services import parse
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, OPERATOR, VIEWER
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -71,7 +71,7 @@ def test_adding_takes_an_editor(topic: Topic) -> None:
 
 
 def test_publishing_is_checked_against_the_latest_version_at_once(topic: Topic) -> None:
-    producer = bus.producer()
+    producer = shared_producer()
     assert producer.publish(topic.name, {"anything": 1}).position
     schemas.add_schema(EDITOR, topic.name, FIRST)
     with pytest.raises(PublishRefused, match="id is required") as refused:

@@ -17,6 +17,7 @@ from engine.core.clock import ManualClock, SystemClock
 from hbus_console.audit.models import AuditEntry
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.nodes.stamps import SILENT_AFTER_MS
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
@@ -45,7 +46,7 @@ def held(topic: Topic, committed: Callable[..., None]) -> Iterator[Held]:
     draft = SubscriptionDraft(topic=ONE[0], group=ONE[1], owner="Reservations")
     committed(lambda: services.create_subscription(EDITOR, draft))
     for number in range(3):
-        bus.producer().publish(ONE[0], {"n": number})
+        shared_producer().publish(ONE[0], {"n": number})
     receiver = bus.transport().receiver(*ONE, consumer="c1", lease_ms=30_000)
     yield Held(receiver, [each.receipt for each in receiver.receive(2, 1)])
     receiver.close()

@@ -15,6 +15,7 @@ from engine.core.errors import Unavailable
 from hbus_console.consumers.names import ConsumerNameExpiry
 from hbus_console.keeper.duties import all_duties
 from hbus_console.nodes.beat import NodeBeat
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
@@ -32,7 +33,7 @@ def _read_by_three(topic: Topic, prefix: str, committed: Callable[..., None]) ->
     draft = SubscriptionDraft(topic=ONE[0], group=ONE[1], owner="Reservations")
     committed(lambda: services.create_subscription(EDITOR, draft))
     for name in ("alive", "dead-hand", "old-pod"):
-        bus.producer().publish(ONE[0], {"n": name})
+        shared_producer().publish(ONE[0], {"n": name})
         receiver = bus.transport().receiver(*ONE, consumer=name, lease_ms=30_000)
         (delivery,) = receiver.receive(1, 1)
         if name != "dead-hand":

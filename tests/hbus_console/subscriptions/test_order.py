@@ -21,6 +21,7 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.evidence.booking import Booking
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
@@ -72,7 +73,7 @@ def parked(billing: Subscription, facts: FactRecorder) -> Consumer:
             raise ValueError("no such room")
 
     for n, key in enumerate(("room-1", "room-1", "room-2", "room-1")):
-        bus.producer().publish(ONE[0], {"n": n}, PublishOptions(key=key))
+        shared_producer().publish(ONE[0], {"n": n}, PublishOptions(key=key))
     policy = SubscriptionPolicy(
         *ONE, RetryPolicy(2, (0.01,)), ordering="key", partitions=4, on_failed_head="park", concurrency=2
     )
@@ -225,7 +226,7 @@ def test_a_key_that_is_tried_again_is_listed_as_waiting(
         raise ValueError("not now")
 
     for n in range(2):
-        bus.producer().publish(ONE[0], {"n": n}, PublishOptions(key="room-1"))
+        shared_producer().publish(ONE[0], {"n": n}, PublishOptions(key="room-1"))
     policy = SubscriptionPolicy(*ONE, RetryPolicy(5, (600.0,)), ordering="key", partitions=4)
     consumer = Consumer(bus.transport(), policy, handle, name="node-1", facts=facts)
     consumer.start()

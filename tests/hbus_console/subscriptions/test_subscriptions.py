@@ -12,6 +12,7 @@ from pytest_django import Settings
 from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
@@ -88,16 +89,16 @@ def test_a_taken_group_is_a_conflict(billing: Subscription) -> None:
 def test_one_that_starts_at_the_end_misses_the_past_and_nothing_else(
     topic: Topic, django_capture_on_commit_callbacks: Any
 ) -> None:
-    bus.producer().publish(topic.name, {"n": 1})
+    shared_producer().publish(topic.name, {"n": 1})
     with django_capture_on_commit_callbacks(execute=True):
         services.create_subscription(EDITOR, replace(DRAFT, start="end"))
         # Between the row and the store's group: must not be missed.
-        bus.producer().publish(topic.name, {"n": 2})
+        shared_producer().publish(topic.name, {"n": 2})
     assert bus.admin().lag(topic.name, "billing").waiting == 1
 
 
 def test_one_that_starts_at_the_beginning_gets_all(topic: Topic, committed: Callable[..., None]) -> None:
-    bus.producer().publish(topic.name, {"n": 1})
+    shared_producer().publish(topic.name, {"n": 1})
     committed(lambda: services.create_subscription(EDITOR, DRAFT))
     assert bus.admin().lag(topic.name, "billing").waiting == 1
 
@@ -191,8 +192,8 @@ def test_pausing_takes_an_operator_and_a_reason(billing: Subscription) -> None:
 def test_a_drain_ends_when_nothing_is_in_flight(billing: Subscription, committed: Callable[..., None]) -> None:
     from engine.bus.transport import Settlement
 
-    bus.producer().publish("booking.created", {"n": 1})
-    bus.producer().publish("booking.created", {"n": 2})
+    shared_producer().publish("booking.created", {"n": 1})
+    shared_producer().publish("booking.created", {"n": 2})
     receiver = bus.transport().receiver("booking.created", "billing", consumer="c1", lease_ms=30_000)
     (delivery,) = receiver.receive(1, 1)
     committed(lambda: services.drain(OPERATOR, "booking.created", "billing", "new release"))

@@ -20,6 +20,7 @@ from hbus_console.consumers.pair import Pair
 from hbus_console.operations import services as operations
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
@@ -52,7 +53,7 @@ def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monk
 
 def publish(*numbers: int) -> None:
     for number in numbers:
-        bus.producer().publish("booking.created", {"id": number})
+        shared_producer().publish("booking.created", {"id": number})
 
 
 def settle(transport: str, number: int) -> None:

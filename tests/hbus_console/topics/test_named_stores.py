@@ -16,6 +16,7 @@ from engine.core.errors import BadInput, ConfigurationError
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.operations import services as operations
 from hbus_console.operations.runner import OperationRunner
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics import move
 from hbus_console.topics import services as topics
@@ -48,7 +49,7 @@ def test_a_topic_lies_in_the_store_that_it_names(busy: redis.Redis) -> None:
     assert BUSY in bus.carriers()
     topics.create_topic(SYSTEM, TopicDraft(TOPIC, "Reservations", transport=BUSY))
 
-    bus.producer().publish(TOPIC, {"n": 1})
+    shared_producer().publish(TOPIC, {"n": 1})
 
     assert bus.admin(BUSY).depth(TOPIC).messages == 1
     assert topic_keys(busy)
@@ -74,9 +75,9 @@ def test_its_address_says_how_many_replicas_confirm(
     topics.create_topic(SYSTEM, TopicDraft("booking.changed", "Reservations"))
 
     with pytest.raises(PublishUnknown, match="0 of 1 replicas"):
-        bus.producer().publish(TOPIC, {"n": 1})
+        shared_producer().publish(TOPIC, {"n": 1})
 
-    assert bus.producer().publish("booking.changed", {"n": 1}).position
+    assert shared_producer().publish("booking.changed", {"n": 1}).position
 
 
 def test_a_topic_moves_to_a_store_of_its_own_while_it_is_in_use(
@@ -86,11 +87,11 @@ def test_a_topic_moves_to_a_store_of_its_own_while_it_is_in_use(
     monkeypatch.setattr(move, "QUIET_MS", 200)
     topics.create_topic(SYSTEM, TopicDraft(TOPIC, "Reservations"))
     bus.admin().create_group(TOPIC, "billing")
-    bus.producer().publish(TOPIC, {"n": 1})
+    shared_producer().publish(TOPIC, {"n": 1})
 
     operation = operations.start(SYSTEM, "move", {"topic": TOPIC, "to": BUSY}, reason="more room").operation
     OperationRunner().tick()
-    bus.producer().publish(TOPIC, {"n": 2})
+    shared_producer().publish(TOPIC, {"n": 2})
     receiver = bus.transport("redis_stream").receiver(TOPIC, "billing", consumer="c", lease_ms=30_000)
     receiver.settle([Settlement(each.receipt) for each in receiver.receive(10, 1)])
     receiver.close()

@@ -13,6 +13,7 @@ from engine.bus.options import PublishOptions
 from engine.bus.partitions import Partitioned, partition_of
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
@@ -70,7 +71,7 @@ def test_an_empty_topic_may_get_more_with_all_its_groups(ordered: Topic, committ
 
 
 def test_a_topic_that_holds_messages_keeps_its_number(ordered: Topic) -> None:
-    bus.producer().publish(ordered.name, {"n": 1}, PublishOptions(key="hotel-1"))
+    shared_producer().publish(ordered.name, {"n": 1}, PublishOptions(key="hotel-1"))
     with pytest.raises(Conflict) as refused:
         topics.change_topic(EDITOR, ordered.name, {"partitions": 12})
     assert refused.value.field == "partitions"
@@ -87,7 +88,7 @@ def test_partitions_never_become_fewer_and_a_topic_that_has_them_stays_ordered(o
 
 def test_a_message_goes_to_the_partition_of_its_key(ordered: Topic) -> None:
     for key in ("hotel-1", "hotel-2", "hotel-3"):
-        receipt = bus.producer().publish(ordered.name, {}, PublishOptions(key=key))
+        receipt = shared_producer().publish(ordered.name, {}, PublishOptions(key=key))
         partition = partition_of(key, "", 8)
         assert receipt.position.partition("p")[2] == (str(partition) if partition else "")
 

@@ -10,6 +10,7 @@ from engine.bus.conformance.running import FactRecorder
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
@@ -51,8 +52,8 @@ def test_the_second_time_there_is_nothing_to_do(billing: Subscription) -> None:
 def test_a_group_that_vanished_goes_on_at_its_checkpoint_and_a_fact_says_so(
     billing: Subscription, facts: FactRecorder
 ) -> None:
-    first = bus.producer().publish("booking.created", {"n": 1})
-    bus.producer().publish("booking.created", {"n": 2})
+    first = shared_producer().publish("booking.created", {"n": 1})
+    shared_producer().publish("booking.created", {"n": 2})
     facts.seen.clear()
     Subscription.objects.update(checkpoint=first.position, checkpoint_at=billing.created_at)
     clock = ManualClock()
@@ -76,7 +77,7 @@ def test_a_pause_taken_back_is_taken_back_in_the_store(billing: Subscription) ->
 
 def test_what_was_deleted_leaves_the_store(billing: Subscription, topic: Topic) -> None:
     ensure_transport_objects()
-    bus.producer().publish(topic.name, {})
+    shared_producer().publish(topic.name, {})
     subscriptions.delete_subscription(SYSTEM, topic.name, "billing", "billing", "moved")
     assert ensure_transport_objects().removed == ["booking.created/billing"]
     assert bus.admin().groups(topic.name) == []

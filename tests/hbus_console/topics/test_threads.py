@@ -12,9 +12,9 @@ from django.test import Client
 from engine.bus import handlers
 from hbus_console.consumers.host import SubscriptionHost
 from hbus_console.consumers.wanted import WantedSubscriptions
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus
 from tests.hbus_console.topics.test_acts import POLICY
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -66,7 +66,7 @@ def host(gate: Gate, committed: Callable[..., None]) -> Iterator[SubscriptionHos
     made = SubscriptionHost(WantedSubscriptions())
     committed(made.reconcile)
     for number in range(6):
-        bus.producer().publish(KEY[0], {"n": number})
+        shared_producer().publish(KEY[0], {"n": number})
     assert gate.holds(2)
     yield made
     gate.open.set()

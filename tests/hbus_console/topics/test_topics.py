@@ -15,6 +15,7 @@ from engine.core.errors import BadInput, Conflict, Unavailable
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
@@ -182,9 +183,9 @@ def test_a_form_that_is_too_old_is_a_conflict(topic: Topic) -> None:
 def test_without_its_owner_a_topic_refuses_publishes_until_somebody_takes_over(topic: Topic) -> None:
     topics.change_topic(GOVERNOR, topic.name, {"owner": ""}, "team dissolved")
     with pytest.raises(OwnerlessTopic):
-        bus.producer().publish(topic.name, {})
+        shared_producer().publish(topic.name, {})
     topics.change_topic(GOVERNOR, topic.name, {"owner": "Reservations"}, "taken over")
-    assert bus.producer().publish(topic.name, {}).position
+    assert shared_producer().publish(topic.name, {}).position
 
 
 def test_an_unknown_topic_is_said_to_be_unknown(db: None) -> None:
@@ -238,13 +239,13 @@ def test_deleting_takes_a_governor_the_typed_name_and_a_reason(topic: Topic) -> 
 
 
 def test_a_deleted_topic_leaves_the_store_and_its_audit(topic: Topic, committed: Callable[..., None]) -> None:
-    bus.producer().publish(topic.name, {"n": 1})
+    shared_producer().publish(topic.name, {"n": 1})
     committed(lambda: topics.delete_topic(GOVERNOR, topic.name, topic.name, "old"))
     assert bus.admin().depth(topic.name).messages == 0
     assert not StoreRemoval.objects.exists()
     assert AuditEntry.objects.get(action="topic.delete").before["owner"] == "Reservations"
     with pytest.raises(UnknownTopic):
-        bus.producer().publish(topic.name, {})
+        shared_producer().publish(topic.name, {})
 
 
 def test_with_the_store_away_the_row_still_holds(
@@ -266,7 +267,7 @@ def test_a_topic_changes_its_transport_only_when_all_is_settled(
     committed(
         lambda: subscriptions.create_subscription(SYSTEM, SubscriptionDraft(topic.name, "billing", "Reservations"))
     )
-    bus.producer().publish(topic.name, {})
+    shared_producer().publish(topic.name, {})
     with pytest.raises(Conflict, match="billing") as refused:
         topics.change_topic(GOVERNOR, topic.name, {"transport": "redis_stream"}, "one setting")
     assert refused.value.field == "transport"

@@ -20,7 +20,8 @@ from hbus_console.access.command_line import command_line_actor
 from hbus_console.imports.mapping import Mapping, read_mapping
 from hbus_console.imports.rows import file_digest
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import, try_import
-from hbus_console.wiring import bus, store
+from hbus_console.publishing.producer import shared_producer
+from hbus_console.wiring import store
 
 
 class Command(BaseCommand):
@@ -66,7 +67,7 @@ class Command(BaseCommand):
             batch=options["batch"],
             from_start=options["from_start"],
         )
-        actor, producer = command_line_actor(), bus.producer()
+        actor, producer = command_line_actor(), shared_producer()
         with _bar(quiet=options["json"]) as bar:
             if options["dry_run"]:
                 return try_import(actor, request, producer, progress=bar.show)
