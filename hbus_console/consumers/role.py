@@ -8,7 +8,7 @@ import warnings
 
 from celery.utils.nodenames import default_nodename, host_format
 
-from hbus_console.celery import app
+from hbus_console.consumers.celery_app import app
 
 
 def run(slot: int) -> None:

@@ -13,8 +13,8 @@ from redis.exceptions import RedisError
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.audit.services import record
-from hbus_console.celery import app
 from hbus_console.cluster.feature import CLUSTER_OPERATE, CLUSTER_VIEW
+from hbus_console.consumers.celery_app import app
 from hbus_console.consumers.control import chooser
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE

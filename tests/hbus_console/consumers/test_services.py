@@ -8,8 +8,8 @@ from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
-from hbus_console.celery import app
 from hbus_console.consumers import control, services
+from hbus_console.consumers.celery_app import app
 from hbus_console.consumers.services import steer, still_at_work, worker_status
 
 pytestmark = pytest.mark.django_db
