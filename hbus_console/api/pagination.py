@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+from engine.core.errors import BadInput
 
 
 class CursorPages(CursorPagination):
@@ -12,3 +15,22 @@ class CursorPages(CursorPagination):
     page_size = 50
     page_size_query_param = "limit"
     max_page_size = 500
+
+
+def page_size(request: Request, usual: int, most: int) -> int:
+    """``?limit=``; raises ``BadInput`` for what is no number in bounds."""
+    text = request.GET.get("limit", "")
+    if not text:
+        return usual
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+        raise BadInput(f"limit is not a whole number from 1 to {most}.", remedy=f"{usual} is usual.", field="limit")
+    return int(text)
+
+
+def next_page(request: Request, cursor: str) -> str | None:
+    """The address of the page after ``cursor``; ``None`` on the last."""
+    if not cursor:
+        return None
+    query = request.GET.copy()
+    query["cursor"] = cursor
+    return str(request.build_absolute_uri(f"{request.path}?{query.urlencode()}"))

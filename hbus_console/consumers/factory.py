@@ -8,9 +8,8 @@ from hbus_console.consumers.policies import handler_of
 from hbus_console.consumers.positions import DjangoPositions
 from hbus_console.outbox.inbox import DjangoInbox
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services.policy import policy_of
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.subscriptions.services import policy_of
+from hbus_console.wiring import bus, fact_log, store
 
 
 def consumer_for(subscription: Subscription) -> Consumer | Pair:
@@ -27,7 +26,7 @@ def consumer_for(subscription: Subscription) -> Consumer | Pair:
             policy,
             handler.call,
             name=store.node_name(),
-            facts=emitter(),
+            facts=fact_log.emitter(),
             inbox=DjangoInbox() if policy.transactional else None,
             positions=DjangoPositions(),
             handler_name=handler.name,

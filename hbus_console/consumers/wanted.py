@@ -11,8 +11,7 @@ from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler
 from hbus_console.database import fresh_connections
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import sync_registrations
-from hbus_console.subscriptions.services.policy import policy_of
+from hbus_console.subscriptions.services import policy_of, sync_registrations
 
 
 class WantedSubscriptions:

@@ -17,10 +17,10 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.accounts.api_shapes import REASON
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import REFUSED, read
+from hbus_console.api.pagination import next_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.deadletters import groups, reading, services
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.messages.api import next_page, page_size
 from hbus_console.topics.models import Topic
 from hbus_console.ui.streaming import MEDIA_TYPE, json_lines
 from hbus_console.ui.timerange import read_range

@@ -14,9 +14,9 @@ from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_REVEAL
-from hbus_console.messages.payloads import Rules, shown
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import Rules, shown
 
 #: The longest payload that the form takes, in characters of JSON.
 LONGEST = 200_000

@@ -11,6 +11,7 @@ DEAD_LETTER_EDIT = Act("dead_letter.edit", Role.EDITOR, "edit dead letters", abo
 
 FEATURE = Feature(
     name="deadletters",
+    offers=("models", "counting"),
     menu=(
         MenuEntry(
             "dead-letters",

@@ -17,8 +17,8 @@ from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ
-from hbus_console.messages.payloads import Rules, shown
 from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import Rules, shown
 
 #: Envelope attributes that an answer repeats; the payload goes its own, masked way.
 _ATTRIBUTES = ("type", "time", "subject", "dataschema", "expirytime", "traceparent", "causationid", "hbusreplay")

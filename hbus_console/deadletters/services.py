@@ -26,10 +26,9 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics.catalog import shared_catalog
+from hbus_console.topics import catalog
 from hbus_console.topics.scopes import topic_filter
-from hbus_console.wiring import store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import fact_log, store
 
 _clock = SystemClock()
 #: No other payload than the stored one.
@@ -119,7 +118,7 @@ def redrive_now(
     """
     obstacle = effect(letter, clock=clock).obstacle
     original, _ = _message(letter)
-    check_owner(shared_catalog().topic(letter.topic))
+    check_owner(catalog.shared().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     now_ms = clock.now_ms()
@@ -133,7 +132,7 @@ def redrive_now(
     send_on_commit(letter.topic, copy)
     how = "" if edited is _AS_IT_IS else "edited, "
     fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
-    transaction.on_commit(lambda: emitter().emit([fact.batch()]))
+    transaction.on_commit(lambda: fact_log.emitter().emit([fact.batch()]))
     return True
 
 
@@ -153,7 +152,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
     if original is None or obstacle:
         raise BadInput(obstacle, remedy="Redrive it as it is, or discard it.", field="payload")
     edited = editing.merged(actor, letter, original, payload)
-    policy = shared_catalog().topic(letter.topic)
+    policy = catalog.shared().topic(letter.topic)
     problem = policy.schema.problem(edited) if policy.schema else None
     if problem is not None:
         field, what = problem
@@ -200,7 +199,7 @@ def discard_now(actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock =
         return False
     original, _ = _message(letter)
     fact = _fact("discarded", letter, original, now_ms, f"by {actor.name}: {reason}")
-    transaction.on_commit(lambda: emitter().emit([fact.batch()]))
+    transaction.on_commit(lambda: fact_log.emitter().emit([fact.batch()]))
     return True
 
 

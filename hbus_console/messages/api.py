@@ -11,10 +11,10 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import REFUSED, read
+from hbus_console.api.pagination import next_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.messages import browsing, search, services
 from hbus_console.messages import export as evidence
@@ -98,25 +98,6 @@ class RevealBody(msgspec.Struct, forbid_unknown_fields=True):
 
     reason: str = ""
     fields: list[str] = []
-
-
-def page_size(request: Request, usual: int, most: int) -> int:
-    """``?limit=``; raises ``BadInput`` for what is no number in bounds."""
-    text = request.GET.get("limit", "")
-    if not text:
-        return usual
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
-        raise BadInput(f"limit is not a whole number from 1 to {most}.", remedy=f"{usual} is usual.", field="limit")
-    return int(text)
-
-
-def next_page(request: Request, cursor: str) -> str | None:
-    """The address of the page after ``cursor``; ``None`` on the last."""
-    if not cursor:
-        return None
-    query = request.GET.copy()
-    query["cursor"] = cursor
-    return str(request.build_absolute_uri(f"{request.path}?{query.urlencode()}"))
 
 
 def _times(request: Request) -> tuple[int | None, int | None]:

@@ -15,9 +15,9 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ
-from hbus_console.messages.payloads import Payload, Rules, may_search, shown
-from hbus_console.topics import services as topics
+from hbus_console.topics import lookup
 from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import Payload, Rules, may_search, shown
 from hbus_console.wiring import bus
 
 PAGE = 50
@@ -151,7 +151,7 @@ def scan(
 
 def _browsable(actor: Actor, name: str) -> Topic:
     require(actor, PAYLOAD_READ, name)
-    topic = topics.topic(name)
+    topic = lookup.topic(name)
     if not bus.transport(topic.transport).capabilities.browse:
         raise BadInput(
             f"{name} is carried by {bus.transport(topic.transport).name}, which shows no message twice.",

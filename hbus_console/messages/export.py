@@ -11,9 +11,9 @@ from engine.core.clock import to_rfc3339
 from hbus_console.messages.browsing import Scan, Seen
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerMessage
-from hbus_console.messages.payloads import Payload
 from hbus_console.messages.search import Outcome
 from hbus_console.messages.timeline import Moment, moments
+from hbus_console.topics.payloads import Payload
 
 
 def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> dict[str, Any]:

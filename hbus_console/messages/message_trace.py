@@ -22,9 +22,9 @@ from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
-from hbus_console.messages.payloads import Payload, Rules, shown
 from hbus_console.subjects import readable
 from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import Payload, Rules, shown
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus
 

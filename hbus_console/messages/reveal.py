@@ -13,8 +13,8 @@ from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import Life, envelope_of, life
-from hbus_console.messages.payloads import Payload
 from hbus_console.subjects import readable
+from hbus_console.topics.payloads import Payload
 
 
 @dataclass(frozen=True)

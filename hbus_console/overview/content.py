@@ -11,9 +11,9 @@ from hbus_console.deadletters.counting import by_topic, where
 from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import TopicRow, topic_row
 from hbus_console.traffic import flow, history
-from hbus_console.traffic.concerns import stand as read_standing
 from hbus_console.traffic.history import History
 from hbus_console.traffic.standing import Standing, handling, oldest, share
+from hbus_console.traffic.standing import stand as read_standing
 from hbus_console.ui import formats
 from hbus_console.ui.concern import Look
 from hbus_console.ui.figures import Figure

@@ -5,9 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 
 from engine.bus.producer import Producer
-from hbus_console.topics.catalog import shared_catalog
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.topics import catalog
+from hbus_console.wiring import bus, fact_log, store
 from hbus_console.wiring.store import Closing, once
 
 
@@ -19,9 +18,9 @@ def shared_producer() -> Producer:
 def _open() -> Producer:
     return Producer(
         bus.transport,
-        shared_catalog(),
+        catalog.shared(),
         source=settings.HBUS_SOURCE,
-        facts=emitter(),
+        facts=fact_log.emitter(),
         delays=bus.delays(),
         node=store.node_name(),
     )

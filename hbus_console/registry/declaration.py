@@ -117,6 +117,9 @@ class Feature:
     """One concern of the console, declared whole."""
 
     name: str
+    #: Its modules that sisters may import, by their names inside its package; ``feature`` itself always is one. What is
+    #: not named here may change without asking them.
+    offers: tuple[str, ...] = ()
     menu: tuple[MenuEntry, ...] = ()
     pages: tuple[Mount, ...] = ()
     #: Modules with ``urlpatterns`` under ``/api/v1/``.

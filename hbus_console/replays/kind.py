@@ -23,7 +23,6 @@ from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, Forbidden, require
-from hbus_console.messages.payloads import Rules, shown
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.publishing.feature import PUBLISH
@@ -33,8 +32,8 @@ from hbus_console.replays.spec import Chosen, Selection
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.topics.payloads import Rules, shown
+from hbus_console.wiring import bus, fact_log, store
 
 #: Messages read from the store at once.
 PAGE = 500
@@ -111,7 +110,7 @@ class Replay:
                 items.append(_item(wanted, found, copy))
                 facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
         if facts:
-            transaction.on_commit(lambda: emitter().emit(batches(facts)))
+            transaction.on_commit(lambda: fact_log.emitter().emit(batches(facts)))
         total = int(task.cursor.get("scanned", 0)) + scanned
         matched = int(task.cursor.get("matched", 0)) + len(facts)
         note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")

@@ -19,7 +19,7 @@ from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.kind import look
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
-from hbus_console.topics.views.common import found_topic
+from hbus_console.topics.pages import found_topic
 from hbus_console.ui.timerange import time_range
 from hbus_console.wiring import bus
 

@@ -14,7 +14,7 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of
 from hbus_console.api.views import ApiView
 from hbus_console.schemas import services, shapes
 from hbus_console.schemas.models import SchemaVersion
-from hbus_console.topics import services as topics
+from hbus_console.topics import lookup
 
 
 class Schemas(ApiView):
@@ -27,7 +27,7 @@ class Schemas(ApiView):
     )
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
-        rows = SchemaVersion.objects.filter(topic=topics.topic(topic)).select_related("topic")
+        rows = SchemaVersion.objects.filter(topic=lookup.topic(topic)).select_related("topic")
         return self.page(rows, shapes.schema, ordering="-version")
 
     @extend_schema(

@@ -15,15 +15,10 @@ from typing import Any
 
 import jsonschema_rs
 
+from hbus_console.schemas.modes import MODES
+
 Schema = dict[str, Any] | bool
 
-#: Modes as a topic names them, and what each asks for.
-MODES = {
-    "none": "any schema may follow",
-    "backward": "consumers with the new schema must understand old messages",
-    "forward": "consumers with the old schema must understand new messages",
-    "full": "both old and new consumers must understand old and new messages",
-}
 _TYPES = ("null", "boolean", "object", "array", "number", "string")
 #: Keywords that only describe.
 _SILENT = frozenset(

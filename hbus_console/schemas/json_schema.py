@@ -15,7 +15,7 @@ import jsonschema_rs
 from engine.core.errors import BadInput
 from hbus_console.schemas.compatibility import Incompatibility, compatibility
 
-__all__ = ["DIALECT", "CompiledSchema", "Incompatibility", "check_schema", "compatibility", "schema_uri"]
+__all__ = ["DIALECT", "CompiledSchema", "Incompatibility", "check_schema", "compatibility"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: The largest schema, in bytes of JSON.
@@ -25,11 +25,6 @@ MAX_DEPTH = 64
 #: Keywords whose values are data, not schemas.
 _DATA = frozenset({"const", "enum", "default", "examples"})
 _REFERENCES = ("$ref", "$dynamicRef")
-
-
-def schema_uri(topic: str, version: int) -> str:
-    """What a message says in ``dataschema`` about the schema it was checked against."""
-    return f"urn:hbus:schema:{topic}:{version}"
 
 
 class CompiledSchema:

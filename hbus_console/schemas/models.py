@@ -21,3 +21,8 @@ class SchemaVersion(models.Model):
         db_table = "topics_schemaversion"
         ordering = ["-version"]
         constraints = [models.UniqueConstraint(fields=["topic", "version"], name="one_schema_per_version")]
+
+    @property
+    def uri(self) -> str:
+        """What a message says in ``dataschema`` about the schema it was checked against."""
+        return f"urn:hbus:schema:{self.topic.name}:{self.version}"

@@ -18,9 +18,8 @@ from hbus_console.audit.services import record
 from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.schemas.json_schema import Incompatibility, check_schema, compatibility
 from hbus_console.schemas.models import SchemaVersion
-from hbus_console.topics import catalog
+from hbus_console.topics import catalog, lookup
 from hbus_console.topics.models import Topic
-from hbus_console.topics.services import lookup
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import msgspec
 
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.bodies import Body
-from hbus_console.schemas.json_schema import schema_uri
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.schemas.services import SchemaVerdict
 
@@ -58,7 +57,7 @@ class VerdictOut(msgspec.Struct):
 
 def schema(row: SchemaVersion) -> dict[str, Any]:
     """One version."""
-    return plain(SchemaOut(uri=schema_uri(row.topic.name, row.version), **fields_of(row, SchemaOut, "uri")))
+    return plain(SchemaOut(uri=row.uri, **fields_of(row, SchemaOut, "uri")))
 
 
 def verdict(found: SchemaVerdict) -> dict[str, Any]:

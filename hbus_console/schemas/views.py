@@ -15,12 +15,10 @@ from engine.core.errors import BadInput, NotThere
 from hbus_console.access.acts import VIEW
 from hbus_console.access.web import actor, console_view
 from hbus_console.schemas import services
-from hbus_console.schemas.json_schema import schema_uri
 from hbus_console.schemas.models import SchemaVersion
+from hbus_console.schemas.modes import MODES
 from hbus_console.schemas.services import parse
-from hbus_console.topics.services.draft import MODES
-from hbus_console.topics.views.common import found_topic
-from hbus_console.topics.views.topic import frame
+from hbus_console.topics.pages import found_topic, frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import form_page
 
@@ -40,7 +38,7 @@ def schema(request: HttpRequest, name: str) -> HttpResponse:
         "rows": versions,
         "shown": shown,
         "against": against,
-        "uri": schema_uri(name, shown.version) if shown else "",
+        "uri": shown.uri if shown else "",
         "diff": diff(against.body, shown.body) if against and shown else [],
         "mode_words": MODES[topic.compatibility],
         "draft": _pretty(versions[0].body) if versions else _pretty(_FIRST),

@@ -13,8 +13,8 @@ from hbus_console.audit.concerns import last_acts, who_and_why
 from hbus_console.cluster.concerns import nodes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import open_breakers
-from hbus_console.traffic.concerns import lag
 from hbus_console.traffic.flow import LagNow
+from hbus_console.traffic.standing import lag
 from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at, spell
 from hbus_console.ui.formats import duration, num
 

@@ -10,6 +10,7 @@ SUBSCRIPTION_EDIT = Act("subscription.edit", Role.EDITOR, "edit subscriptions", 
 
 FEATURE = Feature(
     name="subscriptions",
+    offers=("models", "services", "standing", "targets"),
     menu=(MenuEntry("subscriptions", "Subscriptions", "outline/git-fork", "subscriptions:list", "s", "Bus", 30),),
     pages=(Mount("", "hbus_console.subscriptions.urls"),),
     api=("hbus_console.subscriptions.api",),
@@ -45,6 +46,7 @@ FEATURE = Feature(
         "subscription.breaker_close": "closed the breaker of the subscription",
         "subscription.rotate_secret": "gave a new secret to the subscription",
     },
+    duties=("hbus_console.subscriptions.duties:topic_reconciler",),
     alerts=("hbus_console.subscriptions.alerts:KINDS",),
     concerns=("hbus_console.subscriptions.concerns:concerns",),
     search=("hbus_console.subscriptions.finding:find",),

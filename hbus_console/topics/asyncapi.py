@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hbus_console.schemas.json_schema import schema_uri
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -124,7 +123,7 @@ def _message(topic: Topic) -> dict[str, Any]:
         latest = max(versions, key=lambda row: row.version)
         message["payload"] = {"$ref": f"#/components/schemas/{_schema_key(latest)}"}
         message["x-schema-version"] = latest.version
-        message["x-dataschema"] = schema_uri(topic.name, latest.version)
+        message["x-dataschema"] = latest.uri
     return message
 
 

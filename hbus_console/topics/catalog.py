@@ -12,8 +12,8 @@ from django.db.models import Max
 from engine.bus.catalog import SchemaCheck, TopicPolicy
 from engine.bus.errors import UnknownTopic
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput, ConfigurationError, Unavailable
-from hbus_console.schemas.json_schema import CompiledSchema, schema_uri
+from engine.core.errors import ConfigurationError, Unavailable
+from hbus_console.schemas.checking import check_of
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -118,7 +118,7 @@ class DjangoCatalog:
         versions = SchemaVersion.objects.select_related("topic").filter(topic_id__in={topic for topic, _ in missing})
         for row in versions:
             if (row.topic_id, row.version) in missing:
-                self._compiled[row.topic_id, row.version] = _check(row)
+                self._compiled[row.topic_id, row.version] = check_of(row)
 
     def _policy(self, row: Topic, version: int | None) -> TopicPolicy:
         return TopicPolicy(
@@ -137,7 +137,7 @@ class DjangoCatalog:
         )
 
 
-def shared_catalog() -> DjangoCatalog:
+def shared() -> DjangoCatalog:
     """The one that everything in this process asks."""
     return once("catalog", DjangoCatalog)
 
@@ -149,23 +149,3 @@ def _able(row: Topic, promise: str) -> bool:
     except ConfigurationError:
         # It cannot be opened at all: the publish itself says so.
         return True
-
-
-class _Unusable:
-    """Stands for a stored schema that no longer compiles: refuses every payload rather than let them pass unseen."""
-
-    def __init__(self, uri: str, why: str) -> None:
-        self.uri = uri
-        self._why = why
-
-    def problem(self, payload: object) -> tuple[str, str] | None:
-        return "data", f"cannot be checked: {self._why}"
-
-
-def _check(row: SchemaVersion) -> SchemaCheck:
-    uri = schema_uri(row.topic.name, row.version)
-    try:
-        return CompiledSchema(row.body, uri)
-    except BadInput as error:
-        log.error("a stored schema does not compile", schema=uri, error=error.what)
-        return _Unusable(uri, error.what)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from hbus_console.topics.reconcile import TopicReconciler
 from hbus_console.topics.trimmer import StreamRetention
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import bus, fact_log, store
 
 
 def stream_retention() -> StreamRetention:
-    return StreamRetention(bus.admin, emitter(), node=store.node_name())
-
-
-def topic_reconciler() -> TopicReconciler:
-    return TopicReconciler()
+    return StreamRetention(bus.admin, fact_log.emitter(), node=store.node_name())

@@ -12,6 +12,7 @@ TOPIC_DELETE = Act("topic.delete", Role.GOVERNOR, "delete topics", about="topic"
 
 FEATURE = Feature(
     name="topics",
+    offers=("models", "lookup", "scopes", "masking", "payloads", "catalog", "transport_objects", "targets", "pages"),
     menu=(MenuEntry("topics", "Topics", "outline/align-justified", "topics:list", "t", "Bus", 20),),
     pages=(Mount("", "hbus_console.topics.urls"),),
     api=("hbus_console.topics.api",),
@@ -40,10 +41,7 @@ FEATURE = Feature(
         ),
     ),
     facts=("engine.bus.fact_kinds:FACTS",),
-    duties=(
-        "hbus_console.topics.duties:stream_retention",
-        "hbus_console.topics.duties:topic_reconciler",
-    ),
+    duties=("hbus_console.topics.duties:stream_retention",),
     concerns=("hbus_console.topics.concerns:concerns",),
     search=("hbus_console.topics.finding:find",),
     operations=("hbus_console.topics.move:MOVE",),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from django.urls import reverse
 
 from engine.bus.subjects import subscription_subject
@@ -11,22 +9,12 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic.flow import LagNow
-from hbus_console.traffic.standing import Standing, standing
+from hbus_console.traffic.standing import lag
 from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at
 from hbus_console.ui.formats import duration, num
 
 #: A message that waits longer than this behind a subscription that is not paused means somebody should look.
 WAITS_TOO_LONG_MS = 5 * 60 * 1000
-
-
-def stand(look: Look) -> Standing:
-    """How things flow and what waits."""
-    return standing(look.now_ms, look.scopes)
-
-
-def lag(look: Look) -> Sequence[LagNow]:
-    """Where the subscriptions stand."""
-    return list(look.once(stand).lag.values())
 
 
 def concerns(look: Look) -> list[Concern]:

@@ -6,6 +6,7 @@ from hbus_console.registry.declaration import Feature, Mount
 
 FEATURE = Feature(
     name="traffic",
+    offers=("flow", "lag", "standing"),
     pages=(Mount("", "hbus_console.traffic.urls"),),
     duties=("hbus_console.traffic.duties:lag_sampler",),
     alerts=("hbus_console.traffic.alerts:KINDS",),

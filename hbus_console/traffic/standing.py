@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +10,9 @@ from django.conf import settings
 
 from engine.bus.transport import Lag
 from hbus_console.traffic import flow
+from hbus_console.traffic.flow import LagNow
 from hbus_console.ui import formats
+from hbus_console.ui.concern import Look
 
 #: For so long rates and lag are served again: they are booked and sampled more slowly than that.
 FLOW_FRESH_MS = 1_900
@@ -84,3 +87,13 @@ def handling(handler_us: int | None) -> tuple[str, str]:
     """Mean handler time as value and unit."""
     value, _, unit = formats.duration(handler_us).partition(" ")
     return value, unit
+
+
+def stand(look: Look) -> Standing:
+    """How things flow and what waits."""
+    return standing(look.now_ms, look.scopes)
+
+
+def lag(look: Look) -> Sequence[LagNow]:
+    """Where the subscriptions stand."""
+    return list(look.once(stand).lag.values())

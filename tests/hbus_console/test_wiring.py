@@ -11,8 +11,7 @@ from engine.bus.facts import Fact
 from engine.core.errors import ConfigurationError
 from engine.core.facts import NullFacts
 from hbus_console.publishing.producer import shared_producer
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import bus, fact_log, store
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +58,7 @@ def test_a_forked_child_makes_its_own() -> None:
 
 def test_close_flushes_the_facts_and_the_next_use_begins_anew() -> None:
     client, producer = store.client(), shared_producer()
-    emitter().emit([Fact("published", 1).batch()])
+    fact_log.emitter().emit([Fact("published", 1).batch()])
     store.close()
     store.close()
     assert shared_producer() is not producer
@@ -76,7 +75,7 @@ def test_without_a_store_it_says_what_to_do(settings: Settings) -> None:
 
 def test_facts_can_be_switched_off(settings: Settings) -> None:
     settings.HBUS_FACTS = False
-    assert isinstance(emitter(), NullFacts)
+    assert isinstance(fact_log.emitter(), NullFacts)
 
 
 def test_the_name_of_a_process_is_stable(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,7 @@ from hbus_console.audit.services import record
 from hbus_console.ui.concern import Concern, Look
 from hbus_console.ui.finding import MOST, Group, Hit, group
 from hbus_console.ui.live import LiveCells
-from hbus_console.wiring import store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import fact_log, store
 from tests.toy.feature import LAMP_SWITCH
 from tests.toy.models import Lamp
 
@@ -43,7 +42,7 @@ def switch(actor: Actor, street: str, name: str, on: bool, reason: str) -> Lamp:
     about = subject(lamp)
     record(actor, "lamp.switch", about, reason=why, before={"burning": before}, after={"burning": on})
     fact = FactBatch("lamp_switched", SystemClock().now_ms(), about, node=store.node_name(), detail=why)
-    transaction.on_commit(lambda: emitter().emit([fact]))
+    transaction.on_commit(lambda: fact_log.emitter().emit([fact]))
     return lamp
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from hbus_console.messages.payloads import Payload
+from hbus_console.topics.payloads import Payload
 from hbus_console.ui import formats
 
 register = template.Library()

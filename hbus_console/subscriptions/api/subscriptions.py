@@ -22,7 +22,7 @@ from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.api import bodies, shapes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
-from hbus_console.topics import services as topics
+from hbus_console.topics import lookup
 from hbus_console.wiring import bus
 
 _ROWS = Subscription.objects.select_related("topic", "team")
@@ -57,7 +57,7 @@ class Subscriptions(ApiView):
     )
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
-        return self.page(_ROWS.filter(topic=topics.topic(topic)), shapes.subscription, ordering="group")
+        return self.page(_ROWS.filter(topic=lookup.topic(topic)), shapes.subscription, ordering="group")
 
     @extend_schema(
         operation_id="subscriptions_create",

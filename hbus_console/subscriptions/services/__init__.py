@@ -10,6 +10,7 @@ from hbus_console.subscriptions.services.draft import SubscriptionDraft
 from hbus_console.subscriptions.services.draining import DrainStatus, drain, drain_status, drain_status_if_known
 from hbus_console.subscriptions.services.lookup import subscription
 from hbus_console.subscriptions.services.order import unpark
+from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.subscriptions.services.subscriptions import (
     change_subscription,
     create_subscription,
@@ -34,6 +35,7 @@ __all__ = [
     "follow_code",
     "open_breakers",
     "pause_subscription",
+    "policy_of",
     "resume_subscription",
     "rotate_secret",
     "set_breaker",

@@ -17,8 +17,7 @@ from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import bus, fact_log, store
 
 ACTS = ("open", "close")
 
@@ -59,7 +58,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         # Last inside the transaction: what the store refuses leaves no trace, and what it did has one.
         force = board.force_open if act == "open" else board.force_close
         standing = force(topic, group, f"{actor.name}: {reason}")
-    emitter().emit(
+    fact_log.emitter().emit(
         [
             Fact(
                 "breaker_opened" if act == "open" else "breaker_closed",

@@ -13,9 +13,9 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import snapshot
 from hbus_console.subscriptions.services.policy import declared_values
 from hbus_console.subscriptions.services.subscriptions import record_act, save
-from hbus_console.topics import services as topics
+from hbus_console.topics import lookup as topic_lookup
+from hbus_console.topics import transport_objects
 from hbus_console.topics.models import Topic
-from hbus_console.topics.services import store
 
 
 @dataclass
@@ -61,7 +61,7 @@ def _behind(row: Subscription, declared: Registration) -> bool:
 @transaction.atomic
 def _sync_one(actor: Actor, declared: Registration, report: SyncReport) -> None:
     require(actor, SUBSCRIPTION_EDIT, declared.topic)
-    topic = topics.topic(declared.topic)
+    topic = topic_lookup.topic(declared.topic)
     row = topic.subscriptions.select_for_update().filter(group=declared.group).first()
     if row is None:
         _create(actor, topic, declared)
@@ -79,7 +79,7 @@ def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
     )
     row.save()
     record_act(actor, "subscription.declare", row, "declared in code", after=snapshot(row))
-    store.after_commit(f"create {row.label}", lambda: store.make_group(row))
+    transport_objects.after_commit(f"create {row.label}", lambda: transport_objects.make_group(row))
 
 
 def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:

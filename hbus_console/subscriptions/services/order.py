@@ -17,8 +17,7 @@ from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import bus, fact_log, store
 
 #: What may become of the message that parked its key, with what is said of it afterwards.
 HEADS = {
@@ -71,7 +70,7 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
         done = keeper.unpark(topic, group, key, head)
         if done is None:
             raise _not_parked(row, key)
-    emitter().emit([_fact(actor, row, parked, done, (head, reason)).batch()])
+    fact_log.emitter().emit([_fact(actor, row, parked, done, (head, reason)).batch()])
     return done
 
 

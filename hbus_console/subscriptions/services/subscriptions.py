@@ -19,9 +19,9 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.draft import POLICY, SETTINGS, SubscriptionDraft, checked, snapshot
 from hbus_console.teams import services as teams
-from hbus_console.topics import services as topics
+from hbus_console.topics import lookup as topic_lookup
+from hbus_console.topics import transport_objects
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import store
 from hbus_console.wiring import bus
 
 
@@ -38,9 +38,9 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
     # Names are looked up and the store is asked before the transaction, which would make every other writer wait.
     if handler == Subscription.Handler.WEBHOOK:
         values["webhook_url"] = check_url(draft.webhook_url)
-    checkpoint = _start(topics.topic(draft.topic), draft.start)
+    checkpoint = _start(topic_lookup.topic(draft.topic), draft.start)
     with transaction.atomic():
-        topic = topics.topic(draft.topic)
+        topic = topic_lookup.topic(draft.topic)
         _refuse_taken(topic, group)
         row = Subscription(topic=topic, group=group, team=teams.owner(draft.owner), handler=handler)
         _apply(row, values)
@@ -51,7 +51,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
         row.checkpoint = checkpoint
         row.save()
         record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
-        store.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
+        transport_objects.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
     return row
 
 
@@ -146,7 +146,7 @@ def delete_subscription(actor: Actor, topic: str, group: str, typed_name: str, r
     removal = StoreRemoval.objects.create(topic=topic, group=group, transport=row.topic.transport)
     record_act(actor, "subscription.delete", row, reason, before=snapshot(row))
     row.delete()
-    store.after_commit(f"delete {group} on {topic}", lambda: store.remove(removal))
+    transport_objects.after_commit(f"delete {group} on {topic}", lambda: transport_objects.remove(removal))
 
 
 def _change(
@@ -202,8 +202,8 @@ def _start(topic: Topic, start: str) -> str:
 
 
 def _bring_in_line(row: Subscription) -> None:
-    store.make_group(row)
-    store.set_pause(row)
+    transport_objects.make_group(row)
+    transport_objects.set_pause(row)
 
 
 def hold(actor: Actor, row: Subscription, paused: bool, reason: str, action: str) -> Subscription:
@@ -211,7 +211,7 @@ def hold(actor: Actor, row: Subscription, paused: bool, reason: str, action: str
     row.paused, row.pause_reason = paused, reason if paused else ""
     save(row)
     record_act(actor, action, row, reason, before={"paused": not paused}, after={"paused": paused})
-    store.after_commit(f"{'pause' if paused else 'resume'} {row.label}", lambda: _bring_in_line(row))
+    transport_objects.after_commit(f"{'pause' if paused else 'resume'} {row.label}", lambda: _bring_in_line(row))
     return row
 
 

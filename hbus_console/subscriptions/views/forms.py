@@ -23,8 +23,8 @@ from hbus_console.subscriptions.services.draft import POLICIES, POLICY, SETTINGS
 from hbus_console.subscriptions.views.subscription import frame
 from hbus_console.teams.services import team_names
 from hbus_console.topics.models import Topic
-from hbus_console.topics.views.common import found_topic
-from hbus_console.topics.views.topic import frame as topic_frame
+from hbus_console.topics.pages import found_topic
+from hbus_console.topics.pages import frame as topic_frame
 from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import form_page
 

@@ -4,8 +4,8 @@ Every function asks :func:`~hbus_console.access.permissions.require`, writes its
 transaction, and brings the store in line after the commit (the keeper does it again should that fail).
 """
 
+from hbus_console.topics.lookup import topic
 from hbus_console.topics.services.draft import TopicDraft
-from hbus_console.topics.services.lookup import topic
 from hbus_console.topics.services.topics import change_topic, create_topic, delete_topic, pause_topic, resume_topic
 
 __all__ = ["TopicDraft", "change_topic", "create_topic", "delete_topic", "pause_topic", "resume_topic", "topic"]

@@ -10,6 +10,7 @@ from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
 from engine.core.errors import BadInput
 from hbus_console.drafts.setting import Choice, Clean, Flag, Lines, Owner, Setting, Text, Whole
 from hbus_console.drafts.settings import Settings
+from hbus_console.schemas.modes import MODES
 from hbus_console.topics.feature import TOPIC_EDIT, TOPIC_GOVERN
 from hbus_console.topics.masking import check_fields
 from hbus_console.topics.models import Topic
@@ -24,12 +25,6 @@ CLASSES = {
     "internal": "for people who work here",
     "confidential": "for those who need it",
     "personal": "about a person: says which fields are masked",
-}
-MODES = {
-    "none": "any schema may follow",
-    "backward": "new consumers understand old messages",
-    "forward": "old consumers understand new messages",
-    "full": "both understand both",
 }
 ORDERINGS = {"none": "as they come, in parallel", "key": "messages of one key one after the other"}
 #: Ten years.

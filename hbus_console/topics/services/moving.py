@@ -14,10 +14,9 @@ from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.topics import catalog
+from hbus_console.topics import catalog, lookup
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import lookup
 from hbus_console.topics.services.draft import checked, snapshot
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, fit_name
 from hbus_console.wiring import bus

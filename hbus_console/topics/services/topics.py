@@ -17,9 +17,9 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
+from hbus_console.topics import lookup, transport_objects
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import lookup, store
 from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
 from hbus_console.topics.services.topic_rules import fit_name
 from hbus_console.wiring import bus
@@ -48,7 +48,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
     record(actor, "topic.create", Subject("topic", name), reason=reason, after=snapshot(made))
     if draft.schema is not None:
         schemas.first_version(actor, made, draft.schema)
-    store.after_commit(f"create topic {name}", lambda: store.make_topic(made))
+    transport_objects.after_commit(f"create topic {name}", lambda: transport_objects.make_topic(made))
     return made
 
 
@@ -112,7 +112,7 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
     removal = StoreRemoval.objects.create(topic=name, transport=row.transport)
     record(actor, "topic.delete", Subject("topic", name), reason=reason, before=snapshot(row))
     row.delete()
-    store.after_commit(f"delete topic {name}", lambda: store.remove(removal))
+    transport_objects.after_commit(f"delete topic {name}", lambda: transport_objects.remove(removal))
 
 
 def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, revision: int | None) -> Topic:
@@ -138,7 +138,7 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
     row.revision += 1
     row.save()
     record(actor, "topic.change", Subject("topic", row.name), reason=reason, before=before, after=after)
-    store.after_commit(f"change topic {row.name}", lambda: _bring_in_line(row))
+    transport_objects.after_commit(f"change topic {row.name}", lambda: _bring_in_line(row))
     return row
 
 
@@ -154,23 +154,23 @@ def _set_pause(actor: Actor, row: Topic, paused: bool, reason: str) -> Topic:
         before={"paused": not paused},
         after={"paused": paused},
     )
-    store.after_commit(f"{'pause' if paused else 'resume'} {row.name}", _pauses_of(row))
+    transport_objects.after_commit(f"{'pause' if paused else 'resume'} {row.name}", _pauses_of(row))
     return row
 
 
 def _pauses_of(row: Topic) -> Callable[[], None]:
     def act() -> None:
         for subscription in row.subscriptions.select_related("topic"):
-            store.set_pause(subscription)
+            transport_objects.set_pause(subscription)
 
     return act
 
 
 def _bring_in_line(row: Topic) -> None:
-    store.make_topic(row)
+    transport_objects.make_topic(row)
     for subscription in row.subscriptions.select_related("topic"):
-        store.make_group(subscription)
-        store.set_pause(subscription)
+        transport_objects.make_group(subscription)
+        transport_objects.set_pause(subscription)
 
 
 def _refuse_splitting(row: Topic, wanted: int) -> None:

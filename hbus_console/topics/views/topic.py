@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pprint import pformat
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -13,52 +12,21 @@ from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
-from hbus_console.publishing.feature import PUBLISH
-from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.schemas.sample import sample
-from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.topics import asyncapi, services, topic_page
-from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
+from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
 from hbus_console.topics.models import Topic
-from hbus_console.topics.standing import carrier
-from hbus_console.topics.views.common import found_topic
+from hbus_console.topics.pages import found_topic, frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import clock, reason_act
 from hbus_console.ui.timerange import time_range
 
 #: How many audit entries the tab shows; the audit log has them all.
 ENTRIES = 50
-
-
-def frame(request: HttpRequest, topic: Topic, tab: str) -> dict[str, Any]:
-    """What all tabs of a topic show: its head, its tabs and the acts the actor may do."""
-    who, name = actor(request), topic.name
-    return {
-        "nav": "topics",
-        "topic": topic,
-        "tab": tab,
-        "carrier": carrier(topic),
-        "versions": topic.schemas.count(),
-        "may_publish": allows(who, PUBLISH, name) and topic.team_id is not None,
-        "may_pause": allows(who, TOPIC_PAUSE, name),
-        "may_edit": allows(who, TOPIC_EDIT, name),
-        "may_govern": allows(who, TOPIC_GOVERN, name),
-        "may_delete": allows(who, TOPIC_DELETE, name),
-        "may_schema": allows(who, SCHEMA_EDIT, name),
-        "may_subscribe": allows(who, SUBSCRIPTION_EDIT, name),
-        "may_audit": allows(who, AUDIT_READ, name),
-        "pause_curl": CurlRequest(
-            "POST",
-            f"/api/v1/topics/{name}/{'resume' if topic.paused else 'pause'}",
-            {"reason": "why"},
-            idempotent=True,
-        ),
-    }
 
 
 @require_GET

@@ -18,11 +18,10 @@ from hbus_console.teams.services import team_names
 from hbus_console.topics import services
 from hbus_console.topics.feature import TOPIC_EDIT
 from hbus_console.topics.models import Topic
+from hbus_console.topics.pages import found_topic, frame
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services.draft import GOVERNANCE, SETTINGS, WORKINGS, settings_of, snapshot
 from hbus_console.topics.services.topic_rules import carrier_of
-from hbus_console.topics.views.common import found_topic
-from hbus_console.topics.views.topic import frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import form_page

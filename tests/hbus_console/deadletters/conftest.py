@@ -17,9 +17,9 @@ from hbus_console.access.permissions import Actor, ScopedRole
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
-from hbus_console.topics.catalog import DjangoCatalog
+from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import fact_log
 
 NOW = datetime(2026, 11, 20, 14, 31, tzinfo=UTC)
 MakeLetter = Callable[..., DeadLetter]
@@ -46,9 +46,9 @@ def subscription(db: None) -> Subscription:
 def facts(monkeypatch: pytest.MonkeyPatch) -> Iterator[FactRecorder]:
     """The process's facts, caught; and a catalog without a memory of other tests."""
     seen = FactRecorder()
-    monkeypatch.setattr(store, "facts", lambda: seen)
-    catalog = DjangoCatalog()
-    monkeypatch.setattr(bus, "catalog", lambda: catalog)
+    monkeypatch.setattr(fact_log, "emitter", lambda: seen)
+    fresh = catalog.DjangoCatalog()
+    monkeypatch.setattr(catalog, "shared", lambda: fresh)
     return seen  # type: ignore[return-value]
 
 

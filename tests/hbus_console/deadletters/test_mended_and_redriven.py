@@ -17,8 +17,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import services as ledger
 from hbus_console.outbox.relay import OutboxRelay
 from hbus_console.publishing.producer import shared_producer
-from hbus_console.wiring import bus, store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import bus, fact_log, store
 from tests.hbus_console.messages.conftest import TOPIC, book, installation, person, publish, wait_until
 
 __all__ = ["book", "installation"]
@@ -46,7 +45,7 @@ class Partner:
 @contextmanager
 def consuming(group: str, handler: Any) -> Iterator[None]:
     policy = SubscriptionPolicy(TOPIC, group, RetryPolicy(max_attempts=3, backoff_s=(0.02,)), concurrency=1)
-    consumer = Consumer(bus.transport(), policy, handler, name="n1", facts=emitter())
+    consumer = Consumer(bus.transport(), policy, handler, name="n1", facts=fact_log.emitter())
     consumer.start()
     try:
         yield

@@ -25,7 +25,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import bus, fact_log
 from tests.hbus_console.overview.test_concerns import look
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
@@ -38,7 +38,7 @@ PAGE = ("subscriptions:detail", *ONE)
 @pytest.fixture
 def facts(monkeypatch: pytest.MonkeyPatch) -> FactRecorder:
     kept = FactRecorder()
-    monkeypatch.setattr(store, "facts", lambda: kept)
+    monkeypatch.setattr(fact_log, "emitter", lambda: kept)
     return kept
 
 

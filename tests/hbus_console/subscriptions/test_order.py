@@ -28,7 +28,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import bus, fact_log
 from tests.engine.bus.kit import until
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
 
@@ -41,7 +41,7 @@ ONE = ["stay.changed", "billing"]
 def facts(monkeypatch: pytest.MonkeyPatch) -> FactRecorder:
     """Everything that is told, to be booked into the ledger by the test."""
     kept = FactRecorder()
-    monkeypatch.setattr(store, "facts", lambda: kept)
+    monkeypatch.setattr(fact_log, "emitter", lambda: kept)
     return kept
 
 

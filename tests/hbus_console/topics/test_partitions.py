@@ -15,10 +15,10 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.reconcile import ensure_transport_objects
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
-from hbus_console.topics.reconcile import ensure_transport_objects
 from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR

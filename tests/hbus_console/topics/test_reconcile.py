@@ -13,11 +13,11 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.reconcile import TopicReconciler, ensure_transport_objects
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.reconcile import TopicReconciler, ensure_transport_objects
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import bus, fact_log
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
 
@@ -31,7 +31,7 @@ def billing(topic: Topic) -> Subscription:
 @pytest.fixture
 def facts(monkeypatch: pytest.MonkeyPatch) -> FactRecorder:
     seen = FactRecorder()
-    monkeypatch.setattr(store, "facts", lambda: seen)
+    monkeypatch.setattr(fact_log, "emitter", lambda: seen)
     return seen
 
 

@@ -9,10 +9,9 @@ import structlog
 from engine.bus.facts import Fact
 from engine.core.clock import Clock, SystemClock
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics import transport_objects
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.topics.services import store as topic_store
-from hbus_console.wiring import store
-from hbus_console.wiring.facts import emitter
+from hbus_console.wiring import fact_log, store
 
 log = structlog.get_logger(__name__)
 
@@ -34,17 +33,17 @@ def ensure_transport_objects(clock: Clock | None = None) -> Reconciled:
     clock = clock or SystemClock()
     done = Reconciled()
     for removal in StoreRemoval.objects.all():
-        topic_store.remove(removal)
+        transport_objects.remove(removal)
         done.removed.append(f"{removal.topic}/{removal.group}" if removal.group else removal.topic)
     for topic in Topic.objects.all():
-        topic_store.make_topic(topic)
+        transport_objects.make_topic(topic)
     for subscription in Subscription.objects.select_related("topic"):
         label = f"{subscription.topic.name}/{subscription.group}"
-        if topic_store.make_group(subscription):
+        if transport_objects.make_group(subscription):
             done.groups_made.append(label)
             if subscription.checkpoint_at is not None:
-                emitter().emit([_group_lost(subscription, clock).batch()])
-        if topic_store.set_pause(subscription):
+                fact_log.emitter().emit([_group_lost(subscription, clock).batch()])
+        if transport_objects.set_pause(subscription):
             done.pauses_set.append(label)
     return done
 

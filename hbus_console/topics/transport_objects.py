@@ -1,8 +1,9 @@
-"""The store's side of a change: done right after the commit, and done again by the keeper if that failed."""
+"""A topic and its groups in its transport: made right after the commit, and again by the keeper if that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 from django.db import transaction
@@ -10,12 +11,27 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Partitioned
 from engine.core.errors import ConfigurationError, Unavailable
-from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
 
 log = structlog.get_logger(__name__)
+
+
+class Reader(Protocol):
+    """Who reads a topic as a group: a reader."""
+
+    @property
+    def topic(self) -> Topic: ...
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def checkpoint(self) -> str: ...
 
 
 def after_commit(what: str, act: Callable[[], object]) -> None:
@@ -42,25 +58,25 @@ def make_topic(topic: Topic) -> None:
         carrier.set_partitions(topic.name, topic.partitions)
 
 
-def make_group(subscription: Subscription) -> bool:
-    """Make the group where the subscription would continue; ``True`` when it was not there."""
-    topic = subscription.topic
+def make_group(reader: Reader) -> bool:
+    """Make the group where the reader would continue; ``True`` when it was not there."""
+    topic = reader.topic
     make_topic(topic)
     admin = bus.admin(topic.transport)
     # A position means something only to the kind of store that gave it.
-    known = subscription.checkpoint if bus.transport(topic.transport).capabilities.seek else ""
-    return admin.create_group(topic.name, subscription.group, known or "beginning")
+    known = reader.checkpoint if bus.transport(topic.transport).capabilities.seek else ""
+    return admin.create_group(topic.name, reader.group, known or "beginning")
 
 
-def set_pause(subscription: Subscription) -> bool:
+def set_pause(reader: Reader) -> bool:
     """Make the store hold or hand out deliveries as the rows say; ``True`` when it had to be changed."""
-    topic = subscription.topic
-    wanted = topic.paused or subscription.paused
+    topic = reader.topic
+    wanted = topic.paused or reader.paused
     changed = False
     for transport in (topic.transport, topic.leaving) if topic.leaving else (topic.transport,):
         admin = bus.admin(transport)
-        if admin.lag(topic.name, subscription.group).paused != wanted:
-            (admin.pause if wanted else admin.resume)(topic.name, subscription.group)
+        if admin.lag(topic.name, reader.group).paused != wanted:
+            (admin.pause if wanted else admin.resume)(topic.name, reader.group)
             changed = True
     return changed
 
