@@ -8,6 +8,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -141,18 +142,99 @@ def _imported(tree: ast.Module, modules: set[str]) -> set[str]:
     return found & modules
 
 
-def test_no_modules_of_the_engine_import_each_other_in_a_circle() -> None:
-    """So each can be read, and tested, with only what is below it."""
-    trees = {
+def _modules(*folders: str) -> dict[str, ast.Module]:
+    """The modules below ``folders`` by their dotted names."""
+    return {
         _named(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree
-        for path, tree in _python("engine")
+        for path, tree in _python(*folders)
     }
-    left = {name: _imported(tree, set(trees)) - {name} for name, tree in trees.items()}
+
+
+def _in_circles(imports: dict[str, set[str]]) -> list[str]:
+    """Those that import each other in a circle, or stand above one."""
+    left = {name: found - {name} for name, found in imports.items()}
     # What imports nothing that is left is in no circle; what remains in the end is in one, or above it.
-    while free := {name for name, imports in left.items() if not imports & left.keys()}:
+    while free := {name for name, found in left.items() if not found & left.keys()}:
         for name in free:
             del left[name]
-    assert sorted(left) == []
+    return sorted(left)
+
+
+def test_no_modules_of_the_engine_import_each_other_in_a_circle() -> None:
+    """So each can be read, and tested, with only what is below it."""
+    trees = _modules("engine")
+    assert _in_circles({name: _imported(tree, set(trees)) for name, tree in trees.items()}) == []
+
+
+@cache
+def _sisters() -> frozenset[str]:
+    """The features that stand beside each other, as the contract of the floors names them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    floor = next(layer for contract in contracts for layer in contract.get("layers", ()) if "topics" in layer.split())
+    return frozenset(name for name in floor.split(" : ") if "." not in name)
+
+
+@cache
+def _between_sisters() -> tuple[tuple[str, str], ...]:
+    """Every import of one feature's module by another feature: who, and what."""
+    trees = _modules("hbus_console")
+    return tuple(
+        (name, imported)
+        for name, tree in trees.items()
+        for imported in sorted(_imported(tree, set(trees)))
+        if {_room(name), _room(imported)} <= _sisters() and _room(name) != _room(imported)
+    )
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_features_import_of_each_other_only_what_is_offered() -> None:
+    offered = {
+        f"hbus_console.{feature.name}.{module}"
+        for feature in features()
+        if feature.name in _sisters()
+        for module in ("feature", *feature.offers)
+    }
+    assert [f"{name} imports {what}" for name, what in _between_sisters() if what not in offered] == []
+    used = {what for _, what in _between_sisters()} | {f"hbus_console.{name}.feature" for name in _sisters()}
+    assert sorted(offered - used) == [], "offered, and no sister takes it"
+
+
+def test_the_dotted_paths_of_a_feature_lead_into_its_own_package_or_an_engine() -> None:
+    """What a sister brings, she declares herself."""
+    for feature in features():
+        for declared in fields(feature):
+            for text in _dotted(getattr(feature, declared.name)):
+                other = _room(text.partition(":")[0])
+                assert text.startswith("engine.") or other not in _sisters() - {feature.name}, f"{feature.name}: {text}"
+
+
+#: Modules by which a feature is looked at. Whoever looks at a topic wants its subscriptions, lag and dead letters
+#: beside it, and who looks at one of these its topic: pages lead to each other, so what draws them does.
+SHOWING = {"views", "api", "urls", "pages", "standing", "concerns", "alerts", "asyncapi"}
+#: A topic is created with its first schema, and a schema is one of a topic: one thing, in two apps.
+ONE_THING = {"schemas": "topics"}
+
+
+def _shows(module: str) -> bool:
+    inner = module.split(".")[2:3]
+    return bool(inner) and (inner[0] in SHOWING or inner[0].endswith("_page"))
+
+
+def test_what_features_do_is_in_no_circle() -> None:
+    """Rows, services, duties: each feature can be understood with only those below it, whatever its pages show."""
+    doing = [(name, what) for name, what in _between_sisters() if not _shows(name) and not name.endswith(".feature")]
+    below: dict[str, set[str]] = {ONE_THING.get(name, name): set() for name in _sisters()}
+    for name, what in doing:
+        # Acts and words of a sister need nothing but what she declares.
+        if not what.endswith(".feature"):
+            below[ONE_THING.get(_room(name), _room(name))].add(ONE_THING.get(_room(what), _room(what)))
+    assert _in_circles(below) == []
+    assert [f"{name} imports {what}" for name, what in doing if _shows(what)] == []
 
 
 def test_only_the_wiring_opens_transports() -> None:
