@@ -58,6 +58,7 @@ def _run() -> int:
 
 def _away() -> type[Exception]:
     """What a client raises whose store does not answer; asked for only once something was raised."""
+    # No command that goes well needs it for this.
     import redis
 
     return redis.ConnectionError

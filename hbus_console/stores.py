@@ -12,8 +12,6 @@ from engine.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from engine.core.store import StoreAddress
 
-# The imports inside functions load redis-py, which a command without such an address does not need.
-
 #: With ``redis_stream@`` before it, it must fit into a topic's row.
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,18}")
 
@@ -31,6 +29,7 @@ def named_stores(text: str) -> dict[str, str]:
                 "between two entries.",
                 field="HBUS_STORES",
             )
+        # It loads redis-py, which whoever names no further store does not need here.
         from engine.core.store import StoreAddress
 
         StoreAddress.parse(url, field="HBUS_STORES")
@@ -55,6 +54,7 @@ def broker_of(store_url: str, broker_url: str = "") -> Broker:
         base, _, query = url.partition("?")
         words = [word for word in query.split("&") if word and not word.startswith("replicas=")]
         return Broker(f"{base}?{'&'.join(words)}" if words else base)
+    # It loads redis-py, which an address that Celery understands by itself does not need.
     from engine.core.store import StoreAddress, StoreKind
 
     address = StoreAddress.parse(url, field="BROKER_URL" if broker_url else "REDIS_URL")

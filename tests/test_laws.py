@@ -61,7 +61,12 @@ def _named(path: Path) -> str:
 def _python(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
     for path in _files():
         if path.suffix == ".py" and _named(path).startswith(folders) and "migrations" not in path.parts:
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+            yield path, _tree(path)
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def test_imports_keep_their_layers() -> None:
@@ -142,12 +147,20 @@ def _imported(tree: ast.Module, modules: set[str]) -> set[str]:
     return found & modules
 
 
-def _modules(*folders: str) -> dict[str, ast.Module]:
-    """The modules below ``folders`` by their dotted names."""
+@cache
+def _modules() -> dict[str, ast.Module]:
+    """What people's programs run, by dotted names."""
     return {
         _named(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree
-        for path, tree in _python(*folders)
+        for path, tree in _python("engine", "hbus_console", "examples")
     }
+
+
+@cache
+def _imports() -> dict[str, set[str]]:
+    """By module, which of the others it imports anywhere."""
+    names = set(_modules())
+    return {name: _imported(tree, names) for name, tree in _modules().items()}
 
 
 def _in_circles(imports: dict[str, set[str]]) -> list[str]:
@@ -162,8 +175,7 @@ def _in_circles(imports: dict[str, set[str]]) -> list[str]:
 
 def test_no_modules_of_the_engine_import_each_other_in_a_circle() -> None:
     """So each can be read, and tested, with only what is below it."""
-    trees = _modules("engine")
-    assert _in_circles({name: _imported(tree, set(trees)) for name, tree in trees.items()}) == []
+    assert _in_circles({name: found for name, found in _imports().items() if name.startswith("engine")}) == []
 
 
 @cache
@@ -179,17 +191,16 @@ def _sisters() -> frozenset[str]:
 @cache
 def _between_sisters() -> tuple[tuple[str, str], ...]:
     """Every import of one feature's module by another feature: who, and what."""
-    trees = _modules("hbus_console")
     return tuple(
         (name, imported)
-        for name, tree in trees.items()
-        for imported in sorted(_imported(tree, set(trees)))
+        for name, found in _imports().items()
+        for imported in sorted(found)
         if {_room(name), _room(imported)} <= _sisters() and _room(name) != _room(imported)
     )
 
 
 def _room(module: str) -> str:
-    return module.split(".")[1] if "." in module else ""
+    return module.split(".")[1] if module.startswith("hbus_console.") else ""
 
 
 def test_features_import_of_each_other_only_what_is_offered() -> None:
@@ -235,6 +246,60 @@ def test_what_features_do_is_in_no_circle() -> None:
             below[ONE_THING.get(_room(name), _room(name))].add(ONE_THING.get(_room(what), _room(what)))
     assert _in_circles(below) == []
     assert [f"{name} imports {what}" for name, what in doing if _shows(what)] == []
+
+
+@cache
+def _late_imports(tree: ast.Module) -> dict[int, ast.stmt]:
+    """The imports inside functions, by the line they begin on."""
+    nodes = list(ast.walk(tree))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {
+        node.lineno: node
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        if any(function.lineno <= node.lineno <= (function.end_lineno or 0) for function in functions)
+    }
+
+
+def test_an_import_inside_a_function_says_why() -> None:
+    """In a comment above it, or above the imports it stands among: what it saves, or what must be ready before."""
+    silent = []
+    for path, tree in _python("hbus_console", "engine", "examples", "manage.py"):
+        lines, late = path.read_text(encoding="utf-8").splitlines(), _late_imports(tree)
+        ends = {node.end_lineno: begin for begin, node in late.items()}
+        for begin in late:
+            first = begin
+            while first - 1 in ends:
+                first = ends[first - 1]
+            if not lines[first - 2].lstrip().startswith("# "):
+                silent.append(f"{_named(path)}:{begin}")
+    assert silent == []
+
+
+def test_no_import_that_comes_late_hides_a_circle() -> None:
+    """Neither inside a function nor for types alone: what is imported so does not lead back to who imports it."""
+    hidden = [
+        f"{name}:{node.lineno}"
+        for name, tree in _modules().items()
+        for node in (*_late_imports(tree).values(), *_for_types(tree))
+        if name in _reached(_imported(ast.Module([node], []), set(_modules())))
+    ]
+    assert hidden == []
+
+
+def _for_types(tree: ast.Module) -> Iterator[ast.stmt]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from node.body
+
+
+def _reached(start: set[str]) -> set[str]:
+    found: set[str] = set()
+    ahead = set(start)
+    while ahead:
+        found |= ahead
+        ahead = {further for name in ahead for further in _imports()[name]} - found
+    return found
 
 
 def test_only_the_wiring_opens_transports() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 TABLE = "audit_auditentry"
@@ -62,8 +63,6 @@ def installed(connection: BaseDatabaseWrapper) -> set[str]:
 
 def after_migrate(sender: Any, using: str, **_: Any) -> None:
     """Put back what a migration lost: SQLite rebuilds a table to alter it, and drops its triggers with the old one."""
-    from django.db import connections
-
     connection = connections[using]
     if TABLE in connection.introspection.table_names():
         install(connection)

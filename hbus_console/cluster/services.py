@@ -24,6 +24,7 @@ from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import Role
+from hbus_console.ui.formats import size
 
 #: Evidence dropped within so long is still worth saying.
 _LATELY_MS = 24 * 3600 * 1000
@@ -237,8 +238,6 @@ def _detail_words(name: str, alive: Sequence[Node]) -> str:
 
 
 def _store_role(store: probes.StoreState) -> RoleState:
-    from hbus_console.ui.formats import size
-
     if store.error:
         return RoleState("store", "bad", "does not answer", store.error)
     if store.refusal:
@@ -248,8 +247,6 @@ def _store_role(store: probes.StoreState) -> RoleState:
 
 
 def _database_role(databases: Sequence[probes.DatabaseState]) -> RoleState:
-    from hbus_console.ui.formats import size
-
     away = [state for state in databases if state.error]
     if away:
         return RoleState("database", "bad", "does not answer", f"{away[0].alias}: {away[0].error}")

@@ -162,6 +162,7 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
+    # 60 MB, for files of one kind.
     import pyarrow
     import pyarrow.parquet
 

@@ -54,6 +54,7 @@ def _load_framework() -> None:
     """What the REST framework supports and this installation has no use for would be 15 MB."""
     postgresql = any(database["ENGINE"].endswith("postgresql") for database in settings.DATABASES.values())
     with without("requests", *(() if postgresql else ("django.contrib.postgres.fields",))):
+        # Loaded only while what it is to do without is hidden.
         import rest_framework.compat  # noqa: F401 - for its effect
 
 
