@@ -1,4 +1,4 @@
-"""The subjects of the bus: topics and subscriptions."""
+"""The subjects of the bus: topics, subscriptions and messages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from engine.core.subject import Subject
 
 TOPIC = "topic"
 SUBSCRIPTION = "subscription"
+MESSAGE = "message"
 
 # They are asked for with every batch of facts, and an installation has few of them.
 _KEPT = 4_096
@@ -23,3 +24,8 @@ def topic_subject(topic: str) -> Subject:
 def subscription_subject(topic: str, group: str) -> Subject:
     """``subscription:TOPIC/GROUP``: its namespace is its topic's name. Raises as :func:`topic_subject`."""
     return Subject(SUBSCRIPTION, topic, group)
+
+
+def message_subject(topic: str, message_id: str) -> Subject:
+    """``message:TOPIC/ID``: its namespace is its topic's name. Raises as :func:`topic_subject`."""
+    return Subject(MESSAGE, topic, message_id)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.db import models
 
 from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, Subject
+from hbus_console.access.permissions import GLOBAL
 from hbus_console.alerts.targets import PATTERN_LIMIT
+from hbus_console.subjects import readable
 from hbus_console.teams.models import Team
 
 
@@ -52,6 +54,11 @@ class Channel(models.Model):
     class Meta:
         ordering = ["name"]
 
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return readable("alert-channel", "", self.name)
+
 
 class Rule(models.Model):
     """What is measured, of which targets, and from when on somebody should know."""
@@ -89,6 +96,11 @@ class Rule(models.Model):
 
     class Meta:
         ordering = ["name"]
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it: in the namespace in which people see what was done to it."""
+        return readable("alert-rule", "" if self.scope == GLOBAL else self.scope.removesuffix(".*"), self.name)
 
     @property
     def edge(self) -> float:

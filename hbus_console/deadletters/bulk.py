@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
-from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.deadletters import services
@@ -20,7 +19,6 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_RE
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
-from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
 
@@ -101,7 +99,7 @@ class Bulk:
         oldest = found.order_by("pk")[:_SAMPLES]
         return Plan(
             total=total,
-            samples=[Sample(_message(each), each.died_at, each.cause, _facets(each)) for each in oldest],
+            samples=[Sample(each.subject, each.died_at, each.cause, _facets(each)) for each in oldest],
             warnings=self._warnings(pairs),
             scanned=f"{total:,} letters wait and match",
         )
@@ -123,12 +121,12 @@ class Bulk:
         else:
             try:
                 if self.decide(task.actor, letter, task.reason):
-                    copy = Subject("message", letter.topic, letter.redriven_as) if letter.redriven_as else None
+                    copy = letter.copy
                 else:
                     result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
             except BadInput as error:
                 result, detail = Result.FAILED, error.what
-        return Item(str(letter.pk), _message(letter), result, detail, copy, _facets(letter))
+        return Item(str(letter.pk), letter.subject, result, detail, copy, _facets(letter))
 
     def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
         """In topics where ``actor`` may do this, as they were when it was started."""
@@ -149,10 +147,6 @@ class Bulk:
             elif row.paused or row.topic.paused:
                 said.append(f"{count:,} will wait: {group} on {topic} is paused.")
         return said
-
-
-def _message(letter: DeadLetter) -> Subject:
-    return readable("message", letter.topic, letter.message_id)
 
 
 def _facets(letter: DeadLetter) -> dict[str, str]:

@@ -8,7 +8,6 @@ from django.conf import settings
 from django.db.models import Count, Max, Min
 from django.urls import reverse
 
-from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
 from hbus_console.deadletters.limit import Full, full_subscriptions
@@ -32,7 +31,7 @@ def _full(look: Look) -> list[Concern]:
             "bad",
             f"{row.group} on {row.topic} has reached its limit of dead letters",
             f"{num(row.count)} wait, the limit is {num(settings.DEAD_LETTER_LIMIT)} · none is removed"
-            + since(fired.get(subscription_subject(row.topic, row.group))),
+            + since(fired.get(row.subject)),
             f"{page}?{urlencode({'topic': row.topic, 'subscription': row.group})}",
             f"Review {num(row.count)}",
         )

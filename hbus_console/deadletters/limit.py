@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db.models import Count
 
+from engine.bus.subjects import subscription_subject
+from engine.core.subject import Subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
 
@@ -19,6 +21,10 @@ class Full:
     topic: str
     group: str
     count: int
+
+    @property
+    def subject(self) -> Subject:
+        return subscription_subject(self.topic, self.group)
 
 
 def full_subscriptions(scopes: tuple[str, ...]) -> list[Full]:

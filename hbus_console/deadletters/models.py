@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import Subject
+from hbus_console.topics.subjects import of_message
+
 
 class DeadLetter(models.Model):
     """One delivery that died. Nothing here is ever trimmed by itself."""
@@ -52,3 +55,13 @@ class DeadLetter(models.Model):
             models.Index(fields=["state", "topic", "subscription", "-died_at"], name="dead_subscription"),
             models.Index(fields=["message_id"], name="dead_message"),
         ]
+
+    @property
+    def subject(self) -> Subject:
+        """The message that died. One whose envelope is unreadable goes by its position."""
+        return of_message(self.topic, self.message_id)
+
+    @property
+    def copy(self) -> Subject | None:
+        """The message that it was redriven as."""
+        return of_message(self.topic, self.redriven_as) if self.redriven_as else None

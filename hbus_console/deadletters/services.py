@@ -24,7 +24,6 @@ from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.services import send_on_commit
-from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog
 from hbus_console.topics.scopes import topic_filter
@@ -167,7 +166,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
         record(
             actor,
             "dead_letter.edit",
-            readable("message", letter.topic, letter.message_id),
+            letter.subject,
             reason=why,
             before={"state": DeadLetter.State.DEAD.value, "payload": editing.visible(letter, original.json())},
             after={
@@ -226,7 +225,7 @@ def _record(actor: Actor, action: str, letter: DeadLetter, reason: str, *, redri
     record(
         actor,
         action,
-        readable("message", letter.topic, letter.message_id),
+        letter.subject,
         reason=reason,
         before={"state": DeadLetter.State.DEAD.value, "cause": letter.cause, "attempts": letter.attempts},
         after=after | ({"redriven_as": redriven_as} if redriven_as else {}),

@@ -33,7 +33,7 @@ def _notices(look: Look, calling: list[str]) -> list[Concern]:
     rows = Notice.objects.filter(seen, at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
     groups = rows.values("kind", "topic", "subscription").annotate(total=Sum("count"), newest=Max("id"))
     totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[:_MOST]}
-    return [_line(row, _subject(row), totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
+    return [_line(row, row.subject, totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
 
 
 def _evidence(look: Look, calling: list[str]) -> list[Concern]:
@@ -51,12 +51,6 @@ def _evidence(look: Look, calling: list[str]) -> list[Concern]:
 def _may_see(look: Look, subject: str) -> bool:
     """What concerns the installation as such is everybody's."""
     return not subject or any(covers(scope, Subject.parse(subject).namespace) for scope in look.scopes)
-
-
-def _subject(row: Notice) -> Subject | None:
-    if row.subscription:
-        return Subject("subscription", row.topic, row.subscription)
-    return Subject("topic", row.topic) if row.topic else None
 
 
 def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Concern:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from engine.core.subject import TEXT_LIMIT
+from engine.core.subject import TEXT_LIMIT, Subject
 
 
 class Notice(models.Model):
@@ -22,6 +22,13 @@ class Notice(models.Model):
     class Meta:
         db_table = "ledger_notice"
         indexes = [models.Index(fields=["-at_ms"], name="notice_time")]
+
+    @property
+    def subject(self) -> Subject | None:
+        """Its subscription, or its topic; ``None`` when it concerns the installation as such."""
+        if self.subscription:
+            return Subject("subscription", self.topic, self.subscription)
+        return Subject("topic", self.topic) if self.topic else None
 
 
 class Evidence(models.Model):

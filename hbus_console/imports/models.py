@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import Subject
+from hbus_console.topics.subjects import of_topic
+
 
 class ImportRun(models.Model):
     """One file into one topic with one mapping. Counts and resume point are written together, batch by batch."""
@@ -30,3 +33,8 @@ class ImportRun(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["file_digest", "topic", "mapping_digest"], name="one_import_per_file")
         ]
+
+    @property
+    def subject(self) -> Subject:
+        """The topic that it fills."""
+        return of_topic(self.topic)

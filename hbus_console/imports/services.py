@@ -15,7 +15,6 @@ from django.utils import timezone
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, HbusError
-from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
@@ -199,9 +198,7 @@ def _open_run(actor: Actor, request: ImportRequest) -> ImportRun:
             run.finished_at = None
             run.save()
         if run.finished_at is None:
-            record(
-                actor, "import.start", Subject("topic", run.topic), after={"file": run.file_name, "after_row": run.read}
-            )
+            record(actor, "import.start", run.subject, after={"file": run.file_name, "after_row": run.read})
     return run
 
 
@@ -224,7 +221,7 @@ def _finish(actor: Actor, run: ImportRun, report: ImportReport) -> None:
         record(
             actor,
             "import.finish",
-            Subject("topic", run.topic),
+            run.subject,
             after={
                 "file": run.file_name,
                 "read": run.read,

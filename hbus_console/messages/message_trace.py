@@ -14,6 +14,7 @@ from engine.bus.message import Message
 from engine.core.clock import SystemClock
 from engine.core.errors import HbusError, NotThere
 from engine.core.ids import instant_of
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.feature import AUDIT_READ
@@ -22,7 +23,6 @@ from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
-from hbus_console.subjects import readable
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import Payload, Rules, shown
 from hbus_console.topics.scopes import topic_filter
@@ -68,6 +68,11 @@ class Life:
     copies: dict[str, list[LedgerEvent]] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
     subscriptions: list[str] = field(default_factory=list)
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return self.entry.subject if self.entry else self.letters[0].subject
 
     @property
     def published_ms(self) -> int:
@@ -157,7 +162,7 @@ def life(actor: Actor, message_id: str) -> Life:
         events=first[:MOST_EVENTS],
         more_events=events.count() - MOST_EVENTS if len(first) > MOST_EVENTS else 0,
         letters=letters,
-        acts=_acts(actor, message_id, topic_name),
+        acts=_acts(actor, (entry or letters[0]).subject),
         envelope=None,
         gone="",
         payload=None,
@@ -199,11 +204,10 @@ def _neighbours(actor: Actor, **same: str) -> list[LedgerMessage]:
     return list(rows.order_by("published_ms", "pk")[: MOST_NEIGHBOURS + 1])
 
 
-def _acts(actor: Actor, message_id: str, topic: str) -> list[AuditEntry]:
-    if not allows(actor, AUDIT_READ, topic):
+def _acts(actor: Actor, message: Subject) -> list[AuditEntry]:
+    if not allows(actor, AUDIT_READ, message.namespace):
         return []
-    message = about(readable("message", topic, message_id))
-    entries = AuditEntry.objects.filter(namespace_q(actor, "namespace"), message, action__in=_ACTS)
+    entries = AuditEntry.objects.filter(namespace_q(actor, "namespace"), about(message), action__in=_ACTS)
     return list(entries.order_by("seq")[:MOST_EVENTS])
 
 

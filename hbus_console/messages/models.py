@@ -5,6 +5,9 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.expressions import RawSQL
 
+from engine.core.subject import Subject
+from hbus_console.topics.subjects import of_message, of_subscription
+
 
 class LedgerMessage(models.Model):
     """One published message. The payload stays in the transport; ``position`` leads to it."""
@@ -36,6 +39,11 @@ class LedgerMessage(models.Model):
             models.Index(fields=["correlation_id", "published_ms"], name="ledger_correlation"),
             models.Index(fields=["causation_id"], name="ledger_causation"),
         ]
+
+    @property
+    def subject(self) -> Subject:
+        """The message."""
+        return of_message(self.topic, self.message_id)
 
 
 #: Failed attempts, as a condition. The kinds stand in the SQL itself: SQLite uses the partial index on failures only
@@ -77,6 +85,11 @@ class LedgerEvent(models.Model):
             ),
         ]
 
+    @property
+    def subject(self) -> Subject:
+        """The subscription in which it happened, or the topic: what the fact was about that it was booked from."""
+        return of_subscription(self.topic, self.subscription)
+
 
 class Flow(models.Model):
     """What flowed through one topic (or one of its subscriptions) in one span of time."""
@@ -99,6 +112,11 @@ class Flow(models.Model):
 
     class Meta:
         abstract = True
+
+    @property
+    def subject(self) -> Subject:
+        """The subscription, or the topic for its own row."""
+        return of_subscription(self.topic, self.subscription)
 
 
 class FlowSample(Flow):
@@ -148,3 +166,8 @@ class LagSample(models.Model):
             models.Index(fields=["topic", "subscription", "-at_ms"], name="lag_latest"),
             models.Index(fields=["at_ms"], name="lag_time"),
         ]
+
+    @property
+    def subject(self) -> Subject:
+        """The subscription."""
+        return of_subscription(self.topic, self.subscription)

@@ -13,7 +13,6 @@ from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import Life, envelope_of, life
-from hbus_console.subjects import readable
 from hbus_console.topics.payloads import Payload
 
 
@@ -53,7 +52,7 @@ def reveal(actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] =
         entry = record(
             actor,
             PAYLOAD_REVEAL.name,
-            readable("message", found.topic_name, message_id),
+            found.subject,
             reason=why,
             after={"fields": list(chosen), "classification": found.topic.classification if found.topic else "unknown"},
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import Subject
+from hbus_console.topics.subjects import of_message
+
 
 class OutboxMessage(models.Model):
     """A message written in the transaction of the change that causes it; the relay publishes and removes it."""
@@ -26,6 +29,11 @@ class OutboxMessage(models.Model):
     class Meta:
         ordering = ["id"]
         indexes = [models.Index(fields=["refused_at", "id"], name="outbox_pending")]
+
+    @property
+    def subject(self) -> Subject:
+        """The message to be."""
+        return of_message(self.topic, self.message_id)
 
 
 class InboxEntry(models.Model):

@@ -12,10 +12,10 @@ from django.db import connection, transaction
 from engine.bus import message as envelope
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
+from engine.bus.subjects import topic_subject
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
-from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.models import OutboxMessage
@@ -79,6 +79,6 @@ def retry_refused(actor: Actor, topic: str, reason: str) -> int:
         count = OutboxMessage.objects.filter(topic=topic, refused_at__isnull=False).update(
             refused_at=None, last_error=""
         )
-        record(actor, "outbox.retry", Subject("topic", topic), reason=reason, after={"messages": count})
+        record(actor, "outbox.retry", topic_subject(topic), reason=reason, after={"messages": count})
         transaction.on_commit(wake_relay)
     return count

@@ -10,8 +10,8 @@ from django.db import transaction
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
+from engine.bus.subjects import message_subject
 from engine.core.errors import HbusError
-from engine.core.subject import Subject
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -57,4 +57,4 @@ def _followed(options: PublishOptions) -> PublishOptions:
 
 @transaction.atomic
 def _audit(actor: Actor, action: str, topic: str, message: Message, after: dict[str, str]) -> None:
-    record(actor, action, Subject("message", topic, message.id), after={"topic": topic, **after})
+    record(actor, action, message_subject(topic, message.id), after={"topic": topic, **after})

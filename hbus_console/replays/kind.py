@@ -17,11 +17,11 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
+from engine.bus.subjects import MESSAGE, message_subject
 from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
-from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
@@ -223,20 +223,20 @@ def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -
     value = shown(message, Rules.of(topic)).value
     text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
     detail = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-    subject = readable("message", topic.name, message.id)
+    subject = readable(MESSAGE, topic.name, message.id)
     return Sample(subject, to_datetime(stored.at_ms), detail, _facets(wanted))
 
 
 def _unreadable(wanted: Selection, stored: Stored) -> Item:
     why = "its envelope cannot be read"
-    subject = readable("message", wanted.topic, stored.position)
+    subject = readable(MESSAGE, wanted.topic, stored.position)
     return Item(stored.position, subject, Result.FAILED, why, facets=_facets(wanted))
 
 
 def _item(wanted: Selection, found: Found, copy: Message) -> Item:
     detail = f"in topic {wanted.into_topic}" if wanted.into_topic else ""
-    subject = readable("message", wanted.topic, copy.causationid)
-    became = Subject("message", wanted.into_topic or wanted.topic, copy.id)
+    subject = readable(MESSAGE, wanted.topic, copy.causationid)
+    became = message_subject(wanted.into_topic or wanted.topic, copy.id)
     return Item(found.stored.position, subject, Result.DONE, detail, became, _facets(wanted))
 
 

@@ -10,7 +10,6 @@ from django.db import transaction
 from django.db.models import F
 
 from engine.core.errors import BadInput, NotThere
-from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
@@ -103,7 +102,7 @@ def _add(actor: Actor, row: Topic, number: int, body: Any, note: str) -> SchemaV
     record(
         actor,
         "schema.add",
-        Subject("topic", row.name),
+        row.subject,
         reason=note,
         before={"schema_version": number - 1 or None},
         after={"schema_version": number},

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
 from hbus_console.audit.concerns import last_acts, who_and_why
@@ -112,7 +111,7 @@ def _parked(look: Look) -> list[Concern]:
             "warn",
             f"{row.subscription} on {row.topic} has parked keys",
             f"{num(row.parked)} {'message waits' if row.parked == 1 else 'messages wait'} with them"
-            + since(fired.get(subscription_subject(row.topic, row.subscription))),
+            + since(fired.get(row.subject)),
             reverse("subscriptions:order", args=[row.topic, row.subscription]),
             "Decide",
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import Subject
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
+from hbus_console.topics.subjects import of_subscription
 
 
 class Subscription(models.Model):
@@ -62,6 +64,11 @@ class Subscription(models.Model):
         db_table = "topics_subscription"
         ordering = ["topic__name", "group"]
         constraints = [models.UniqueConstraint(fields=["topic", "group"], name="one_group_per_topic")]
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it. Reads the topic's row."""
+        return of_subscription(self.topic.name, self.group)
 
     @property
     def label(self) -> str:

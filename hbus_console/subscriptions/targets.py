@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.core.subject import Subject
+from engine.bus.subjects import subscription_subject
 from hbus_console.alerts.targets import Target, TargetKind
 from hbus_console.subscriptions.models import Subscription
 
@@ -14,7 +14,7 @@ def _subscriptions() -> Iterable[Target]:
         "topic__name", "group", "team_id", "paused", "topic__paused", "created_at"
     )
     for topic, group, team, paused, held, at in rows:
-        yield Target(Subject("subscription", topic, group), team, paused or held, round(at.timestamp() * 1000))
+        yield Target(subscription_subject(topic, group), team, paused or held, round(at.timestamp() * 1000))
 
 
 SUBSCRIPTIONS = TargetKind(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import Subject
+from hbus_console.subjects import readable
+
 
 class Team(models.Model):
     """Who answers for a topic or a subscription."""
@@ -11,6 +14,11 @@ class Team(models.Model):
     name = models.CharField(max_length=80, unique=True)
     contact = models.CharField(max_length=200, help_text="Where they are reached: mail address, channel or pager.")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return readable("team", "", self.name)
 
     @property
     def initials(self) -> str:

@@ -10,7 +10,6 @@ from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.subjects import readable
 from hbus_console.teams import owned
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.models import Team
@@ -32,7 +31,7 @@ def create_team(actor: Actor, draft: TeamDraft, reason: str = "") -> Team:
     _refuse_taken(made)
     made.save()
     reason = checks.reason(reason, required=False)
-    record(actor, "team.create", readable("team", "", made.name), reason=reason, after=_snapshot(made))
+    record(actor, "team.create", made.subject, reason=reason, after=_snapshot(made))
     return made
 
 
@@ -54,9 +53,7 @@ def change_team(
     changed.save()
     owned.tell_changed(changed)
     reason = checks.reason(reason, required=False)
-    record(
-        actor, "team.change", readable("team", "", changed.name), reason=reason, before=before, after=_snapshot(changed)
-    )
+    record(actor, "team.change", changed.subject, reason=reason, before=before, after=_snapshot(changed))
     return changed
 
 
@@ -73,7 +70,7 @@ def delete_team(actor: Actor, name: str, reason: str) -> None:
             remedy="Hand them over first.",
             field="team",
         )
-    record(actor, "team.delete", readable("team", "", gone.name), reason=reason, before=_snapshot(gone))
+    record(actor, "team.delete", gone.subject, reason=reason, before=_snapshot(gone))
     gone.delete()
 
 

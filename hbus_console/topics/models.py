@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.subject import Subject
 from hbus_console.teams.models import Team
+from hbus_console.topics.subjects import of_subscription, of_topic
 
 
 class Topic(models.Model):
@@ -64,6 +66,11 @@ class Topic(models.Model):
         ordering = ["name"]
 
     @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return of_topic(self.name)
+
+    @property
     def retention(self) -> int:
         """Retention in microseconds, as pages say durations."""
         return self.retention_hours * 3_600_000_000
@@ -90,3 +97,8 @@ class StoreRemoval(models.Model):
 
     class Meta:
         ordering = ["pk"]
+
+    @property
+    def subject(self) -> Subject:
+        """The subscription, or the topic."""
+        return of_subscription(self.topic, self.group)

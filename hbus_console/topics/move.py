@@ -8,9 +8,9 @@ from typing import Any
 from django.http import QueryDict
 from django.urls import reverse
 
+from engine.bus.subjects import subscription_subject
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
 from hbus_console.topics.feature import TOPIC_GOVERN
@@ -119,7 +119,7 @@ class Move:
                 f"{transport}: {published:,} published, {counts.get('settled', 0):,} settled, "
                 f"{counts.get('dead', 0):,} died, {lag.unsettled:,} unsettled"
             )
-        subject = Subject("subscription", row.name, group)
+        subject = subscription_subject(row.name, group)
         return Item(f"{row.name}/{group}", subject, Result.DONE, "; ".join(parts))
 
 

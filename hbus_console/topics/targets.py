@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.core.subject import Subject
+from engine.bus.subjects import topic_subject
 from hbus_console.alerts.targets import Target, TargetKind
 from hbus_console.topics.models import Topic
 
@@ -12,7 +12,7 @@ from hbus_console.topics.models import Topic
 def _topics() -> Iterable[Target]:
     rows = Topic.objects.order_by().values_list("name", "team_id", "paused", "created_at")
     for name, team, paused, at in rows:
-        yield Target(Subject("topic", name), team, paused, round(at.timestamp() * 1000))
+        yield Target(topic_subject(name), team, paused, round(at.timestamp() * 1000))
 
 
 TOPICS = TargetKind("topic", _topics)

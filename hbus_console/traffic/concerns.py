@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.urls import reverse
 
-from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on
 from hbus_console.subscriptions.models import Subscription
@@ -24,7 +23,7 @@ def concerns(look: Look) -> list[Concern]:
         line
         for line in look.once(lag)
         if line.oldest_ms and (line.unsettled or 0) and look.now_ms - line.oldest_ms > WAITS_TOO_LONG_MS
-        if subscription_subject(line.topic, line.subscription) not in said
+        if line.subject not in said
     ]
     if not late:
         return []

@@ -13,6 +13,8 @@ from typing import Any
 from django.db import connections
 from django.db.models import F, Max, Q, QuerySet, Sum
 
+from engine.bus.subjects import subscription_subject
+from engine.core.subject import Subject
 from hbus_console.evidence.router import LEDGER
 from hbus_console.messages.models import Flow, FlowRollup, FlowSample, LagSample
 from hbus_console.topics.scopes import topic_filter
@@ -99,6 +101,10 @@ class LagNow:
     retrying: int
     oldest_ms: int | None
     parked: int = 0
+
+    @property
+    def subject(self) -> Subject:
+        return subscription_subject(self.topic, self.subscription)
 
     @property
     def unsettled(self) -> int | None:

@@ -22,7 +22,6 @@ from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.audit.services import record
 from hbus_console.outgoing import check_url
-from hbus_console.subjects import readable
 
 MOST_RECIPIENTS = 20
 
@@ -53,9 +52,7 @@ def create_channel(actor: Actor, draft: ChannelDraft, reason: str = "") -> Chann
     with transaction.atomic():
         _refuse_taken(made)
         made.save()
-        record(
-            actor, "alert_channel.create", readable("alert-channel", "", made.name), reason=reason, after=snapshot(made)
-        )
+        record(actor, "alert_channel.create", made.subject, reason=reason, after=snapshot(made))
     return made
 
 
@@ -80,8 +77,7 @@ def change_channel(
         _refuse_taken(row)
         row.revision += 1
         row.save()
-        record(actor, "alert_channel.change", readable("alert-channel", "", row.name), reason=reason, before=before,
-               after=snapshot(row))  # fmt: skip
+        record(actor, "alert_channel.change", row.subject, reason=reason, before=before, after=snapshot(row))
     return row
 
 
@@ -92,7 +88,7 @@ def delete_channel(actor: Actor, number: int, reason: str) -> None:
     row = lookup.channel(actor, number, lock=True)
     reason = checks.reason(reason)
     before = {**snapshot(row), "rules": sorted(row.rules.values_list("name", flat=True))}
-    record(actor, "alert_channel.delete", readable("alert-channel", "", row.name), reason=reason, before=before)
+    record(actor, "alert_channel.delete", row.subject, reason=reason, before=before)
     row.delete()
 
 
@@ -110,7 +106,7 @@ def rotate_secret(actor: Actor, number: int, reason: str) -> str:
     record(
         actor,
         "alert_channel.rotate_secret",
-        readable("alert-channel", "", row.name),
+        row.subject,
         reason=reason,
         after={"secret": "new"},
     )
@@ -122,7 +118,7 @@ def try_channel(actor: Actor, number: int, *, clock: Clock | None = None) -> Tri
     require(actor, ALERT_CHANNEL)
     row = lookup.channel(actor, number)
     with transaction.atomic():
-        record(actor, "alert_channel.test", readable("alert-channel", "", row.name))
+        record(actor, "alert_channel.test", row.subject)
     return trying.try_all(None, [row], clock or SystemClock())[0]
 
 

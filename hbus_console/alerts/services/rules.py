@@ -21,7 +21,6 @@ from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.alerts.targets import PATTERN_LIMIT
 from hbus_console.audit.services import record
-from hbus_console.subjects import readable
 from hbus_console.teams.services import owner as owner_named
 
 DAY_S = 24 * 3600
@@ -68,8 +67,7 @@ def create_rule(actor: Actor, draft: RuleDraft, reason: str = "") -> Rule:
         _refuse_taken(made)
         made.save()
         made.channels.set(channels)
-        record(actor, "alert_rule.create", readable("alert-rule", _topic(made), made.name), reason=reason,
-               after=snapshot(made))  # fmt: skip
+        record(actor, "alert_rule.create", made.subject, reason=reason, after=snapshot(made))
     return made
 
 
@@ -106,8 +104,7 @@ def change_rule(
     _refuse_taken(wanted)
     wanted.save(force_update=True)
     wanted.channels.set(channels)
-    record(actor, "alert_rule.change", readable("alert-rule", _topic(wanted), wanted.name), reason=reason,
-           before=before, after=snapshot(wanted))  # fmt: skip
+    record(actor, "alert_rule.change", wanted.subject, reason=reason, before=before, after=snapshot(wanted))
     return wanted
 
 
@@ -122,8 +119,7 @@ def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None =
     for alert in row.alerts.filter(state=Alert.State.FIRING):
         judge.resolve(alert, now_ms, f"The rule was deleted by {actor.name}.")
         alert.save(update_fields=["state", "resolved_ms", "over_because"])
-    record(actor, "alert_rule.delete", readable("alert-rule", _topic(row), row.name), reason=reason,
-           before=snapshot(row))  # fmt: skip
+    record(actor, "alert_rule.delete", row.subject, reason=reason, before=snapshot(row))
     row.delete()
 
 
@@ -139,8 +135,7 @@ def try_rule(actor: Actor, number: int, *, clock: Clock | None = None) -> list[T
             field="channels",
         )
     with transaction.atomic():
-        record(actor, "alert_rule.test", readable("alert-rule", _topic(row), row.name),
-               after={"channels": [it.name for it in channels]})  # fmt: skip
+        record(actor, "alert_rule.test", row.subject, after={"channels": [it.name for it in channels]})
     return trying.try_all(row, channels, clock or SystemClock())
 
 
@@ -234,8 +229,3 @@ def _number(value: object, field: str, least: float) -> float:
 def _refuse_taken(wanted: Rule) -> None:
     if Rule.objects.filter(name__iexact=wanted.name).exclude(pk=wanted.pk).exists():
         raise Conflict(f"There is already a rule {wanted.name!r}.", remedy="Choose another name.", field="name")
-
-
-def _topic(row: Rule) -> str:
-    """The namespace in which people see what was done to the rule."""
-    return "" if row.scope == GLOBAL else row.scope.removesuffix(".*")

@@ -9,7 +9,6 @@ from typing import Any
 from django.db import transaction
 
 from engine.core.errors import BadInput, Conflict
-from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -242,7 +241,7 @@ def record_act(
     record(
         actor,
         action,
-        Subject("subscription", row.topic.name, row.group),
+        row.subject,
         reason=reason,
         before=before,
         after=after,

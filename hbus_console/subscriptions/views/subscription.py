@@ -10,8 +10,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from engine.bus.subjects import subscription_subject
 from engine.core.errors import BadInput
-from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
@@ -60,7 +60,7 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     who, row = actor(request), services.subscription(topic, group)
     context = frame(request, row)
     if context["may_audit"]:
-        entries = visible(who).filter(about(Subject("subscription", topic, group))).order_by("-seq")
+        entries = visible(who).filter(about(subscription_subject(topic, group))).order_by("-seq")
         context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
     context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
     if (row.paused or row.topic.paused) and page.lag is not None:

@@ -10,7 +10,6 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.core.errors import BadInput, Conflict
-from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -69,9 +68,7 @@ def cut_over(actor: Actor, name: str, to: str, reason: str) -> Topic:
     row.save()
     # A position means something only to the store that gave it.
     row.subscriptions.update(checkpoint="", checkpoint_at=None)
-    record(
-        actor, "topic.move", Subject("topic", name), reason=checks.reason(reason), before=before, after=snapshot(row)
-    )
+    record(actor, "topic.move", row.subject, reason=checks.reason(reason), before=before, after=snapshot(row))
     catalog.changed()
     return row
 
@@ -86,9 +83,7 @@ def finish_move(actor: Actor, name: str, reason: str) -> Topic:
     row.leaving = ""
     row.revision += 1
     row.save()
-    record(
-        actor, "topic.moved", Subject("topic", name), reason=checks.reason(reason), before=before, after=snapshot(row)
-    )
+    record(actor, "topic.moved", row.subject, reason=checks.reason(reason), before=before, after=snapshot(row))
     catalog.changed()
     return row
 

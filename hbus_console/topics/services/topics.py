@@ -11,7 +11,6 @@ from django.db import transaction
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
 from engine.core.errors import BadInput, Conflict
-from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -45,7 +44,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
     fit_name(name, checks.text(draft.transport, "transport", most=32))
     made = Topic(name=name, team=teams.owner(draft.owner), **checked(asdict(draft)))
     made.save()
-    record(actor, "topic.create", Subject("topic", name), reason=reason, after=snapshot(made))
+    record(actor, "topic.create", made.subject, reason=reason, after=snapshot(made))
     if draft.schema is not None:
         schemas.first_version(actor, made, draft.schema)
     transport_objects.after_commit(f"create topic {name}", lambda: transport_objects.make_topic(made))
@@ -110,7 +109,7 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
             field="name",
         )
     removal = StoreRemoval.objects.create(topic=name, transport=row.transport)
-    record(actor, "topic.delete", Subject("topic", name), reason=reason, before=snapshot(row))
+    record(actor, "topic.delete", row.subject, reason=reason, before=snapshot(row))
     row.delete()
     transport_objects.after_commit(f"delete topic {name}", lambda: transport_objects.remove(removal))
 
@@ -137,7 +136,7 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
         return row
     row.revision += 1
     row.save()
-    record(actor, "topic.change", Subject("topic", row.name), reason=reason, before=before, after=after)
+    record(actor, "topic.change", row.subject, reason=reason, before=before, after=after)
     transport_objects.after_commit(f"change topic {row.name}", lambda: _bring_in_line(row))
     return row
 
@@ -149,7 +148,7 @@ def _set_pause(actor: Actor, row: Topic, paused: bool, reason: str) -> Topic:
     record(
         actor,
         "topic.pause" if paused else "topic.resume",
-        Subject("topic", row.name),
+        row.subject,
         reason=reason,
         before={"paused": not paused},
         after={"paused": paused},

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bus.subjects import subscription_subject, topic_subject
+from engine.bus.subjects import message_subject, subscription_subject, topic_subject
 from engine.core.errors import BadInput
 
 
@@ -19,3 +19,7 @@ def test_a_subscription_lies_in_the_namespace_of_its_topic() -> None:
 def test_a_name_that_would_be_read_as_two_is_refused() -> None:
     with pytest.raises(BadInput, match="no namespace"):
         topic_subject("booking/created")
+
+
+def test_a_message_lies_in_the_namespace_of_its_topic() -> None:
+    assert str(message_subject("booking.created", "0192-4c")) == "message:booking.created/0192-4c"
