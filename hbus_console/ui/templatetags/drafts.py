@@ -11,8 +11,8 @@ from django.template.context import Context
 register = template.Library()
 
 #: The field's template of each widget; a feature's own is named in full.
-_TEMPLATES = {name: f"topics/_{name}.html" for name in ("text", "area", "choice", "flag", "owner")} | {
-    "whole": "topics/_text.html"
+_TEMPLATES = {name: f"components/{name}.html" for name in ("text", "area", "choice", "flag", "owner")} | {
+    "whole": "components/text.html"
 }
 
 
