@@ -22,6 +22,8 @@ REASON_OPTIONS = frozenset({"reason_id", "reason_name", "reason_label", "reason_
 SENT = "send_"
 #: What stands between the tags, in this order; all but the first begin with a tag of their name.
 PARTS = ("text", "fields", "acts")
+#: What the field that asks why is called when nobody says, by whether it is required.
+_LABELS = {True: "Why (kept in the audit log)", False: "Why (optional, kept in the audit log)"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Reason:
     required: bool
     value: str
     placeholder: str
+    #: What was wrong with it.
+    error: str = ""
+    #: Across all columns of a form.
+    wide: bool = False
 
 
 def _reason(sheet: str, options: Mapping[str, object]) -> Reason | None:
@@ -41,11 +47,10 @@ def _reason(sheet: str, options: Mapping[str, object]) -> Reason | None:
     if not wanted:
         return None
     required = wanted == "required"
-    label = "Why (kept in the audit log)" if required else "Why (optional, kept in the audit log)"
     return Reason(
         id=str(options.get("reason_id") or f"{sheet}-why"),
         name=str(options.get("reason_name") or "reason"),
-        label=str(options.get("reason_label") or label),
+        label=str(options.get("reason_label") or _LABELS[required]),
         required=required,
         value=str(options.get("reason_value") or ""),
         placeholder=str(options.get("reason_placeholder") or ""),
@@ -104,6 +109,21 @@ def _sent(options: Mapping[str, Any]) -> dict[str, object]:
 
 def _drawn(part: NodeList, context: Context) -> SafeString:
     return mark_safe(part.render(context).strip())  # noqa: S308 - rendered by the template engine
+
+
+@register.inclusion_tag("components/reason.html")
+def why(
+    field_id: str,
+    *,
+    optional: bool = False,
+    value: str = "",
+    placeholder: str = "",
+    error: str = "",
+    wide: bool = False,
+) -> dict[str, Reason]:
+    """``{% why "f-reason" error=errors.reason %}``: the field of a form that asks why. A sheet has its own."""
+    required = not optional
+    return {"reason": Reason(field_id, "reason", _LABELS[required], required, value, placeholder, error, wide)}
 
 
 @register.tag

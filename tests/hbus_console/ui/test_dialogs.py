@@ -91,3 +91,22 @@ def test_what_a_page_was_asked_for_goes_on_with_the_form_as_far_as_it_says_somet
 def test_a_sheet_that_was_written_wrongly_fails_loudly(source: str) -> None:
     with pytest.raises(TemplateSyntaxError, match="A sheet takes"):
         Template(source + "{% endsheet %}")
+
+
+def test_a_form_asks_why_in_the_same_words_as_a_sheet() -> None:
+    html = draw(
+        '{% why "f-reason" value=said error=wrong placeholder="merged" %}', said='so "it" is', wrong="Too long."
+    )
+    assert '<div class="field"><label for="f-reason">Why (kept in the audit log)</label>' in html
+    assert '<input id="f-reason" name="reason" required maxlength="300" autocomplete="off"' in html
+    assert 'value="so &quot;it&quot; is" placeholder="merged"' in html
+    assert 'aria-invalid="true" aria-describedby="f-reason-error"' in html
+    assert '<p class="error" id="f-reason-error" role="alert">Too long.</p>' in html
+
+
+def test_a_reason_that_need_not_be_given_says_so() -> None:
+    html = draw('{% why "f-reason" optional=True wide=True %}')
+    assert '<div class="field wide"><label for="f-reason">Why (optional, kept in the audit log)</label>' in html
+    assert "required" not in html
+    assert "value=" not in html
+    assert "aria-invalid" not in html
