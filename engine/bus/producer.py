@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from engine.bus import building
 from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, due_ms_of, prepare_or_refuse
 from engine.bus.catalog import TopicCatalog, TopicPolicy
+from engine.bus.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from engine.bus.delays import DelayPath
 from engine.bus.errors import ProducerClosed, PublishRefused
 from engine.bus.facts import BusFields
@@ -30,10 +31,8 @@ from engine.core.facts import Emitter, FactBatch
 
 __all__ = ["Answer", "BatchItem", "Producer", "Receipt", "ReceiptStatus"]
 
-#: How many messages, and how many bytes of envelopes, go to the store in one call.
-CHUNK = 500
-CHUNK_BYTES = 4 * 1024 * 1024
-#: Likewise where chunks overlap: small enough that the store begins early, large enough to be worth a call.
+#: How many messages go to the store in one call where chunks overlap: so few that the store begins early, so many that
+#: they are worth a call.
 OVERLAPPED_CHUNK = 100
 
 #: What a call was given of each message, and what makes envelopes of several, or refuses them, each in its place.
@@ -221,11 +220,11 @@ class _Call(Generic[Thing]):
         if overlap and isinstance(transport, Overlapping):
             answered = transport.publish_chunks(topic, self._chunks(things, OVERLAPPED_CHUNK))
         else:
-            answered = _one_by_one(transport, topic, self._chunks(things, CHUNK))
+            answered = _one_by_one(transport, topic, self._chunks(things, CHUNK_MESSAGES))
         for outcomes in answered:
             self._book(self._under_way.popleft(), outcomes)
-        for start in range(0, len(self._later), CHUNK):
-            self._keep(self._later[start : start + CHUNK])
+        for start in range(0, len(self._later), CHUNK_MESSAGES):
+            self._keep(self._later[start : start + CHUNK_MESSAGES])
         return [answer for answer in self._answers if answer is not None]
 
     def _chunks(self, things: Sequence[Thing], most: int) -> Iterator[list[Outgoing]]:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
+from engine.bus.chunking import CHUNK_MESSAGES
 from engine.bus.config import BusConfig
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
-from engine.bus.producer import CHUNK, OVERLAPPED_CHUNK, BatchItem, Producer, Receipt
+from engine.bus.producer import OVERLAPPED_CHUNK, BatchItem, Producer, Receipt
 from engine.bus.registry import open_transport
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status
 from engine.core.clock import ManualClock
@@ -100,7 +101,7 @@ def test_an_ordered_topic_waits_for_each_chunk(memory: Any, clock: ManualClock) 
     assert isinstance(transport, Overlapping)
     producer, _ = producer_on(transport, clock, ordering="key")
 
-    producer.publish_batch(TOPIC, items(CHUNK + 1))
+    producer.publish_batch(TOPIC, items(CHUNK_MESSAGES + 1))
 
     assert transport.sizes == []
     assert transport.calls("publish") == 2
@@ -113,13 +114,15 @@ def test_nothing_is_sent_after_a_chunk_that_was_lost(
     transport = Broken(memory, takes=1, status=status)
     producer, facts = producer_on(transport, clock)
 
-    answers = producer.publish_batch(TOPIC, items(4 * CHUNK))
+    answers = producer.publish_batch(TOPIC, items(4 * CHUNK_MESSAGES))
 
-    assert [type(answer) for answer in answers] == [Receipt] * CHUNK + [error] * CHUNK + [PublishFailed] * 2 * CHUNK
+    assert [type(answer) for answer in answers] == [Receipt] * CHUNK_MESSAGES + [error] * CHUNK_MESSAGES + [
+        PublishFailed
+    ] * 2 * CHUNK_MESSAGES
     assert "messages before it failed" in str(answers[-1])
     assert transport.calls("publish") == 2
-    lost = facts.seen[CHUNK:]
-    assert [(fact.kind, fact.size) for fact in lost] == [("publish_failed", CHUNK)] * 3
+    lost = facts.seen[CHUNK_MESSAGES:]
+    assert [(fact.kind, fact.size) for fact in lost] == [("publish_failed", CHUNK_MESSAGES)] * 3
     assert lost[0].error == "gone"
 
 

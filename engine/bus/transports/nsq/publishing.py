@@ -7,8 +7,9 @@ import logging
 import secrets
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
+from engine.bus.chunking import chunked
 from engine.bus.transport import Outcome, Outgoing, Status
 from engine.bus.transports.nsq.http import CallAnswerLost, CallNotSent, CallRefused
 from engine.bus.transports.nsq.names import TopicNames
@@ -16,9 +17,6 @@ from engine.bus.transports.nsq.nodes import Node, Nodes
 from engine.bus.transports.nsq.side_store import SideStore
 from engine.core.errors import Unavailable
 
-#: The most messages and bytes of one call; nsqd takes at most 5 MiB.
-CHUNK_MESSAGES = 500
-CHUNK_BYTES = 4 * 1024 * 1024
 #: A reservation that its publisher never confirmed is free again after so many ms: it died, or lost the store.
 RESERVED_MS = 20_000
 #: Seconds between two questions about a key that another publisher has reserved.
@@ -42,7 +40,7 @@ class Publishing:
     def publish(self, names: TopicNames, batch: Sequence[Outgoing]) -> list[Outcome]:
         """See :meth:`engine.bus.transport.Transport.publish`."""
         outcomes: list[Outcome] = []
-        for chunk in _chunks(batch):
+        for chunk in chunked(batch):
             answered = self._publish_chunk(names, chunk)
             outcomes += answered
             broken = next((each for each in answered if each.status in _BROKEN), None)
@@ -288,15 +286,3 @@ def _repeated(each: Outgoing, original: Outgoing, answer: Outcome | None) -> Out
     if answer.status in (Status.CONFLICT, Status.HELD):
         return answer
     return Outcome(Status.DUPLICATE, answer.message_id)
-
-
-def _chunks(batch: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
-    start = size = 0
-    for index, each in enumerate(batch):
-        length = len(each.body)
-        if index > start and (index - start >= CHUNK_MESSAGES or size + length > CHUNK_BYTES):
-            yield batch[start:index]
-            start, size = index, 0
-        size += length
-    if start < len(batch):
-        yield batch[start:]

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from engine.bus.chunking import chunked
 from engine.bus.config import BusConfig
 from engine.bus.replicas import replicated
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Priority, Receiver, Status
@@ -25,10 +26,6 @@ from engine.core.clock import Clock
 from engine.core.errors import Unavailable
 from engine.core.scripts import Script, wait_for
 from engine.core.store.link import AnswerLost, Arg, Conversation, Link
-
-#: The most messages and bytes of one script call; the server does nothing else meanwhile.
-CHUNK_MESSAGES = 500
-CHUNK_BYTES = 4 * 1024 * 1024
 
 #: How many chunks may be with the store at once: one it works on and some that wait there, lest it wait for us.
 AHEAD = 4
@@ -84,7 +81,7 @@ class RedisStreamTransport(RedisPartitions):
     def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         keys = self._topic(topic)
         outcomes: list[Outcome] = []
-        for chunk in _chunks(batch):
+        for chunk in chunked(batch):
             if len(chunk) == 1 and len(chunk[0].body) > CAPABILITIES.max_bytes:
                 outcomes.append(_too_large(chunk[0]))
                 continue
@@ -250,18 +247,6 @@ def _too_large(each: Outgoing) -> Outcome:
     return Outcome(
         Status.FAILED, each.message_id, error=f"The envelope has {len(each.body)} bytes, and {limit} is the limit."
     )
-
-
-def _chunks(batch: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
-    start = size = 0
-    for index, each in enumerate(batch):
-        length = len(each.body)
-        if index > start and (index - start >= CHUNK_MESSAGES or size + length > CHUNK_BYTES):
-            yield batch[start:index]
-            start, size = index, 0
-        size += length
-    if start < len(batch):
-        yield batch[start:]
 
 
 def open_transport(config: BusConfig, clock: Clock | None = None) -> Any:
