@@ -56,6 +56,15 @@ def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -
     return value
 
 
+def number(value: object, field: str, *, least: float) -> float:
+    """A number from ``least`` on, at most 1e12."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 1e12:
+        raise BadInput(
+            f"{_said(field)} is not a number from {least:g} on.", remedy=f"{value!r} was given.", field=field
+        )
+    return float(value)
+
+
 def flag(value: object, field: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from hbus_console.api.bodies import Body, ReasonBody
-from hbus_console.drafts.setting import Owner
 from hbus_console.drafts.settings import NEEDED, DraftField, Settings
 
 #: A field of an answer: its name and its type.
@@ -18,13 +17,17 @@ Field = tuple[str, Any]
 
 
 class ChangeBody(ReasonBody):
-    """What every change may say: why, and the revision it was made from, against a change made meanwhile."""
-
-    revision: int | None = None
+    """What every change may say: why."""
 
     def changes(self) -> dict[str, Any]:
         """The settings that were sent."""
         return self.given("reason", "revision")
+
+
+class RevisedBody(ChangeBody):
+    """What the change of a thing with revisions may say: also which it was made from, against a change meanwhile."""
+
+    revision: int | None = None
 
 
 class NewBody(ReasonBody):
@@ -43,10 +46,16 @@ def new_body(settings: Settings, name: str, doc: str, *, leave: Collection[str] 
     return body
 
 
-def change_body(settings: Settings, name: str, doc: str) -> type[ChangeBody]:
+def change_body(settings: Settings, name: str, doc: str) -> type[RevisedBody]:
     """What changes a thing: any of its settings; those left out stay as they are."""
-    kinds = {one.name: said(one.kind) for one in settings.fields}
-    body = _struct(name, doc, [(each, kinds[each] | UnsetType, UNSET) for each in settings.changeable], ChangeBody)
+    body = _struct(name, doc, _changes(settings), RevisedBody)
+    assert issubclass(body, RevisedBody)
+    return body
+
+
+def change_body_without_revision(settings: Settings, name: str, doc: str) -> type[ChangeBody]:
+    """Likewise, of a thing that has no revisions."""
+    body = _struct(name, doc, _changes(settings), ChangeBody)
     assert issubclass(body, ChangeBody)
     return body
 
@@ -64,20 +73,28 @@ def answer(
     middle: list[Field] = []
     for one in settings.fields:
         if one.setting is not None:
-            middle += [(one.name, one.setting.answered(said(one.kind))), *(after or {}).get(one.name, ())]
+            middle += [(one.name, one.setting.answered(_said_of(one))), *(after or {}).get(one.name, ())]
     return msgspec.defstruct(name, [*first, *middle, *last], namespace={"__doc__": doc}, module=__name__)
 
 
 def answered(settings: Settings, row: Any) -> dict[str, Any]:
-    """The settings of a row as the answer gives them: nobody is null."""
-    found = settings.snapshot(row)
-    return {name: value or None if isinstance(settings[name], Owner) else value for name, value in found.items()}
+    """The settings of a row as the answer gives them."""
+    return {name: settings[name].answer(value) for name, value in settings.snapshot(row).items()}
 
 
 def said(kind: Any) -> Any:
     """A draft's type once a value is there: without ``None``."""
     parts = [part for part in get_args(kind) if part is not NoneType]
     return Union[tuple(parts)] if NoneType in get_args(kind) else kind  # noqa: UP007 - made at run time
+
+
+def _said_of(one: DraftField) -> Any:
+    return one.kind if one.setting is not None and one.setting.may_be_none else said(one.kind)
+
+
+def _changes(settings: Settings) -> list[Any]:
+    kinds = {one.name: _said_of(one) for one in settings.fields}
+    return [(each, kinds[each] | UnsetType, UNSET) for each in settings.changeable]
 
 
 def _needed_or_not(one: DraftField) -> Any:

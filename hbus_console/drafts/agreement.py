@@ -5,12 +5,13 @@ from __future__ import annotations
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
-from hbus_console.drafts.setting import Choice, Flag, Seconds, Setting, Text, Whole
+from hbus_console.drafts.setting import Choice, Flag, Number, Seconds, Setting, Text, Whole
 from hbus_console.drafts.settings import NEEDED, Settings
 
 #: The columns that hold a kind of setting.
 _COLUMNS: list[tuple[type[Setting], tuple[type[models.Field[object, object]], ...]]] = [
     (Whole, (models.PositiveIntegerField, models.PositiveBigIntegerField)),
+    (Number, (models.FloatField,)),
     (Flag, (models.BooleanField,)),
     (Choice, (models.CharField,)),
     (Text, (models.CharField, models.TextField)),
@@ -23,7 +24,7 @@ def disagreements(settings: Settings, model: type[models.Model]) -> list[str]:
     said: list[str] = []
     for name in settings.stored:
         try:
-            column = model._meta.get_field(name)
+            column = model._meta.get_field(settings[name].stored_as)
         except FieldDoesNotExist:
             said.append(f"{name}: no column")
             continue

@@ -33,6 +33,12 @@ class Setting(ABC):
     fixed: bool = False
     #: Left to what it is by a form that does not name it, or leaves it empty.
     rare: bool = False
+    #: A form must fill it in.
+    required: bool = False
+    #: ``None`` is a value too: there is none. Without this, ``None`` is filled in by ``unless_said``.
+    may_be_none: bool = False
+    #: What its column is called, when not as the setting.
+    column: str = ""
     #: What it is when nobody says (``None``), from the settings it hangs on.
     unless_said: Callable[[Clean], Any] | None = None
     #: Whatever else the feature has written into the annotation.
@@ -40,16 +46,25 @@ class Setting(ABC):
 
     #: How a page asks for it: the name of a field's template.
     widget: ClassVar[str] = "text"
+    #: Whether it has a column of its own.
+    stored: ClassVar[bool] = True
 
     @property
     def hangs_on_others(self) -> bool:
         """Whether it can only be checked once the others are."""
         return self.unless_said is not None
 
+    @property
+    def stored_as(self) -> str:
+        """The name of its column."""
+        return self.column or self.name
+
     def checked(self, value: Any, clean: Clean) -> Any:
         """The value, cleaned, as its column takes it; raises :class:`BadInput` naming the setting."""
         if value is None and self.unless_said is not None:
             return self.unless_said(clean)
+        if value is None and self.may_be_none:
+            return None
         return self.check(value, clean)
 
     @abstractmethod
@@ -57,7 +72,7 @@ class Setting(ABC):
 
     def of(self, row: Any) -> Any:
         """What a row has, as audit log and API show it."""
-        return getattr(row, self.name)
+        return getattr(row, self.stored_as)
 
     def typed(self, form: forms.Form) -> Any:
         """What was typed into a form; whatever is wrong with it is left for :meth:`check` to refuse."""
@@ -70,6 +85,10 @@ class Setting(ABC):
     def answered(self, kind: Any) -> Any:
         """Of the draft's type, what an answer of the API gives."""
         return kind
+
+    def answer(self, value: Any) -> Any:
+        """A row's value, as an answer of the API gives it."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,30 @@ class Whole(Setting):
 
     def typed(self, form: forms.Form) -> Any:
         return forms.whole(form, self.name)
+
+
+@dataclass(frozen=True)
+class Number(Setting):
+    """A number from ``least`` on, or from what ``bound`` makes of the settings it hangs on."""
+
+    least: float = 0.0
+    bound: Callable[[Clean], float] | None = field(default=None, kw_only=True)
+
+    widget: ClassVar[str] = "number"
+
+    @property
+    def hangs_on_others(self) -> bool:
+        return self.bound is not None or super().hangs_on_others
+
+    def check(self, value: Any, clean: Clean) -> float:
+        return checks.number(value, self.name, least=self.bound(clean) if self.bound else self.least)
+
+    def typed(self, form: forms.Form) -> Any:
+        return None if self.may_be_none and not forms.text(form, self.name) else forms.number(form, self.name)
+
+    def shown(self, value: Any) -> Any:
+        """Whole numbers without their ``.0``."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(frozen=True)
@@ -136,7 +179,7 @@ class Text(Setting):
     lines: ClassVar[bool] = False
 
     def check(self, value: Any, clean: Clean) -> str:
-        return checks.text(value, self.name, most=self.most, lines=self.lines)
+        return checks.text(value, self.name, most=self.most, required=self.required, lines=self.lines)
 
     def typed(self, form: forms.Form) -> str:
         return forms.lines(form, self.name)
@@ -144,7 +187,9 @@ class Text(Setting):
 
 @dataclass(frozen=True)
 class Lines(Text):
-    """Text of several lines."""
+    """Text of several lines, of which a form shows ``rows``."""
+
+    rows: int = 2
 
     lines: ClassVar[bool] = True
     widget: ClassVar[str] = "area"
@@ -188,6 +233,7 @@ class Owner(Setting):
     """The team that answers for the thing, by its name; it is looked up where the thing is written."""
 
     widget: ClassVar[str] = "owner"
+    stored: ClassVar[bool] = False
 
     def check(self, value: Any, clean: Clean) -> Any:
         return value
@@ -197,3 +243,7 @@ class Owner(Setting):
 
     def answered(self, kind: Any) -> Any:
         return kind | None
+
+    def answer(self, value: Any) -> Any:
+        """Nobody is null."""
+        return value or None

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hbus_console.access.acts import Act
-from hbus_console.drafts.setting import Owner, Setting
+from hbus_console.drafts.setting import Setting
 from hbus_console.ui.forms import Form, text
 
 #: A field of a draft that must be given.
@@ -42,8 +42,8 @@ class Settings:
 
     @property
     def stored(self) -> list[str]:
-        """What has a column of the same name: all but the owner."""
-        return [name for name, setting in self.each.items() if not isinstance(setting, Owner)]
+        """What has a column: all but the owner, and what lies in tables of its own."""
+        return [name for name, setting in self.each.items() if setting.stored]
 
     def marked(self, mark: type) -> list[str]:
         """What carries such a mark."""
@@ -81,6 +81,10 @@ class Settings:
                 if self.each[name].hangs_on_others is late:
                     clean[name] = self.each[name].checked(values[name], clean)
         return clean
+
+    def columns(self, clean: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked values by the names of their columns."""
+        return {self.each[name].stored_as: value for name, value in clean.items()}
 
     def typed(self, form: Form, names: Collection[str]) -> dict[str, Any]:
         """What a form says of the named settings."""

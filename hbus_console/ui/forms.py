@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.datastructures import MultiValueDict
+
 Form = Mapping[str, str]
 
 
@@ -25,7 +27,21 @@ def whole(form: Form, name: str) -> Any:
     return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else sent
 
 
+def number(form: Form, name: str) -> Any:
+    """A number; the text itself when it is none."""
+    sent = text(form, name)
+    try:
+        return float(sent.replace(",", ""))
+    except ValueError:
+        return sent
+
+
+def several(form: Form, name: str) -> tuple[str, ...]:
+    """Everything that was ticked under one name."""
+    return tuple(form.getlist(name)) if isinstance(form, MultiValueDict) else ()
+
+
 def revision(form: Form) -> int | None:
     """The revision the form was made from."""
     sent = text(form, "revision")
-    return int(sent) if sent.isdigit() else None
+    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else None

@@ -12,7 +12,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services
 from hbus_console.alerts.api import shapes
-from hbus_console.alerts.services import lookup
+from hbus_console.alerts.services import RuleDraft, lookup
 from hbus_console.api.answers import REFUSED, answers, described, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
@@ -38,7 +38,7 @@ class Rules(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, shapes.NewRule)
-        made = services.create_rule(self.actor, body.draft(), body.reason)
+        made = services.create_rule(self.actor, RuleDraft(**body.settings()), body.reason)
         return Response(shapes.rule(made), status=status.HTTP_201_CREATED)
 
 
@@ -51,7 +51,8 @@ class PreviewRule(ApiView):
         responses=answers(shapes.PreviewOut),
     )
     def post(self, request: Request) -> Response:
-        return Response(shapes.preview(services.preview(self.actor, read(request, shapes.NewRule).draft())))
+        draft = RuleDraft(**read(request, shapes.NewRule).settings())
+        return Response(shapes.preview(services.preview(self.actor, draft)))
 
 
 class OneRule(ApiView):
@@ -70,8 +71,7 @@ class OneRule(ApiView):
     )
     def patch(self, request: Request, rule_id: int) -> Response:
         body = read(request, shapes.RuleChange)
-        changes = body.given("reason", "revision")
-        changed = services.change_rule(self.actor, rule_id, changes, body.reason, revision=body.revision)
+        changed = services.change_rule(self.actor, rule_id, body.changes(), body.reason, revision=body.revision)
         return Response(shapes.rule(changed))
 
     @extend_schema(

@@ -11,9 +11,10 @@ from engine.core.clock import to_rfc3339
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.alerts.services import Preview
 from hbus_console.alerts.services import channels as channel_services
-from hbus_console.alerts.services import rules as rule_services
+from hbus_console.alerts.services.draft import SETTINGS
 from hbus_console.alerts.standing import Health, Row
 from hbus_console.api.bodies import Body
+from hbus_console.api.drafts import answer, answered, change_body, new_body
 
 
 class AcknowledgeBody(Body):
@@ -30,48 +31,10 @@ class SilenceBody(Body):
     every_rule: bool = False
 
 
-class NewRule(Body):
-    """A rule; see the reference of its kinds on the page of rules."""
-
-    name: str
-    kind: str
-    threshold: float
-    topics: str = "*"
-    group: str = ""
-    owner: str = ""
-    window_s: int | None = None
-    for_s: int = 0
-    clear_below: float | None = None
-    clear_s: int = 60
-    severity: str = "warning"
-    advice: str = ""
-    enabled: bool = True
-    channels: list[str] = []
-    reason: str = ""
-
-    def draft(self) -> rule_services.RuleDraft:
-        """As the services take it."""
-        return rule_services.RuleDraft(**self.given("reason", "channels"), channels=tuple(self.channels))
-
-
-class RuleChange(Body):
-    """What to change of a rule. ``revision`` guards against a change meanwhile."""
-
-    name: str | UnsetType = UNSET
-    threshold: float | UnsetType = UNSET
-    topics: str | UnsetType = UNSET
-    group: str | UnsetType = UNSET
-    owner: str | UnsetType = UNSET
-    window_s: int | UnsetType = UNSET
-    for_s: int | UnsetType = UNSET
-    clear_below: float | UnsetType | None = UNSET
-    clear_s: int | UnsetType = UNSET
-    severity: str | UnsetType = UNSET
-    advice: str | UnsetType = UNSET
-    enabled: bool | UnsetType = UNSET
-    channels: list[str] | UnsetType = UNSET
-    reason: str = ""
-    revision: int | None = None
+NewRule = new_body(SETTINGS, "NewRule", "A rule; see the reference of its kinds on the page of rules.")
+RuleChange = change_body(
+    SETTINGS, "RuleChange", "What to change of a rule. ``revision`` guards against a change meanwhile."
+)
 
 
 class NewChannel(Body):
@@ -123,25 +86,7 @@ class AlertOut(msgspec.Struct):
     silenced_until: str | None
 
 
-class RuleOut(msgspec.Struct):
-    """A rule as it is configured."""
-
-    id: int
-    name: str
-    kind: str
-    threshold: float
-    topics: str
-    group: str
-    owner: str
-    window_s: int
-    for_s: int
-    clear_below: float | None
-    clear_s: int
-    severity: str
-    advice: str
-    enabled: bool
-    channels: list[str]
-    revision: int
+RuleOut = answer(SETTINGS, "RuleOut", "A rule as it is configured.", first=[("id", int)], last=[("revision", int)])
 
 
 class ChannelOut(msgspec.Struct):
@@ -248,7 +193,7 @@ def alert(row: Row) -> dict[str, Any]:
 
 def rule(row: Rule) -> dict[str, Any]:
     """A rule."""
-    return {"id": row.pk, **rule_services.snapshot(row), "revision": row.revision}
+    return {"id": row.pk, **answered(SETTINGS, row), "revision": row.revision}
 
 
 def channel(row: Channel, *, whole: bool) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from django.db import transaction
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Evaluation, Rule
-from hbus_console.alerts.services.rules import RuleDraft, create_rule
+from hbus_console.alerts.services.draft import RuleDraft
+from hbus_console.alerts.services.rules import create_rule
 
 
 def default_rules() -> list[RuleDraft]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.subject import Subject
@@ -12,7 +12,8 @@ from hbus_console.alerts import judge
 from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.round import Case, Round
-from hbus_console.alerts.services.rules import RuleDraft, checked
+from hbus_console.alerts.services.draft import RuleDraft
+from hbus_console.alerts.services.rules import checked
 from hbus_console.alerts.targets import Target, Targets
 from hbus_console.alerts.watching import watched
 
@@ -49,7 +50,7 @@ class Preview:
 
 def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Preview:
     """Measure now what ``draft`` would watch, as far as ``actor`` may see it. Stores nothing."""
-    rule, _ = checked(draft)
+    rule, _ = checked(asdict(draft))
     require(actor, ALERT_EDIT, rule.scope)
     scopes, kind = visible_scopes(actor), kinds()[rule.kind]
     targets = [

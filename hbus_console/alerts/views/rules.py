@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib import messages
@@ -13,14 +14,17 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.access.web import actor, console_view, field_errors
-from hbus_console.alerts import forms, services
+from hbus_console.alerts import services
 from hbus_console.alerts.feature import ALERT_EDIT
-from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named, kinds
+from hbus_console.alerts.kinds import TONES, AlertKind, kind_named, kinds
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft, lookup
+from hbus_console.alerts.services.draft import MEASURED, SETTINGS, TOLD, WATCHED, WINDOW_S
 from hbus_console.alerts.views.alerts import frame
+from hbus_console.drafts.setting import Setting
 from hbus_console.teams.services import team_names
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.forms import revision
 from hbus_console.ui.pages import clock, form_page
 
 
@@ -52,11 +56,11 @@ def new(request: HttpRequest) -> HttpResponse:
     kind = kinds().get(wanted) or next(iter(kinds().values()), kind_named(wanted))
     scope = visible_scopes(who, ALERT_EDIT)[0]
     fresh = RuleDraft(name="", kind=kind.name, threshold=kind.usual, topics=scope, for_s=60)
-    page = _editor(who, None, kind, {**forms.shown_draft(fresh), "window_s": 300})
+    page = _editor(who, None, kind, {**asdict(fresh), "window_s": WINDOW_S})
     if request.method == "GET":
         return form_page(request, "alerts/rule.html", page)
-    values = forms.rule_values(request.POST, kind.name)
-    page["values"] = {**page["values"], **_plainly(values)}
+    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
+    page["values"] = {**page["values"], **values}
     try:
         made = services.create_rule(who, RuleDraft(kind=kind.name, **values), request.POST.get("reason", ""))
     except BadInput as refused:
@@ -70,19 +74,14 @@ def new(request: HttpRequest) -> HttpResponse:
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     who = actor(request)
     row = services.rule(who, rule_id)
-    page = _editor(who, row, kind_named(row.kind), forms.shown_rule(row))
+    page = _editor(who, row, kind_named(row.kind), SETTINGS.snapshot(row))
     if request.method == "GET":
         return form_page(request, "alerts/rule.html", page)
-    values = forms.rule_values(request.POST, row.kind)
-    page["values"] = {**page["values"], **_plainly(values)}
-    revision = request.POST.get("revision", "")
+    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
+    page["values"] = {**page["values"], **values}
     try:
         changed = services.change_rule(
-            who,
-            rule_id,
-            values,
-            request.POST.get("reason", ""),
-            revision=int(revision) if revision.isdecimal() and len(revision) < 18 else None,
+            who, rule_id, values, request.POST.get("reason", ""), revision=revision(request.POST)
         )
     except BadInput as refused:
         return form_page(request, "alerts/rule.html", page, refused)
@@ -100,7 +99,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     kind = request.POST.get("kind", "")
     context: dict[str, Any] = {}
     try:
-        values = forms.rule_values(request.POST, kind)
+        values = SETTINGS.typed(request.POST, SETTINGS.changeable)
         # A draft need not have a name to be tried.
         draft = RuleDraft(kind=kind, **{**values, "name": values["name"] or "untitled"})
         context = {"preview": services.preview(actor(request), draft), "kind": kind_named(kind)}
@@ -161,11 +160,10 @@ def _span(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def _plainly(values: dict[str, Any]) -> dict[str, Any]:
-    """Whole numbers without their ``.0``."""
-    return {
-        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in values.items()
-    }
+def _asked(kind: AlertKind, part: str) -> list[Setting]:
+    """The settings of that part of the page, as far as they mean something for the kind."""
+    means = {"group": bool(kind.targets.within), "window_s": kind.windowed}
+    return [one for one in SETTINGS.part(part) if means.get(one.name, True)]
 
 
 def _editor(who: Actor, row: Rule | None, kind: AlertKind, values: dict[str, Any]) -> dict[str, Any]:
@@ -178,12 +176,15 @@ def _editor(who: Actor, row: Rule | None, kind: AlertKind, values: dict[str, Any
         "may_edit": may,
         "kind": kind,
         "kinds": list(kinds().values()),
-        "scope_label": f"{targets.namespace_words}s".capitalize(),
-        "scope_help": f"* for all, booking.* for a namespace, or one {targets.namespace_words}.",
-        "names_label": f"{targets.words}s".capitalize(),
-        "names_help": f"A name, or a pattern such as {targets.example_pattern or '*'}.",
-        "values": _plainly(values),
-        "severities": list(URGENCY),
+        "watched": _asked(kind, WATCHED),
+        "measured": _asked(kind, MEASURED),
+        "told": SETTINGS.part(TOLD),
+        "topics_label": f"{targets.namespace_words}s".capitalize(),
+        "topics_help": f"* for all, booking.* for a namespace, or one {targets.namespace_words}.",
+        "group_label": f"{targets.words}s".capitalize(),
+        "group_help": f"A name, or a pattern such as {targets.example_pattern or '*'}.",
+        "threshold_help": kind.unit,
+        "values": values,
         "teams": team_names(),
         "all_channels": Channel.objects.all(),
         "open_alerts": lookup.alerts(who).filter(rule=row).exclude(state=Alert.State.RESOLVED).count() if row else 0,

@@ -12,8 +12,11 @@ register = template.Library()
 
 #: The field's template of each widget; a feature's own is named in full.
 _TEMPLATES = {name: f"components/{name}.html" for name in ("text", "area", "choice", "flag", "owner")} | {
-    "whole": "components/text.html"
+    "whole": "components/text.html",
+    "number": "components/text.html",
 }
+#: What keys a small screen offers for it.
+_KEYS = {"whole": "numeric", "number": "decimal"}
 
 
 @register.simple_tag(takes_context=True)
@@ -23,18 +26,18 @@ def setting(context: Context, each: Any) -> Any:
     found = context.template.engine.get_template(_TEMPLATES.get(each.widget, each.widget))
     shown = {
         "name": each.name,
-        "label": each.label,
+        "label": each.label or context.get(f"{each.name}_label", ""),
         "words": getattr(each, "words", ""),
         "options": getattr(each, "options", ()),
         "value": each.shown(context["values"].get(each.name)),
         "error": (context.get("errors") or {}).get(each.name),
         "help": each.help or context.get(f"{each.name}_help", ""),
         "placeholder": each.placeholder,
-        "inputmode": "numeric" if each.widget == "whole" else "",
+        "inputmode": _KEYS.get(each.widget, ""),
         "type": "",
-        "required": False,
+        "required": each.required,
         "mono": False,
-        "rows": 2,
+        "rows": getattr(each, "rows", 2),
     }
     with context.update(shown):
         return found.render(context)
