@@ -42,7 +42,7 @@ class Teams(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, shapes.NewTeam)
-        made = services.create_team(self.actor, TeamDraft(body.name, body.contact), body.reason)
+        made = services.create_team(self.actor, TeamDraft(**body.settings()), body.reason)
         return Response(shapes.team(made), status=status.HTTP_201_CREATED)
 
 
@@ -60,11 +60,8 @@ class OneTeam(ApiView):
         responses=answers(_TEAM),
     )
     def patch(self, request: Request, team: str) -> Response:
-        body = read(request, shapes.TeamChange).given()
-        changed = services.change_team(
-            self.actor, team, new_name=body.get("name"), contact=body.get("contact"), reason=body["reason"]
-        )
-        return Response(shapes.team(changed))
+        body = read(request, shapes.TeamChange)
+        return Response(shapes.team(services.change_team(self.actor, team, body.changes(), body.reason)))
 
     @extend_schema(
         operation_id="teams_delete",

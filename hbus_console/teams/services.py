@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 from django.db import transaction
 
@@ -10,50 +12,66 @@ from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
+from hbus_console.drafts.setting import Clean, Text
+from hbus_console.drafts.settings import Settings
 from hbus_console.teams import owned
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.models import Team
 
 
 @dataclass(frozen=True)
+class TeamName(Text):
+    """What a team is called."""
+
+    def check(self, value: Any, clean: Clean) -> str:
+        named = super().check(value, clean)
+        if "/" in named:
+            raise BadInput(
+                "A team's name has no slash: it is part of addresses.", remedy="Leave it out.", field=self.name
+            )
+        return named
+
+
+@dataclass(frozen=True)
 class TeamDraft:
     """A team as somebody wants it. ``contact`` is a mail address, a channel or a pager."""
 
-    name: str
-    contact: str
+    name: Annotated[str, TeamName(80, label="Name", placeholder="Front desk", required=True)]
+    contact: Annotated[str, Text(200, label="Reached at", placeholder="#front-desk, or a mail address", required=True)]
+
+
+SETTINGS = Settings(TeamDraft, TEAM_EDIT)
 
 
 @transaction.atomic
 def create_team(actor: Actor, draft: TeamDraft, reason: str = "") -> Team:
     """Make a team. Raises ``Forbidden`` and :class:`BadInput`."""
     require(actor, TEAM_EDIT)
-    made = Team(name=_name(draft.name), contact=_contact(draft.contact))
+    made = Team(**SETTINGS.columns(SETTINGS.checked(asdict(draft))))
     _refuse_taken(made)
     made.save()
     reason = checks.reason(reason, required=False)
-    record(actor, "team.create", made.subject, reason=reason, after=_snapshot(made))
+    record(actor, "team.create", made.subject, reason=reason, after=SETTINGS.snapshot(made))
     return made
 
 
 @transaction.atomic
-def change_team(
-    actor: Actor, name: str, *, new_name: str | None = None, contact: str | None = None, reason: str = ""
-) -> Team:
+def change_team(actor: Actor, name: str, changes: Mapping[str, Any], reason: str = "") -> Team:
     """Rename a team or change its contact; what is left out stays. Changing nothing leaves no trace."""
     require(actor, TEAM_EDIT)
     changed = team(name)
-    before = _snapshot(changed)
-    if new_name is not None:
-        changed.name = _name(new_name)
+    before = SETTINGS.snapshot(changed)
+    clean = SETTINGS.checked({**before, **changes})
+    for column, value in SETTINGS.columns(clean).items():
+        setattr(changed, column, value)
+    if "name" in changes:
         _refuse_taken(changed)
-    if contact is not None:
-        changed.contact = _contact(contact)
-    if before == _snapshot(changed):
+    if before == SETTINGS.snapshot(changed):
         return changed
     changed.save()
     owned.tell_changed(changed)
     reason = checks.reason(reason, required=False)
-    record(actor, "team.change", changed.subject, reason=reason, before=before, after=_snapshot(changed))
+    record(actor, "team.change", changed.subject, reason=reason, before=before, after=SETTINGS.snapshot(changed))
     return changed
 
 
@@ -70,7 +88,7 @@ def delete_team(actor: Actor, name: str, reason: str) -> None:
             remedy="Hand them over first.",
             field="team",
         )
-    record(actor, "team.delete", gone.subject, reason=reason, before=_snapshot(gone))
+    record(actor, "team.delete", gone.subject, reason=reason, before=SETTINGS.snapshot(gone))
     gone.delete()
 
 
@@ -97,21 +115,6 @@ def team_names() -> list[str]:
     return list(Team.objects.order_by("name").values_list("name", flat=True))
 
 
-def _name(value: object) -> str:
-    named = checks.text(value, "name", most=80, required=True)
-    if "/" in named:
-        raise BadInput("A team's name has no slash: it is part of addresses.", remedy="Leave it out.", field="name")
-    return named
-
-
-def _contact(value: object) -> str:
-    return checks.text(value, "contact", most=200, required=True)
-
-
 def _refuse_taken(wanted: Team) -> None:
     if Team.objects.filter(name__iexact=wanted.name).exclude(pk=wanted.pk).exists():
         raise Conflict(f"There is already a team {wanted.name!r}.", remedy="Choose another name.", field="name")
-
-
-def _snapshot(row: Team) -> dict[str, object]:
-    return {"name": row.name, "contact": row.contact}

@@ -5,37 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from hbus_console.api.bodies import Body
+from hbus_console.api.drafts import answer, answered, change_body_without_revision, new_body
 from hbus_console.teams import owned
 from hbus_console.teams.models import Team
+from hbus_console.teams.services import SETTINGS
 
-
-class NewTeam(Body):
-    """A team and where it is reached."""
-
-    name: str
-    contact: str
-    reason: str = ""
-
-
-class TeamChange(Body):
-    """What to change of a team."""
-
-    name: str | UnsetType = UNSET
-    contact: str | UnsetType = UNSET
-    reason: str = ""
+NewTeam = new_body(SETTINGS, "NewTeam", "A team and where it is reached.")
+TeamChange = change_body_without_revision(SETTINGS, "TeamChange", "What to change of a team.")
 
 
 def shape() -> type[msgspec.Struct]:
     """A team and how much it answers for of each kind that the installed features bring."""
-    fields: list[tuple[str, type]] = [("name", str), ("contact", str), *((it.relation, int) for it in owned.kinds())]
-    return msgspec.defstruct("TeamOut", fields, namespace={"__doc__": "A team and what it answers for."})
+    counts = [(it.relation, int) for it in owned.kinds()]
+    return answer(SETTINGS, "TeamOut", "A team and what it answers for.", first=[], last=counts)
 
 
 def team(row: Team) -> dict[str, Any]:
     """A team; its counts come annotated as ``owned_…``, or are counted."""
     annotated = {it.relation: row.__dict__.get(f"owned_{it.relation}") for it in owned.kinds()}
     known = {name: count for name, count in annotated.items() if count is not None}
-    return {"name": row.name, "contact": row.contact, **(known if len(known) == len(annotated) else owned.counts(row))}
+    return {**answered(SETTINGS, row), **(known if len(known) == len(annotated) else owned.counts(row))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -13,10 +14,10 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows
 from hbus_console.access.web import actor, console_view
+from hbus_console.drafts.setting import Setting
 from hbus_console.teams import owned, services
 from hbus_console.teams.feature import TEAM_EDIT
-from hbus_console.teams.services import TeamDraft
-from hbus_console.ui import forms
+from hbus_console.teams.services import SETTINGS, TeamDraft
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import form_page
 
@@ -25,31 +26,34 @@ from hbus_console.ui.pages import form_page
 @console_view(VIEW, resource=SOMEWHERE)
 def teams(request: HttpRequest) -> HttpResponse:
     who = actor(request)
-    found, may_edit = owned.teams_with_holdings(who), allows(who, TEAM_EDIT, GLOBAL)
+    may_edit = allows(who, TEAM_EDIT, GLOBAL)
+    sent = request.POST.dict() if request.POST.get("act") == "create" else {}
     page: dict[str, Any] = {
         "nav": "topics",
-        "teams": found,
+        "teams": [
+            (team, holdings, _asked(SETTINGS.snapshot(team))) for team, holdings in owned.teams_with_holdings(who)
+        ],
+        "asked": _asked(sent),
         # Whatever the reader may not see of it counts too: a team that holds anything stays.
         "free": owned.free() if may_edit else set(),
         "may_edit": may_edit,
         "kinds": [it.relation for it in owned.kinds()],
         "unowned": owned.unowned(who),
-        "sent": request.POST.dict() if request.method == "POST" else {},
         "create_curl": CurlRequest("POST", "/api/v1/teams", {"name": "Front desk", "contact": "#front-desk"}),
     }
     if request.method == "GET":
         return form_page(request, "teams/list.html", page)
     reason = request.POST.get("reason", "")
-    name, contact = forms.text(request.POST, "name"), forms.text(request.POST, "contact")
+    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
     team = request.POST.get("team", "")
     try:
         match request.POST.get("act", ""):
             case "create":
-                services.create_team(who, TeamDraft(name, contact), reason)
-                said = f"{name} can now own topics and subscriptions."
+                services.create_team(who, TeamDraft(**values), reason)
+                said = f"{values['name']} can now own topics and subscriptions."
             case "change":
-                services.change_team(who, team, new_name=name, contact=contact, reason=reason)
-                said = f"{name} is reached at {contact}."
+                services.change_team(who, team, values, reason)
+                said = f"{values['name']} is reached at {values['contact']}."
             case "delete":
                 services.delete_team(who, team, reason)
                 said = f"{team} is gone."
@@ -59,3 +63,8 @@ def teams(request: HttpRequest) -> HttpResponse:
         return form_page(request, "teams/list.html", page, refused)
     messages.success(request, said)
     return redirect("teams:list")
+
+
+def _asked(values: Mapping[str, Any]) -> list[tuple[Setting, Any]]:
+    """What a sheet asks for, each with what it holds."""
+    return [(each, values.get(each.name, "")) for each in SETTINGS.each.values()]

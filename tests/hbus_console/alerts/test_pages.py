@@ -172,6 +172,10 @@ def test_a_rule_is_made_changed_and_deleted_in_the_browser(made: Rule, signed_in
     refused = client.post("/alerts/rules/new/", {**sent, "window_s": "1"})
     assert refused.status_code == 422
     assert "Window is not a whole number" in refused.content.decode()
+    refused = client.post("/alerts/rules/new/", {**sent, "reason": "x" * 301, "severity": "grave"})
+    assert "Severity cannot be" in refused.content.decode()
+    refused = client.post("/alerts/rules/new/", {**sent, "reason": "x" * 301})
+    assert "Reason has 301 characters" in refused.content.decode()
     answer = client.post("/alerts/rules/new/", sent, follow=True)
     assert "Any subscription on booking.* produced 20 dead letters or more within 5 min" in answer.content.decode()
     row = Rule.objects.get(name="Dying")

@@ -53,7 +53,7 @@ def test_a_name_is_taken_whatever_its_case(team: Team) -> None:
 
 
 def test_a_renamed_team_keeps_its_topics_and_raises_their_revision(topic: Topic) -> None:
-    services.change_team(GOVERNOR, "Reservations", new_name="Bookings", contact="#bookings", reason="merged")
+    services.change_team(GOVERNOR, "Reservations", {"name": "Bookings", "contact": "#bookings"}, "merged")
     topic.refresh_from_db()
     assert topic.team is not None
     assert (topic.team.name, topic.team.contact, topic.revision) == ("Bookings", "#bookings", 2)
@@ -61,7 +61,7 @@ def test_a_renamed_team_keeps_its_topics_and_raises_their_revision(topic: Topic)
 
 
 def test_changing_nothing_leaves_no_trace(team: Team, told: Callable[[], list[str]]) -> None:
-    services.change_team(GOVERNOR, "Reservations", contact="#reservations")
+    services.change_team(GOVERNOR, "Reservations", {"contact": "#reservations"})
     assert told() == []
 
 
