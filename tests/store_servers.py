@@ -156,7 +156,7 @@ class StoreCluster:
             "cluster-replica-validity-factor 0",
             *lines,
         )
-        self.servers = [Server(folder / str(number), self.password, more, port=_port_with_bus()) for number in range(6)]
+        self.servers = [Server(folder / str(number), self.password, more, port=port_with_bus()) for number in range(6)]
         places = ",".join(f"127.0.0.1:{server.port}" for server in self.servers[:3])
         self.url = f"cluster://:{self.password}@{places}"
 
@@ -220,7 +220,7 @@ class StoreCluster:
         return all(_cluster_info(server)["cluster_state"] == "ok" for server in self.servers)
 
 
-def _port_with_bus() -> int:
+def port_with_bus() -> int:
     """A free port whose nodes may speak to each other 10,000 above it."""
     while True:
         port = store.free_port()

@@ -20,6 +20,7 @@ from django.db import DatabaseError, connections
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.store import StoreAddress, StoreKind, each_primary, open_client
+from engine.core.store.tls import tls_trouble
 from hbus_console.supervisor.installation import shown
 
 #: Older servers lack XAUTOCLAIM.
@@ -73,6 +74,10 @@ def check_store(
             raise ConfigurationError(
                 f"The store at {where} is no cluster.", remedy=f"Write redis:// in {field}.", field=field
             ) from error
+        if trouble := tls_trouble(error, field=field):
+            raise ConfigurationError(
+                f"The store at {where} cannot be used: {trouble.what}.", remedy=trouble.remedy, field=field
+            ) from error
         raise Unavailable(
             f"The store at {where} does not answer ({_reason(error)}).",
             remedy=f"Start it, or correct {field}.",
@@ -101,8 +106,8 @@ def _await_ready(client: redis.Redis, where: str, kind: StoreKind, say: Callable
             if clock.monotonic() - begun > LOADING_S:
                 raise
             sentence = f"The store at {where} reads its data; waiting for it."
-        except redis.ConnectionError:
-            if kind is StoreKind.SINGLE or clock.monotonic() - begun > CHOOSING_S:
+        except redis.ConnectionError as error:
+            if kind is StoreKind.SINGLE or tls_trouble(error) or clock.monotonic() - begun > CHOOSING_S:
                 raise
             sentence = f"The store at {where} has no primary that answers; waiting for another."
         else:

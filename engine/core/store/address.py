@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -41,6 +42,8 @@ _FORMS = {
 }
 #: What may stand behind the ? and is no connection's own word.
 _OF_POOLS = ("max_connections", "timeout")
+#: What names a file there.
+_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 SENTINEL_PORT = 26379
 REDIS_PORT = 6379
 
@@ -77,6 +80,20 @@ class StoreAddress:
     @property
     def encrypted(self) -> bool:
         return "SSL" in getattr(self.options.get("connection_class"), "__name__", "")
+
+    def check_files(self, *, field: str = "REDIS_URL") -> None:
+        """Raise ``ConfigurationError`` for ``field`` unless what it names of certificates and keys can be read."""
+        for word in _FILES:
+            path = self.options.get(word)
+            try:
+                if path:
+                    Path(path).open("rb").close()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{field} names a file that cannot be read: {word}={path} ({error.strerror}).",
+                    remedy="Correct the path, or let this user read the file.",
+                    field=field,
+                ) from None
 
     @classmethod
     def parse(cls, url: str, *, field: str = "REDIS_URL") -> StoreAddress:

@@ -15,6 +15,7 @@ from engine.core.store.address import Place, StoreAddress, StoreKind
 from engine.core.store.cluster import ClusterNodes
 from engine.core.store.cluster_client import ClusterClient
 from engine.core.store.nodes import OneServer, StoreNodes
+from engine.core.store.tls import tls_trouble
 
 #: Seconds to wait for an answer to a command that does not block, and for a connection.
 ANSWER_TIMEOUT_S = 10.0
@@ -34,9 +35,10 @@ def open_client(
     """A client of the store at ``url``; connects on first use and repeats nothing by itself.
 
     After a failover a connection that breaks is replaced by one to the new primary. ``options`` are redis-py's own of a
-    connection. Raises ``ConfigurationError`` for ``field`` when ``url`` is no address.
+    connection. Raises ``ConfigurationError`` for ``field`` when ``url`` is no address, or names files that are none.
     """
     address = StoreAddress.parse(url, field=field)
+    address.check_files(field=field)
     words = {"socket_connect_timeout": connect_timeout_s, "retry": Retry(NoBackoff(), 0), **options}
     if address.kind is StoreKind.CLUSTER:
         return ClusterClient(ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s))
@@ -86,8 +88,19 @@ class _Sentinels(Sentinel):
             host, port = super().discover_master(service_name)  # type: ignore[no-untyped-call]
         except MasterNotFoundError as error:
             why = "; they refuse sentinel_password" if "AuthenticationError" in str(error) else ""
-            raise MasterNotFoundError(f"the Sentinels name no living primary called {service_name!r}{why}") from None
+            behind = self._refused_by_tls() if self.sentinel_kwargs["ssl"] else None
+            raise MasterNotFoundError(f"the Sentinels name no living primary called {service_name!r}{why}") from behind
         return host, port
+
+    def _refused_by_tls(self) -> redis.RedisError | None:
+        """What a Sentinel met in place of an encrypted connection: redis-py's error does not keep it."""
+        for sentinel in self.sentinels:
+            try:
+                sentinel.ping()
+            except redis.RedisError as error:
+                if tls_trouble(error):
+                    return error
+        return None
 
 
 def _sentinel_pool(address: StoreAddress, words: dict[str, Any]) -> ConnectionPool:

@@ -38,6 +38,7 @@ from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
 from engine.core.store.nodes import StoreNodes
 from engine.core.store.slots import key_of
+from engine.core.store.tls import tls_trouble
 
 #: Seconds added to a blocking read before its connection counts as dead.
 BLOCK_MARGIN_S = 5.0
@@ -120,8 +121,13 @@ class Link:
 
     @classmethod
     def open(cls, url: str, *, field: str = "REDIS_URL") -> Link:
-        """Raises ``ConfigurationError`` for ``field`` when ``url`` is no address; connects on first use."""
-        return cls(open_nodes(StoreAddress.parse(url, field=field)))
+        """Connects on first use.
+
+        Raises ``ConfigurationError`` for ``field`` when ``url`` is no address, or names files that are none.
+        """
+        address = StoreAddress.parse(url, field=field)
+        address.check_files(field=field)
+        return cls(open_nodes(address))
 
     def __repr__(self) -> str:
         return f"Link({self.address})"
@@ -299,6 +305,8 @@ class Conversation:
 
 
 def _not_sent(address: str, error: Exception) -> NotSent:
+    if trouble := tls_trouble(error):
+        return NotSent(f"The store at {address} cannot be used: {trouble.what}.", remedy=trouble.remedy)
     return NotSent(
         f"The store at {address} cannot be reached: {_said(error)}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",
