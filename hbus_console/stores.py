@@ -53,6 +53,9 @@ def broker_of(store_url: str, broker_url: str = "") -> Broker:
     if url.startswith(("redis://", "rediss://", "unix://")) or not url:
         base, _, query = url.partition("?")
         words = [word for word in query.split("&") if word and not word.startswith("replicas=")]
+        if url.startswith("rediss://") and not any(word.startswith("ssl_cert_reqs=") for word in words):
+            # Kombu would trust any certificate.
+            words.append("ssl_cert_reqs=required")
         return Broker(f"{base}?{'&'.join(words)}" if words else base)
     # It loads redis-py, which an address that Celery understands by itself does not need.
     from engine.core.store import StoreAddress, StoreKind

@@ -12,8 +12,10 @@ import pytest
 
 from engine.core.errors import ConfigurationError
 from hbus_console.state import ROOT
-from hbus_console.stores import broker_of, named_stores
+from hbus_console.stores import Broker, broker_of, named_stores
+from hbus_console.supervisor.standalone import StandaloneStore
 from tests.store_servers import SentinelTrio
+from tests.tls_proxy import TlsProxy, certificate
 
 
 def test_stores_have_names() -> None:
@@ -51,6 +53,8 @@ def test_a_store_that_is_named_badly_is_refused_without_quoting_it(text: str) ->
         ("redis://:p@a/0", "", "redis://:p@a/0"),
         ("redis://:p@a/0?replicas=1", "", "redis://:p@a/0"),
         ("redis://:p@a/0?replicas=1&socket_timeout=3", "", "redis://:p@a/0?socket_timeout=3"),
+        ("rediss://:p@a/0", "", "rediss://:p@a/0?ssl_cert_reqs=required"),
+        ("rediss://:p@a/0?ssl_cert_reqs=none&replicas=1", "", "rediss://:p@a/0?ssl_cert_reqs=none"),
         ("cluster://a,b", "redis://c/1", "redis://c/1"),
         ("sentinel://u:p%40@a:1,[::1]:2/main?db=3", "", "sentinel://u:p%40@a:1/3;sentinel://[::1]:2"),
     ],
@@ -71,6 +75,31 @@ def test_with_tls_the_broker_speaks_it_to_servers_and_sentinels() -> None:
         "password": "w",
     }
     assert "w" not in repr(broker).replace("Broker", "")
+
+
+def test_the_broker_is_spoken_to_over_tls_and_trusts_no_stranger(own_store: StandaloneStore, tmp_path: Path) -> None:
+    ours, others = certificate(tmp_path / "ours"), certificate(tmp_path / "others")
+    proxy = TlsProxy(own_store.port, ours)
+    url = f"rediss://:{own_store.password}@127.0.0.1:{proxy.port}/0"
+
+    assert _through(broker_of(f"{url}?ssl_ca_certs={ours.path}")) == "hello"
+    assert proxy.encrypted
+    for stranger in (url, f"{url}?ssl_ca_certs={others.path}"):
+        with pytest.raises(kombu.exceptions.OperationalError, match="certificate verify failed") as refused:
+            _through(broker_of(stranger))
+        assert own_store.password not in str(refused.value)
+    proxy.close()
+
+
+def _through(broker: Broker) -> object:
+    """What comes back of a word that was sent."""
+    with kombu.Connection(broker.url, ssl=broker.use_ssl, transport_options=broker.options) as connection:
+        queue = connection.SimpleQueue("work")
+        queue.put("hello")
+        taken = queue.get(timeout=10)
+        taken.ack()
+        queue.close()
+        return taken.payload
 
 
 def test_a_cluster_without_a_broker_is_refused_at_the_start(tmp_path: Path) -> None:
