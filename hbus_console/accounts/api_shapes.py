@@ -102,7 +102,7 @@ _ROLE = {"enum": [role.value for role in Role]}
 GRANT = {
     "type": "object",
     "required": ["role", "scope"],
-    "properties": {"role": _ROLE, "scope": {"type": "string", "description": "*, booking.* or one topic."}},
+    "properties": {"role": _ROLE, "scope": {"type": "string", "description": "*, booking.* or one exact name."}},
 }
 _GRANTS = {"type": "array", "items": GRANT}
 _TIME = {"type": "string", "format": "date-time"}

@@ -32,13 +32,9 @@ def layout(request: HttpRequest) -> dict[str, Any]:
     if who.is_authenticated:
         frame |= {
             "actor_role": max((grant.role for grant in who.grants), key=lambda role: role.rank, default=""),
-            "actor_scopes": _scopes(who),
+            "actor_scopes": visible_scopes(who),
+            "actor_sees_all": GLOBAL in visible_scopes(who),
             "logout_url": reverse("accounts:logout"),
             "live_url": reverse("ui:live"),
         }
     return frame
-
-
-def _scopes(who: Actor) -> str:
-    scopes = visible_scopes(who)
-    return "all topics" if GLOBAL in scopes else " ".join(scopes) or "no topics yet"

@@ -89,6 +89,15 @@ def test_a_viewer_sees_only_their_namespace(viewer: User, browse: Callable[[User
     assert "Publish a message" not in html
 
 
+def test_the_frame_says_in_which_namespaces_somebody_acts(
+    page: Client, viewer: User, browse: Callable[[User], Client]
+) -> None:
+    assert "<span>all namespaces</span>" in page.get("/").content.decode()
+    html = browse(viewer).get("/").content.decode()
+    assert html.count('<span class="mono">booking.*</span>') == 2
+    assert "all namespaces" not in html
+
+
 def test_fifty_topics_stay_few_queries_and_a_small_page(
     page: Client, now_ms: int, django_assert_max_num_queries: Callable[..., object]
 ) -> None:

@@ -24,7 +24,7 @@ class Command(BaseCommand):
         add = acts.add_parser("add", help="add a user")
         add.add_argument("name")
         add.add_argument("--role", choices=[role.value for role in Role], default=Role.VIEWER.value)
-        add.add_argument("--scope", default="*", help="*, booking.* or one topic")
+        add.add_argument("--scope", default="*", help="*, booking.* or one exact name")
         reset = acts.add_parser("reset", help="reset a password; opens a deactivated account again")
         reset.add_argument("name")
         reset.add_argument("--reason", default="", help="why; stands in the audit log")
