@@ -12,7 +12,18 @@ TOPIC_DELETE = Act("topic.delete", Role.GOVERNOR, "delete topics", about="topic"
 
 FEATURE = Feature(
     name="topics",
-    offers=("models", "lookup", "scopes", "masking", "payloads", "catalog", "transport_objects", "targets", "pages"),
+    offers=(
+        "models",
+        "subjects",
+        "lookup",
+        "scopes",
+        "masking",
+        "payloads",
+        "catalog",
+        "transport_objects",
+        "targets",
+        "pages",
+    ),
     menu=(MenuEntry("topics", "Topics", "outline/align-justified", "topics:list", "t", "Bus", 20),),
     pages=(Mount("", "hbus_console.topics.urls"),),
     api=("hbus_console.topics.api",),

@@ -77,9 +77,7 @@ def test_only_runs_the_rows_whose_name_contains_the_text(tmp_path: Path) -> None
     done = run(tmp_path, "--json", "--only", "ONE BY ONE", *SMALL)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == any(row["holds"] is False for row in rows), done.stderr
-    assert [row["what"] for row in rows] == [
-        "publish one by one, each confirmed, facts on"
-    ]
+    assert [row["what"] for row in rows] == ["publish one by one, each confirmed, facts on"]
 
 
 def test_a_text_that_no_row_contains_is_refused_and_the_rows_are_named(tmp_path: Path) -> None:
