@@ -2,6 +2,7 @@
 #
 #   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
+#   make coverage                   the same, and which lines none of it reaches; PYTEST= as above
 #   make kit                        the conformance kit on every transport, and its table in docs/transports.md
 #   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
@@ -13,7 +14,7 @@
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test kit chaos test-postgresql test-redis lint bench walls soak assets nsqd setup clean
+.PHONY: run demo test coverage kit chaos test-postgresql test-redis lint bench walls soak assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -62,7 +63,12 @@ nsqd: $(RUN_STAMP)
 # Without nsqd its tests are skipped and say so; with CI=true that fails the run.
 test: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
-	$(PY) -m pytest -n 2 --dist loadgroup --hbus-matrix-check=docs/transports.md --cov --cov-report=term $(PYTEST)
+	$(PY) -m pytest -n 2 --dist loadgroup --hbus-matrix-check=docs/transports.md $(PYTEST)
+
+# Apart from `make test`: nothing is judged by it, and counting lines makes the tests cost half as much again or more.
+coverage: $(DEV_STAMP) $(ASSETS_STAMP)
+	-@$(MAKE) --no-print-directory nsqd
+	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(PYTEST)
 
 # The conformance kit on every transport; what it has shown is written into docs/transports.md.
 kit: $(DEV_STAMP)

@@ -69,7 +69,7 @@ def test_assets_that_cannot_be_fetched_stop_the_start_with_one_sentence(folder: 
 
 
 @pytest.mark.parametrize(
-    "target", ["run", "demo", "test", "lint", "bench", "walls", "soak", "assets", "setup", "clean"]
+    "target", ["run", "demo", "test", "coverage", "lint", "bench", "walls", "soak", "assets", "setup", "clean"]
 )
 def test_every_target_that_the_readme_may_name_exists(folder: Path, target: str) -> None:
     assert _make(folder, "--dry-run", target).returncode == 0
