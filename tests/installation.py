@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -34,6 +35,8 @@ class RunningInstallation:
     roles: str = ""
     port: int = field(default_factory=free_port)
     more: dict[str, str] = field(default_factory=dict)
+    #: A state folder, copied before the first start: what that one would have prepared is there already.
+    template: Path | None = None
     #: SIGKILLed at the end, whatever happened in between.
     process: subprocess.Popen[bytes] | None = None
 
@@ -49,6 +52,8 @@ class RunningInstallation:
 
     def start(self, timeout_s: float = 60) -> RunningInstallation:
         """Run ``manage.py up`` and return once all roles are ready."""
+        if self.template is not None and not self.state.exists():
+            shutil.copytree(self.template, self.state)
         self.state.mkdir(parents=True, exist_ok=True)
         with (self.state / "up.out").open("wb") as out:
             self.process = subprocess.Popen(

@@ -35,9 +35,9 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningInstall
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[RunningInstallation]:
-    """An installation of store and web alone, to be ill-treated."""
-    installation = RunningInstallation(tmp_path / "state", roles="web")
+def small(tmp_path: Path, prepared: Path) -> Iterator[RunningInstallation]:
+    """An installation of store and web alone, to be ill-treated; it has been started before."""
+    installation = RunningInstallation(tmp_path / "state", roles="web", template=prepared)
     yield installation
     installation.end()
 
@@ -126,15 +126,19 @@ def test_other_commands_find_the_embedded_store_by_themselves(started: RunningIn
     assert found.stdout.strip().endswith("True"), found.stderr
 
 
-def test_later_starts_are_quick_and_say_no_password(small: RunningInstallation) -> None:
-    small.start()
-    small.stop()
-    begun = time.monotonic()
-    small.start()
-    # Ten seconds on a quiet machine; here others work at the same time.
-    assert time.monotonic() - begun < 20
-    assert not PASSWORD.search(small.output())
-    assert "Preparing" not in small.output()
+def test_later_starts_are_quick_and_say_no_password(tmp_path: Path) -> None:
+    installation = RunningInstallation(tmp_path / "state", roles="web").start()
+    try:
+        assert PASSWORD.search(installation.output())
+        installation.stop()
+        begun = time.monotonic()
+        installation.start()
+        # Ten seconds on a quiet machine; here others work at the same time.
+        assert time.monotonic() - begun < 20
+        assert not PASSWORD.search(installation.output())
+        assert "Preparing" not in installation.output()
+    finally:
+        installation.end()
 
 
 def test_a_killed_role_comes_back(small: RunningInstallation) -> None:
@@ -168,9 +172,9 @@ def test_a_killed_store_comes_back_on_its_port_with_its_data(small: RunningInsta
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_everything_in_five_seconds_even_with_an_open_connection(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, prepared: Path, number: signal.Signals
 ) -> None:
-    installation = RunningInstallation(tmp_path / "state").start()
+    installation = RunningInstallation(tmp_path / "state", template=prepared).start()
     try:
         with urllib.request.urlopen(f"{installation.url}/healthz", timeout=5):
             family = installation.family()
@@ -186,8 +190,8 @@ def test_ctrl_c_ends_everything_in_five_seconds_even_with_an_open_connection(
         installation.end()
 
 
-def test_a_killed_supervisor_leaves_no_orphan_and_can_be_started_again(tmp_path: Path) -> None:
-    installation = RunningInstallation(tmp_path / "state").start()
+def test_a_killed_supervisor_leaves_no_orphan_and_can_be_started_again(tmp_path: Path, prepared: Path) -> None:
+    installation = RunningInstallation(tmp_path / "state", template=prepared).start()
     try:
         family = installation.family()
         assert len(family) >= 4
@@ -216,8 +220,11 @@ def test_a_stopped_role_is_an_exit_code_of_status(small: RunningInstallation) ->
     assert "does not answer" in line["last_error"]
 
 
-def test_an_external_store_replaces_the_embedded_one(tmp_path: Path, own_store: StandaloneStore) -> None:
-    installation = RunningInstallation(tmp_path / "state", roles="web", more={"REDIS_URL": own_store.url}).start()
+def test_an_external_store_replaces_the_embedded_one(
+    tmp_path: Path, prepared: Path, own_store: StandaloneStore
+) -> None:
+    more = {"REDIS_URL": own_store.url}
+    installation = RunningInstallation(tmp_path / "state", roles="web", more=more, template=prepared).start()
     try:
         assert {line["role"] for line in installation.status()["lines"]} == {"supervisor", "web"}
         assert installation.status()["store"] == f"127.0.0.1:{own_store.port}"
