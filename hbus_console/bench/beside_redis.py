@@ -97,7 +97,7 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         theirs=work.raw_consume,
         goal=GOAL_LEDGER,
     )
-    single = max(500, rig.count // 20)
+    single = max(500, rig.count // 5)
     yield rig.compared(
         "publish one by one, each confirmed, facts on",
         ours=partial(work.publish, do="publish singly", count=single),

@@ -47,7 +47,7 @@ def paths(rig: Rig) -> Iterator[Sequence[str]]:
     yield ("µs a message", "wall", "process", "server", "peer: wall", "process", "server")
     work, store = RedisWork(rig), rig.store.pid
     size = envelope_size(rig.size)
-    single = max(500, rig.count // 20)
+    single = max(500, rig.count // 5)
     ways: list[tuple[str, Ready, Ready]] = [
         ("publish in batches of 500", work.publish, work.raw_publish),
         ("… the peer with bodies as long", work.publish, lambda: work.raw_publish(size=size)),
