@@ -7,6 +7,7 @@ import time
 
 import django
 from django.conf import settings
+from django.db.models import Count, Max, Q
 
 
 def main() -> None:
@@ -22,9 +23,15 @@ def main() -> None:
     print("ready", flush=True)
     spent = time.process_time()
     deadline = time.monotonic() + 300
+    booked, last = 0, 0
     while time.monotonic() < deadline:
         collector.tick()
-        if LedgerEvent.objects.filter(kind="settled").count() >= expected:
+        # What is new alone: to count all of them each time would be a good part of what is measured.
+        new = LedgerEvent.objects.filter(pk__gt=last).aggregate(
+            last=Max("pk"), settled=Count("pk", filter=Q(kind="settled"))
+        )
+        booked, last = booked + new["settled"], new["last"] or last
+        if booked >= expected:
             print(f"booked {time.time()} {time.process_time() - spent}", flush=True)
             return
         time.sleep(0.02)
