@@ -178,7 +178,7 @@ class Settler:
             take()
             held = finished.held
             drop(held)
-            if answered is not None:
+            if answered is not None and held.returning:
                 answered(held)
             if ok and finished.kind == "settled":
                 # The common case, without a detour.

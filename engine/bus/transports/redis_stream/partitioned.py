@@ -13,7 +13,7 @@ from engine.bus.partitions import Turn
 from engine.bus.transport import Delivery, Settlement, Verdict
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.keys import GroupKeys, SeatKeys
-from engine.bus.transports.redis_stream.receiver import PartitionReader, Waiting
+from engine.bus.transports.redis_stream.receiver import SEAT_END, PartitionReader, Waiting
 from engine.bus.transports.redis_stream.scripts import SEATS
 from engine.bus.transports.redis_stream.times import StoreTime
 from engine.core.store.link import Arg, Link, Refused
@@ -93,20 +93,22 @@ class RedisPartitionedReceiver:
             return self._receive(limit, time.monotonic() + wait_s)
 
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:
-        results = [False] * len(batch)
+        results = [True] * len(batch)
+        park = Verdict.PARK
         for (partition, epoch), indexes in _by_seat([each.receipt for each in batch]).items():
-            mine = [_without_seat(batch[index]) for index in indexes]
+            mine = [batch[index] for index in indexes]
             answers = self._end(partition, epoch).settle(self._link, mine)
             for index, settlement, ok in zip(indexes, mine, answers, strict=True):
-                results[index] = ok
-                if settlement.verdict is Verdict.PARK:
+                if not ok:
+                    results[index] = False
+                if settlement.verdict is park:
                     self._note_parking(partition, settlement.key, ok=ok)
         return results
 
     def extend(self, receipts: Sequence[str]) -> list[bool]:
         results = [False] * len(receipts)
         for (partition, epoch), indexes in _by_seat(receipts).items():
-            mine = [receipts[index].partition("/")[2] for index in indexes]
+            mine = [receipts[index] for index in indexes]
             for index, kept in zip(indexes, self._end(partition, epoch).extend(self._link, mine), strict=True):
                 results[index] = kept
         return results
@@ -174,7 +176,7 @@ class RedisPartitionedReceiver:
                     continue
                 if reply[0] == b"got":
                     self._see_parked(end, reply[6])
-                    found += _with_seat(end.deliveries(reply), end)
+                    found += end.deliveries(reply)
                 else:
                     idle.append((end.keys, reply))
             left_s = deadline - time.monotonic()
@@ -226,30 +228,13 @@ class RedisPartitionedReceiver:
         self._parked_keys = frozenset().union(*(parked.keys for parked in self._parked.values()))
 
 
-def _with_seat(deliveries: list[Delivery], end: PartitionReader) -> list[Delivery]:
-    seat = f"{end.keys.partition}.{end.epoch}/"
-    return [
-        Delivery(
-            seat + each.receipt,
-            each.position,
-            each.body,
-            each.attempt,
-            each.history,
-            each.priority,
-            each.partition,
-        )
-        for each in deliveries
-    ]
-
-
-def _without_seat(each: Settlement) -> Settlement:
-    return Settlement(each.receipt.partition("/")[2], each.verdict, each.after_ms, each.attempt, each.dead, each.key)
-
-
 def _by_seat(receipts: Sequence[str]) -> dict[tuple[int, int], list[int]]:
     """Indexes by the partition and epoch under which each was received."""
-    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    found: dict[str, list[int]] = defaultdict(list)
     for index, receipt in enumerate(receipts):
-        partition, _, epoch = receipt.partition("/")[0].partition(".")
-        found[int(partition), int(epoch)].append(index)
-    return found
+        found[receipt[: receipt.index(SEAT_END)]].append(index)
+    seats = {}
+    for seat, indexes in found.items():
+        partition, _, epoch = seat.partition(".")
+        seats[int(partition), int(epoch)] = indexes
+    return seats

@@ -28,6 +28,8 @@ INJECTED_BLOCK_S = 0.02
 #: The most messages one call leases: the server does nothing else meanwhile.
 LIMIT = 1_000
 
+#: Ends what a receipt begins with where a partition is read under a lease.
+SEAT_END = "/"
 #: What stands at the end of a position that is not of normal priority.
 MARKED = "hl"
 _RANK_OF_MARK = {mark: rank for rank, mark in enumerate(MARKS)}
@@ -50,6 +52,9 @@ class PartitionReader:
         self._time = time
         self._epoch = str(epoch) if epoch else ""
         self._suffix = suffix_of(keys.partition)
+        #: In front of each receipt, where a lease says who may read: partition and epoch.
+        self._seat = f"{keys.partition}.{epoch}{SEAT_END}" if epoch else ""
+        self._skip = len(self._seat)
 
     def lease(self, link: Link, limit: int) -> list[Any]:
         """The script's own reply; raises ``GroupLost``, and :class:`Refused` when the epoch is old."""
@@ -68,7 +73,8 @@ class PartitionReader:
         if not batch:
             return results
         ack = Verdict.ACK
-        plain = [each.receipt.partition("|")[0] for each in batch if each.verdict is ack]
+        skip = self._skip
+        plain = [each.receipt.partition("|")[0][skip:] for each in batch if each.verdict is ack]
         if len(plain) == len(batch) and not [position for position in plain if position[-1] in MARKED]:
             # The common case: all handled, all of normal priority.
             args = (self._group, self._time.now(), 0, len(plain), 0, self._epoch, *plain)
@@ -83,7 +89,7 @@ class PartitionReader:
         others: list[Arg] = []
         other_order: list[int] = []
         for index, each in enumerate(batch):
-            position, _, token = each.receipt.partition("|")
+            position, _, token = each.receipt[self._skip :].partition("|")
             positions.append(position)
             if each.verdict is Verdict.ACK:
                 acks[_RANK_OF_MARK.get(position[-1], 1)].append(index)
@@ -112,7 +118,7 @@ class PartitionReader:
             return results
         args: list[Arg] = [self._group, self._time.now(), self._lease_ms, self._epoch]
         for receipt in receipts:
-            position, _, token = receipt.partition("|")
+            position, _, token = receipt[self._skip :].partition("|")
             args += (position, token)
         for ordinal in link.run(EXTEND, self.keys.extend, args):
             results[ordinal - 1] = False
@@ -125,21 +131,21 @@ class PartitionReader:
         deliveries = [self._again(item, generation) for item in again]
         if self._suffix:
             return deliveries + self._of_partition(fresh[1], generation)
-        first = f"|1|{generation}"
+        seat, first = self._seat, f"|1|{generation}"
         for entries, priority in zip(fresh, PRIORITIES, strict=True):
             if entries:
                 for position_bytes, body in zip(*entries, strict=True):
                     position = position_bytes.decode()
-                    deliveries.append(Delivery(position + first, position, body, 1, (), priority))
+                    deliveries.append(Delivery(seat + position + first, position, body, 1, (), priority))
         return deliveries
 
     def _of_partition(self, entries: list[Any], generation: str) -> list[Delivery]:
         if not entries:
             return []
-        suffix, first, number = self._suffix, f"|1|{generation}", self.keys.partition
+        seat, suffix, first, number = self._seat, self._suffix, f"|1|{generation}", self.keys.partition
         normal = PRIORITIES[1]
         return [
-            Delivery((at := position.decode()) + first, at + suffix, body, 1, (), normal, number)
+            Delivery(seat + (at := position.decode()) + first, at + suffix, body, 1, (), normal, number)
             for position, body in zip(*entries, strict=True)
         ]
 
@@ -147,7 +153,7 @@ class PartitionReader:
         position_bytes, body, times, failed, history = item
         position = position_bytes.decode()
         return Delivery(
-            receipt=f"{position}|{times}|{generation}",
+            receipt=f"{self._seat}{position}|{times}|{generation}",
             position=position + self._suffix,
             body=body,
             attempt=failed + 1,
