@@ -31,6 +31,8 @@ BATCH = 500
 KEYS = 200
 #: Seconds between two looks whether all is done.
 LOOK_S = 0.002
+#: After how many of them with nothing new the store is asked.
+QUIET_LOOKS = 20
 OPTIONS = PublishOptions(type="bench.message", key="k")
 
 
@@ -140,22 +142,32 @@ def consume(task: dict[str, Any]) -> None:
     wait_for_go()
     started, spent = time.time(), time.process_time()
     consumer.start()
-    _wait_until_settled(consumer, transport, task)
-    ended = time.time()
+    ended = _settled_at(consumer, transport, task)
     consumer.stop(5.0)
     close_facts(facts)
     report(count=consumer.status().handled, started=started, ended=ended, cpu_s=time.process_time() - spent)
 
 
-def _wait_until_settled(consumer: Consumer, transport: Transport, task: Mapping[str, Any]) -> None:
-    """Until all processes together have settled ``total``. The store is asked only while this one has nothing new, or
-    asking would be a good part of what is measured."""
-    here = -1
+def _settled_at(consumer: Consumer, transport: Transport, task: Mapping[str, Any]) -> float:
+    """Wait until all processes together have settled ``total``; when this one settled its last.
+
+    The store is asked only when this one has had nothing for a while, or asking would be a good part of what is
+    measured.
+    """
+    here, since, quiet = 0, time.time(), 0
     while here < task["total"]:
         time.sleep(LOOK_S)
         before, here = here, consumer.status().handled
-        if here == before and transport.admin.counts(task["topic"], "bench").get("settled", 0) >= task["total"]:
-            return
+        if here > before:
+            since, quiet = time.time(), 0
+            continue
+        quiet += 1
+        if (
+            quiet % QUIET_LOOKS == 0
+            and transport.admin.counts(task["topic"], "bench").get("settled", 0) >= task["total"]
+        ):
+            break
+    return since
 
 
 def main() -> None:
