@@ -33,6 +33,8 @@ WATCH_S = 1.0
 
 #: What handles a message: returning settles it, raising fails the attempt.
 Handler = Callable[[Message, Context], object]
+#: What a handler was given, and when (monotonic seconds): read at once, never of two calls.
+HandlerCall = tuple[InFlight, float]
 
 _log = logging.getLogger(__name__)
 
@@ -65,11 +67,9 @@ class Worker:
         #: Decides between a handler's return and its being given up; needed only where there is a limit.
         self._end = threading.Lock() if scope.policy.max_handler_s else None
         self._given_up = False
-        #: What the handler has that runs in this thread, even if it was given up.
-        self.at_work: InFlight | None = None
+        #: The call of the handler under way in this thread, even if it was given up.
+        self.call: HandlerCall | None = None
         self.running: InFlight | None = None
-        #: Monotonic seconds at which the handler was last called.
-        self.begun = 0.0
 
     def run(self) -> None:
         """The worker thread; ends when the dispatcher tells it to."""
@@ -126,8 +126,7 @@ class Worker:
         clock = self._clock
         context = Context(message, self._topic, self._group, held.attempt, begun_ms)
         held.context = context
-        self.begun = begun
-        self.at_work = held
+        self.call = (held, begun)
         kind = "settled"
         failure: BaseException | None = None
         token = contexts.enter(context)
@@ -141,7 +140,7 @@ class Worker:
             failure = error
         finally:
             contexts.leave(token)
-            self.at_work = None
+            self.call = None
         duration_s = clock.monotonic() - begun
         if self._end is not None and not self._ended(held, context, duration_s):
             return True
@@ -153,16 +152,16 @@ class Worker:
         self._settler.add(Finished(held, kind, begun_ms + int(duration_s * 1e3), int(duration_s * 1e6)))
         return False
 
-    def give_up(self, ran_s: float) -> bool:
-        """Fail the attempt whose handler does not return, from another thread; ``False`` when it just has.
+    def give_up(self, call: HandlerCall, ran_s: float) -> bool:
+        """Fail the attempt of a ``call`` that was judged, from another thread; ``False`` when it has just returned.
 
         The handler learns of it by ``context.lease_lost``; what it still does is its own, and this thread ends with it.
         """
-        held = self.at_work
-        if held is None or self._end is None:
+        if self._end is None:
             return False
+        held, _ = call
         with self._end:
-            if self.at_work is not held or self._given_up:
+            if self.call is not call or self._given_up:
                 return False
             self._given_up = True
         if held.context is not None:
@@ -336,7 +335,8 @@ class WorkerPool:
 
     def oldest_s(self, now: float) -> float:
         """For how long the oldest running handler has been at it."""
-        return max((now - worker.begun for worker, _ in self._members if worker.running is not None), default=0.0)
+        calls = [worker.call for worker, _ in self._members]
+        return max((now - call[1] for call in calls if call is not None), default=0.0)
 
     def hung(self, now: float) -> tuple[Hung, ...]:
         """Those that do not return, the given-up ones included."""
@@ -346,8 +346,8 @@ class WorkerPool:
         frames: dict[int, object] = {}
         hung = []
         for worker, thread, given_up in found:
-            held, ran_s = worker.at_work, now - worker.begun
-            if held is None or (ran_s < self._hung_s and not given_up):
+            held, begun = worker.call or (None, now)
+            if held is None or (now - begun < self._hung_s and not given_up):
                 continue
             frames = frames or dict(sys._current_frames())
             hung.append(
@@ -355,7 +355,7 @@ class WorkerPool:
                     held.message.id if held.message else "",
                     held.delivery.position,
                     held.attempt,
-                    ran_s,
+                    now - begun,
                     _stack(frames.get(thread.ident or 0)),
                     given_up,
                 )
@@ -367,9 +367,10 @@ class WorkerPool:
         while not self._clock.wait(self._scope.stop, min(WATCH_S, self._max_handler_s / 4)):
             now = self._clock.monotonic()
             for worker, thread in list(self._members):
-                if worker.running is None or now - worker.begun < self._max_handler_s:
+                call = worker.call
+                if call is None or now - call[1] < self._max_handler_s:
                     continue
-                if worker.give_up(now - worker.begun):
+                if worker.give_up(call, now - call[1]):
                     with self._lock:
                         self._members = [one for one in self._members if one[0] is not worker]
                         self._given_up.append((worker, thread))

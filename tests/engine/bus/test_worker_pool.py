@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.bus.consuming.worker import Worker
 from engine.bus.policy import BreakerPolicy, RetryPolicy
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
@@ -138,3 +139,35 @@ def test_a_key_goes_on_when_its_head_was_given_up(bus: Bus, clock: ManualClock) 
         stuck.go.set()
     handled = [message.payload() for message in stuck.recorder.calls]
     assert handled == [b'{"n":0}', b'{"n":0}', b'{"n":1}', b'{"n":2}']
+
+
+def test_a_handler_that_has_just_begun_is_not_given_up_for_the_one_before_it(
+    bus: Bus, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going = [threading.Event(), threading.Event()]
+    contexts: list[Any] = []
+
+    def handle(message: Any, context: Any) -> None:
+        contexts.append(context)
+        going[len(contexts) - 1].wait(30)
+
+    recorder, give_up, answers = Recorder(handle), Worker.give_up, []
+
+    def late(worker: Worker, *judged: Any) -> bool:
+        # Between the judgement of the first and its end, the first returns and the second begins.
+        going[0].set()
+        recorder.wait_for(2)
+        answers.append(give_up(worker, *judged))
+        return answers[-1]
+
+    monkeypatch.setattr(Worker, "give_up", late)
+    for number in range(2):
+        bus.publish({"n": number})
+    with running(bus.consumer(recorder, concurrency=1, max_handler_s=60.0, lease_s=600.0)):
+        recorder.wait_for(1)
+        until(lambda: bool(answers), between=lambda: None if going[0].is_set() else clock.advance(1))
+        assert answers == [False]
+        assert not contexts[1].lease_lost
+        going[1].set()
+        bus.facts.wait_for("settled", 2)
+    assert not bus.facts.of("retried")
