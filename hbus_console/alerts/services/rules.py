@@ -12,13 +12,14 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
-from hbus_console.alerts import judge
+from hbus_console.alerts import judge, messages
 from hbus_console.alerts.feature import ALERT_EDIT
-from hbus_console.alerts.kinds import kinds
-from hbus_console.alerts.models import Alert, Channel, Rule
+from hbus_console.alerts.kinds import kind_named, kinds
+from hbus_console.alerts.models import Alert, Channel, Notification, Rule
 from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.draft import SETTINGS, RuleDraft
 from hbus_console.alerts.services.trying import Tried
+from hbus_console.alerts.targets import Targets
 from hbus_console.audit.services import record
 from hbus_console.teams.services import owner as owner_named
 
@@ -42,6 +43,7 @@ def change_rule(
 ) -> Rule:
     """Change some settings; what is left out stays, and changing nothing leaves no trace.
 
+    A rule whose team was deleted watches nothing until it is given another, whatever else is changed.
     ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
     row = lookup.rule(actor, number, lock=True)
@@ -57,6 +59,9 @@ def change_rule(
     reason = checks.reason(reason, required=False)
     before = SETTINGS.snapshot(row)
     wanted, channels = checked({**before, **changes})
+    if changes.get("owner", before["owner"]) == before["owner"]:
+        # Of a team that was deleted a snapshot knows nothing, and the rule must not watch everything for that.
+        wanted.team, wanted.of_team = row.team, row.of_team
     require(actor, ALERT_EDIT, wanted.scope)
     wanted.pk, wanted.revision = row.pk, row.revision + 1
     after = {**SETTINGS.snapshot(wanted), "channels": sorted(it.name for it in channels)}
@@ -71,19 +76,24 @@ def change_rule(
     return wanted
 
 
-@transaction.atomic
 def delete_rule(actor: Actor, number: int, reason: str, *, clock: Clock | None = None) -> None:
-    """Delete a rule. Its open alerts are over; those that were stay as evidence."""
-    row = lookup.rule(actor, number, lock=True)
-    require(actor, ALERT_EDIT, row.scope)
-    reason = checks.reason(reason)
+    """Delete a rule. Its open alerts are over, and whoever was told of them hears it; those that were stay."""
+    # Targets are read before the transaction, which would make every other writer wait.
+    teams = Targets([kind_named(lookup.rule(actor, number).kind).targets]).teams
     now_ms = (clock or SystemClock()).now_ms()
-    row.alerts.filter(state=Alert.State.PENDING).delete()
-    for alert in row.alerts.filter(state=Alert.State.FIRING):
-        judge.resolve(alert, now_ms, f"The rule was deleted by {actor.name}.")
-        alert.save(update_fields=["state", "resolved_ms", "over_because"])
-    record(actor, "alert_rule.delete", row.subject, reason=reason, before=SETTINGS.snapshot(row))
-    row.delete()
+    with transaction.atomic():
+        row = lookup.rule(actor, number, lock=True)
+        require(actor, ALERT_EDIT, row.scope)
+        reason = checks.reason(reason)
+        row.alerts.filter(state=Alert.State.PENDING).delete()
+        ended = list(row.alerts.filter(state=Alert.State.FIRING))
+        for alert in ended:
+            judge.resolve(alert, now_ms, f"The rule was deleted by {actor.name}.")
+            alert.save(update_fields=["state", "resolved_ms", "over_because"])
+        if told := [alert for alert in ended if alert.told_ms]:
+            messages.leave(row, Notification.Event.RESOLVED, told, now_ms, teams)
+        record(actor, "alert_rule.delete", row.subject, reason=reason, before=SETTINGS.snapshot(row))
+        row.delete()
 
 
 def try_rule(actor: Actor, number: int, *, clock: Clock | None = None) -> list[Tried]:

@@ -140,6 +140,21 @@ def test_a_rule_whose_team_is_gone_watches_nothing(watch: Watch) -> None:
     assert watch.go(100) == []
 
 
+@pytest.mark.parametrize("changes", [{"severity": "critical"}, {"severity": "critical", "owner": ""}])
+def test_nor_after_a_change_of_something_else(watch: Watch, changes: dict[str, str]) -> None:
+    from hbus_console.teams.models import Team
+
+    Team.objects.create(name="Gone", contact="#x")
+    made = rule(threshold=1, owner="Gone")
+    Team.objects.filter(name="Gone").delete()
+    assert services.change_rule(SYSTEM, made.pk, changes).severity == "critical"
+    assert watch.go(100) == []
+    Team.objects.create(name="Other", contact="#y")
+    services.change_rule(SYSTEM, made.pk, {"owner": "Other"})
+    services.change_rule(SYSTEM, made.pk, {"owner": ""})
+    assert watch.go(100) != [], "somebody has decided that it watches everything"
+
+
 def test_all_that_fires_in_a_round_is_one_message_to_each_channel(watch: Watch) -> None:
     webhook("one")
     webhook("two")
@@ -165,6 +180,23 @@ def test_each_turn_is_told_once(watch: Watch) -> None:
     watch.go(100, rounds=4)
     watch.go(0, rounds=4)
     assert list(Notification.objects.order_by("pk").values_list("event", flat=True)) == ["fired", "resolved"]
+
+
+def test_who_was_told_hears_that_it_is_over_when_its_rule_is_deleted(watch: Watch) -> None:
+    webhook()
+    made = rule(threshold=100, channels=("on-call",))
+    quiet = rule(threshold=100, name="silenced from the start", channels=("on-call",), for_s=20)
+    watch.go(100)
+    alert = Alert.objects.get(rule=quiet)
+    services.silence(SYSTEM, alert.pk, until_ms=watch.clock.now_ms() + 600_000, reason="x", clock=watch.clock)
+    assert watch.go(100, rounds=4) == ["firing", "firing"]
+    for each in (made, quiet):
+        services.delete_rule(SYSTEM, each.pk, "not needed", clock=watch.clock)
+    fired, resolved = Notification.objects.order_by("pk")
+    assert (fired.event, resolved.event) == ("fired", "resolved")
+    assert (resolved.rule_name, resolved.made_ms) == (made.name, watch.clock.now_ms())
+    assert [each["state"] for each in resolved.body["alerts"]] == ["resolved"]
+    assert resolved.body["alerts"][0]["owner"] == "Distribution"
 
 
 def test_a_silenced_alert_tells_nobody_until_the_silence_ends(watch: Watch) -> None:
