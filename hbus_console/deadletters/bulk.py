@@ -18,7 +18,7 @@ from hbus_console.deadletters import services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
 
@@ -104,7 +104,11 @@ class Bulk:
             scanned=f"{total:,} letters wait and match",
         )
 
-    def step(self, task: Task, limit: int) -> Step:
+    def look(self, task: Task, limit: int) -> Do:
+        # Letters lie in the database; what is done to them leaves through the outbox.
+        return lambda: self._step(task, limit)
+
+    def _step(self, task: Task, limit: int) -> Step:
         after = int(task.cursor.get("after", 0))
         found = self._letters(task.actor, task.spec)
         if "letters" not in task.spec:

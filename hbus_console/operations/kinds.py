@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -70,6 +70,10 @@ class Step:
     note: str = ""
 
 
+#: Does what was looked at, in the transaction of the step.
+Do = Callable[[], Step]
+
+
 @dataclass(frozen=True)
 class Task:
     """What a step is told. ``actor`` has the grants that whoever started the operation holds now."""
@@ -134,11 +138,13 @@ class Kind(Protocol):
         """Count and sample, changing nothing."""
         ...
 
-    def step(self, task: Task, limit: int) -> Step:
-        """Work on at most ``limit`` things, in the transaction that keeps the results and the cursor.
+    def look(self, task: Task, limit: int) -> Do:
+        """Look at what the next step works on, at most ``limit`` things, and answer what does it.
 
-        What leaves for the bus leaves through the outbox, so a step happens wholly or not at all, however often it is
-        tried. Permission is asked for each namespace touched.
+        Stores are asked here, outside of any transaction, because a slow one would make every other writer wait; what
+        is done to them here can be done again. The answer is called once, in the transaction that keeps the results
+        and the cursor: it asks the database alone. What leaves for the bus leaves through the outbox, so a step happens
+        wholly or not at all, however often it is tried. Permission is asked for each namespace touched.
         """
         ...
 

@@ -98,16 +98,18 @@ class OperationRunner:
 
     def _step(self, operation: Operation, room: int) -> Step:
         now = to_datetime(self._clock.now_ms())
+        task = Task(
+            operation.pk,
+            acting(operation),
+            operation.spec,
+            operation.cursor,
+            f"operation {operation.pk}: {operation.reason}",
+            operation.correlation_id,
+        )
+        # Whatever is asked of a store is asked before the transaction, which makes every other writer wait.
+        do = kind_named(operation.kind).look(task, room)
         with transaction.atomic():
-            task = Task(
-                operation.pk,
-                acting(operation),
-                operation.spec,
-                operation.cursor,
-                f"operation {operation.pk}: {operation.reason}",
-                operation.correlation_id,
-            )
-            step = kind_named(operation.kind).step(task, room)
+            step = do()
             OperationItem.objects.bulk_create(
                 OperationItem(
                     operation=operation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.permissions import Actor, Forbidden, require
-from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
@@ -84,9 +84,9 @@ class Replay:
         return f"Replay {wanted.topic} {wanted.words}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
-        return look(specs.stored(spec))
+        return survey(specs.stored(spec))
 
-    def step(self, task: Task, limit: int) -> Step:
+    def look(self, task: Task, limit: int) -> Do:
         wanted = specs.stored(task.spec)
         topic = Topic.objects.filter(name=wanted.topic).first()
         if topic is None:
@@ -95,6 +95,7 @@ class Replay:
         chosen, now_ms = Chosen(wanted), _clock.now_ms()
         after, scanned = str(task.cursor.get("after", "")), 0
         items: list[Item] = []
+        copies: list[Message] = []
         facts: list[Fact] = []
         finished = True
         for found in _walk(topic, wanted, after):
@@ -106,24 +107,26 @@ class Replay:
                 items.append(_unreadable(wanted, found.stored))
             elif chosen(found.message):
                 copy = _copy(found.message, wanted, now_ms)
-                send_on_commit(wanted.into_topic or wanted.topic, copy)
+                copies.append(copy)
                 items.append(_item(wanted, found, copy))
                 facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
-        if facts:
-            transaction.on_commit(lambda: fact_log.emitter().emit(batches(facts)))
         total = int(task.cursor.get("scanned", 0)) + scanned
         matched = int(task.cursor.get("matched", 0)) + len(facts)
         note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")
-        return Step(
-            items,
-            {"after": after, "scanned": total, "matched": matched},
-            finished=finished,
-            scanned=scanned,
-            note=note,
-        )
+        cursor = {"after": after, "scanned": total, "matched": matched}
+        step = Step(items, cursor, finished=finished, scanned=scanned, note=note)
+        return lambda: _publish(wanted, copies, facts, step)
 
 
-def look(wanted: Selection) -> Plan:
+def _publish(wanted: Selection, copies: Sequence[Message], facts: Sequence[Fact], step: Step) -> Step:
+    for copy in copies:
+        send_on_commit(wanted.into_topic or wanted.topic, copy)
+    if facts:
+        transaction.on_commit(lambda: fact_log.emitter().emit(batches(facts)))
+    return step
+
+
+def survey(wanted: Selection) -> Plan:
     """What a replay would find, as far as one look reaches; changes nothing."""
     chosen = Chosen(wanted)
     topic = Topic.objects.get(name=wanted.topic)

@@ -16,7 +16,7 @@ from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
-from hbus_console.replays.kind import look
+from hbus_console.replays.kind import survey
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic
@@ -55,7 +55,7 @@ def test(request: HttpRequest, topic: str) -> HttpResponse:
     context: dict[str, object]
     try:
         wanted = specs.read_range(actor(request), {**given, "topic": topic}, _clock.now_ms())
-        context = {"plan": look(wanted)}
+        context = {"plan": survey(wanted)}
     except BadInput as refused:
         context = {"refused": refused}
     return render(request, "replays/_test.html", context)

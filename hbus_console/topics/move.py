@@ -12,7 +12,7 @@ from engine.bus.subjects import subscription_subject
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
-from hbus_console.operations.kinds import Item, Plan, Result, Step, Task
+from hbus_console.operations.kinds import Do, Item, Plan, Result, Step, Task
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
@@ -76,18 +76,23 @@ class Move:
         scanned = f"{unsettled:,} unsettled deliveries of {len(groups)} subscriptions were counted on {old}"
         return Plan(None, warnings=warnings, scanned=scanned)
 
-    def step(self, task: Task, limit: int) -> Step:
+    def look(self, task: Task, limit: int) -> Do:
         name, to, cursor = task.spec["topic"], task.spec["to"], dict(task.cursor)
-        row = moving.check_move(task.actor, name, to) if not cursor else Topic.objects.get(name=name)
-        if not row.leaving and not cursor:
+        if cursor:
+            return self._drain(task, Topic.objects.get(name=name), cursor)
+        row = moving.check_move(task.actor, name, to)
+        if not row.leaving:
             moving.prepare(row, to)
-            row = moving.cut_over(task.actor, name, to, task.reason)
-        if not cursor:
-            note = f"publishing goes to {to}; {row.leaving} is being emptied"
-            return Step((), {"from": row.leaving, "quiet_since": 0}, finished=False, note=note)
-        return self._drain(task, row, cursor)
+        return lambda: self._cut_over(task, row)
 
-    def _drain(self, task: Task, row: Topic, cursor: dict[str, Any]) -> Step:
+    def _cut_over(self, task: Task, row: Topic) -> Step:
+        name, to = task.spec["topic"], task.spec["to"]
+        if not row.leaving:
+            row = moving.cut_over(task.actor, name, to, task.reason)
+        note = f"publishing goes to {to}; {row.leaving} is being emptied"
+        return Step((), {"from": row.leaving, "quiet_since": 0}, finished=False, note=note)
+
+    def _drain(self, task: Task, row: Topic, cursor: dict[str, Any]) -> Do:
         old, now = cursor["from"], _clock.now_ms()
         admin = bus.admin(old)
         lags = {group: moving.lag_there(old, row.name, group) for group in _groups(row)}
@@ -99,14 +104,20 @@ class Move:
             said = (
                 f"{left:,} unsettled and {dead:,} dead letters are left on {old}" if known else f"{old} cannot be asked"
             )
-            return Step((), {**cursor, "quiet_since": now, "published": published}, finished=False, note=said)
+            step = Step((), {**cursor, "quiet_since": now, "published": published}, finished=False, note=said)
+            return lambda: step
         quiet_ms = now - cursor["quiet_since"]
         if quiet_ms < QUIET_MS:
             note = f"{old} is empty; waiting until it has been quiet for {QUIET_MS // 1000} s"
-            return Step((), cursor, finished=False, note=note)
+            step = Step((), cursor, finished=False, note=note)
+            return lambda: step
         items = [self._verified(row, group, old, task.spec["to"]) for group in lags]
-        moving.finish_move(task.actor, row.name, task.reason)
-        return Step(items, cursor, finished=True, note=f"{row.name} is carried by {task.spec['to']} alone")
+        return lambda: self._finish(task, items, cursor)
+
+    def _finish(self, task: Task, items: list[Item], cursor: dict[str, Any]) -> Step:
+        name, to = task.spec["topic"], task.spec["to"]
+        moving.finish_move(task.actor, name, task.reason)
+        return Step(items, cursor, finished=True, note=f"{name} is carried by {to} alone")
 
     def _verified(self, row: Topic, group: str, old: str, new: str) -> Item:
         """One line of evidence per subscription."""

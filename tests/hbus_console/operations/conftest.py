@@ -15,7 +15,7 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.operations import kinds
-from hbus_console.operations.kinds import Item, Plan, Result, Sample, Step, Task
+from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.operations.runner import OperationRunner
 from tests.hbus_console.deadletters.conftest import facts, make_letter, subscription
 
@@ -37,6 +37,7 @@ class Words:
         #: How many words there are to say; ``None``: as many as were given.
         self.left: int | None = None
         self.broken: dict[str, Exception] = {}
+        self.looking: Callable[[], None] = lambda: None
         self.during: Callable[[], None] = lambda: None
 
     def choice_url(self, spec: Mapping[str, Any]) -> str:
@@ -58,7 +59,11 @@ class Words:
         total = len(spec["words"]) if self.left is None else self.left
         return Plan(total, samples, obstacle="It may not be said." if "never" in spec["words"] else "")
 
-    def step(self, task: Task, limit: int) -> Step:
+    def look(self, task: Task, limit: int) -> Do:
+        self.looking()
+        return lambda: self._step(task, limit)
+
+    def _step(self, task: Task, limit: int) -> Step:
         at = int(task.cursor.get("at", 0))
         words = task.spec["words"][at : at + limit]
         items = []

@@ -89,6 +89,18 @@ def test_a_cancel_during_a_step_takes_the_step_back(operator: Actor, words: Word
     assert operation.done == 0
 
 
+def test_a_cancel_while_a_step_looks_leaves_nothing_done(
+    operator: Actor, words: Words, runner: OperationRunner
+) -> None:
+    operation = start(operator, "a", "b")
+    words.looking = lambda: services.cancel(operator, operation.pk, "stop")  # type: ignore[assignment,return-value]
+
+    runner.tick()
+
+    operation.refresh_from_db()
+    assert (operation.state, operation.done, said()) == ("cancelled", 0, [])
+
+
 def test_a_second_runner_cannot_repeat_a_step(operator: Actor, words: Words, clock: ManualClock) -> None:
     operation = start(operator, "a", "b")
     stale = Operation.objects.get(pk=operation.pk)

@@ -24,6 +24,7 @@ from hbus_console.replays import kind as replays
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
+from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser, copies, replay, run, stored
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -50,6 +51,14 @@ def test_chosen_messages_come_again_as_copies_for_one_subscription(editor: Actor
     assert results == {copy.causationid: copy.id for copy in made}
     assert AuditEntry.objects.get(seq=operation.audit_seq).after["spec"]["into_group"] == "availability"
     assert operation.note == "Scanned 40, matched 10, reached the end of the range"
+
+
+def test_no_step_asks_the_store_while_other_writers_wait(
+    editor: Actor, published: list[Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asked_in_transaction(monkeypatch)
+    assert replay(editor, into_group="availability").done == 40
+    assert set(asked) == {False}
 
 
 def test_handlers_see_that_it_is_a_replay_and_other_groups_settle_it_unhandled(

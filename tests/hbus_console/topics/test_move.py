@@ -29,6 +29,7 @@ from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, store
+from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -102,6 +103,16 @@ def test_it_is_published_to_the_new_one_at_once_and_ends_when_the_old_one_is_emp
     assert StoreRemoval.objects.get().transport == "redis_stream"
     assert told()[-4:] == ["operation.start", "topic.move", "topic.moved", "operation.end"]
     settle("nsq", 2)
+
+
+def test_no_step_asks_a_store_while_other_writers_wait(moving: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(1)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    asked = asked_in_transaction(monkeypatch)
+    advance(operation, lambda: "1 unsettled" in operation.note)
+    settle("redis_stream", 1)
+    advance(operation, lambda: operation.state == "done")
+    assert set(asked) == {False}
 
 
 def test_a_move_begun_on_the_command_line_is_carried_out_as_that_person(moving: Topic) -> None:
