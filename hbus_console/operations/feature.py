@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+
+#: What it takes to steer an operation is said by its kind; this stands in where the kind has gone.
+OPERATION_END = Act("operation.end", Role.GOVERNOR, "end operations whose kind is not installed", about="operation")
 
 FEATURE = Feature(
     name="operations",
     menu=(MenuEntry("operations", "Operations", "outline/list-check", "operations:list", "p", "Governance", 20),),
     pages=(Mount("operations/", "hbus_console.operations.urls"),),
     api=("hbus_console.operations.api",),
+    acts=(OPERATION_END,),
     subjects=(SubjectKind("operation", "operation", address="hbus_console.operations.addresses:operation"),),
     audit_related="hbus_console.operations.related:related",
     duties=("hbus_console.operations.runner:OperationRunner",),

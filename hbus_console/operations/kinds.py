@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from django.http import QueryDict
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, ConfigurationError
 from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor
+from hbus_console.operations.feature import OPERATION_END
 from hbus_console.operations.models import OperationItem
 from hbus_console.registry.loading import features, resolve
 
@@ -155,8 +156,57 @@ def _kinds() -> dict[str, Kind]:
     return {kind.name: kind for kind in kinds}
 
 
+@dataclass(frozen=True)
+class NotInstalled:
+    """Stands in for the kind of a stored operation that no installed feature brings: it is shown and ended."""
+
+    name: str
+    action: Act = OPERATION_END
+    works_on: str = "thing"
+    facets: tuple[str, ...] = ()
+
+    @property
+    def verb(self) -> str:
+        return self.name
+
+    @property
+    def missing(self) -> ConfigurationError:
+        """Why it does nothing."""
+        return ConfigurationError(
+            f"The kind {self.name!r} is not installed.",
+            remedy="Install the feature that brings it (HBUS_APPS), or cancel the operation.",
+            field="kind",
+        )
+
+    def from_query(self, query: QueryDict) -> dict[str, Any]:
+        raise self.missing
+
+    def choice_url(self, spec: Mapping[str, Any]) -> str:
+        raise self.missing
+
+    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+        raise self.missing
+
+    def namespace(self, spec: Mapping[str, Any]) -> str:
+        raise self.missing
+
+    def title(self, spec: Mapping[str, Any]) -> str:
+        raise self.missing
+
+    def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        raise self.missing
+
+    def look(self, task: Task, limit: int) -> Do:
+        raise self.missing
+
+
 def kind_named(name: str) -> Kind:
-    """The kind that some feature declares. Raises ``BadInput`` for a name that none has."""
+    """The kind of a stored operation; :class:`NotInstalled` when no installed feature brings it."""
+    return _kinds().get(name) or NotInstalled(name)
+
+
+def installed_kind(name: str) -> Kind:
+    """The kind that somebody asks for. Raises ``BadInput`` for a name that no installed feature brings."""
     try:
         return _kinds()[name]
     except KeyError:

@@ -33,7 +33,7 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
-from hbus_console.operations.kinds import Plan, kind_named
+from hbus_console.operations.kinds import NotInstalled, Plan, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 
 State = Operation.State
@@ -66,7 +66,7 @@ class Started:
 
 def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any]) -> Plan:
     """What the operation would do. Raises ``BadInput`` or ``Forbidden``."""
-    kind = kind_named(kind_name)
+    kind = installed_kind(kind_name)
     require(actor, kind.action, kind.namespace(spec) or SOMEWHERE)
     return kind.plan(actor, kind.check(actor, spec))
 
@@ -79,7 +79,7 @@ def start(
 
     Raises ``BadInput`` without a reason, for a rate out of bounds, or when the plan finds an obstacle or nothing.
     """
-    kind = kind_named(kind_name)
+    kind = installed_kind(kind_name)
     require(actor, kind.action, kind.namespace(spec) or SOMEWHERE)
     why = checked_reason(reason)
     if not 0 <= rate_per_s <= FASTEST:
@@ -149,7 +149,12 @@ def pause(actor: Actor, operation_id: int, reason: str) -> Operation:
 
 
 def resume(actor: Actor, operation_id: int, reason: str) -> Operation:
-    """Go on where it was held. Raises ``Conflict`` when it is not paused."""
+    """Go on where it was held. Raises ``Conflict`` when it is not paused, or when its kind is not installed."""
+    found = operation(actor, operation_id)
+    _require(actor, found)
+    kind = kind_named(found.kind)
+    if isinstance(kind, NotInstalled):
+        raise Conflict(kind.missing.what, remedy=kind.missing.remedy, field="kind") from kind.missing
     return _move(actor, operation_id, "resume", reason, before=(State.PAUSED,), after=State.QUEUED)
 
 

@@ -18,7 +18,7 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
-from hbus_console.operations.kinds import kind_named
+from hbus_console.operations.kinds import NotInstalled, installed_kind, kind_named
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
@@ -56,11 +56,13 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     found = services.operation(who, operation_id)
     result = request.GET.get("result", "")
     kind = kind_named(found.kind)
+    missing = kind.missing if isinstance(kind, NotInstalled) else None
     items = services.items(who, found)
     context = {
         "nav": "operations",
         "operation": found,
         "kind": kind,
+        "missing": missing,
         "things": subject_kind(kind.works_on),
         "spec": json.dumps(found.spec, indent=2, ensure_ascii=False),
         "items": reading.items(items, result, request.GET.get("cursor", "")),
@@ -69,7 +71,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "pace": reading.pace(found, services.now()),
         "may_steer": services.may_steer(who, found),
         "may_audit": allows(who, AUDIT_READ, found.namespace or SOMEWHERE),
-        "steering": STEERING,
+        "steering": [each for each in STEERING if each[0] != "resume" or not missing],
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
     if request.headers.get("HX-Request") != "true":
@@ -89,7 +91,7 @@ def _act_word(state: str) -> str:
 @console_view(VIEW, resource=SOMEWHERE)
 def plan(request: HttpRequest, kind: str) -> HttpResponse:
     """The dry run; posting it starts the operation."""
-    who, chosen = actor(request), kind_named(kind)
+    who, chosen = actor(request), installed_kind(kind)
     spec: dict[str, Any] = {}
     reason, rate = request.POST.get("reason", ""), request.POST.get("rate_per_s", "0")
     try:
@@ -137,7 +139,7 @@ def _steer(
 def _planned(
     request: HttpRequest, who: Actor, kind: str, spec: dict[str, Any], *, refused: BadInput | None = None
 ) -> HttpResponse:
-    chosen = kind_named(kind)
+    chosen = installed_kind(kind)
     context: dict[str, Any] = {
         "nav": "operations",
         "kind": chosen,

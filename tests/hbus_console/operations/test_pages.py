@@ -9,7 +9,7 @@ from django.utils import timezone
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
-from hbus_console.operations import services
+from hbus_console.operations import kinds, services
 from hbus_console.operations.models import Operation
 from tests.hbus_console.operations.conftest import Words
 
@@ -43,6 +43,21 @@ def test_the_page_is_loaded_anew_when_other_acts_are_possible(page: Client, oper
     Operation.objects.update(state="done", ended_at=timezone.now())
     assert polled("running")
     assert "Pause…" not in page.get(path).content.decode()
+
+
+def test_the_page_of_one_whose_kind_is_gone_offers_its_end_and_no_resume(
+    page: Client, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    User.objects.get(pk=operation.user_id).grants.update(role="governor")
+    Operation.objects.update(state="paused")
+    assert "Resume…" in page.get(f"/operations/{operation.pk}/").content.decode()
+    monkeypatch.delitem(kinds._kinds(), "words")
+    shown = page.get(f"/operations/{operation.pk}/").content.decode()
+    assert "is not installed" in shown
+    assert "Cancel…" in shown
+    assert "Resume…" not in shown
+    answer = page.post(f"/operations/{operation.pk}/cancel/", {"reason": "its feature is gone"}, follow=True)
+    assert "It is cancelled." in answer.content.decode()
 
 
 def test_the_audit_entry_leads_to_the_operation_and_its_messages(page: Client, operation: Operation) -> None:

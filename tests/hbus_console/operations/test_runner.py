@@ -7,8 +7,8 @@ from engine.core.errors import Unavailable
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.operations import kinds, services
 from hbus_console.operations import runner as running
-from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.runner import TRIES, OperationRunner
 from tests.hbus_console.operations.conftest import Words
@@ -148,3 +148,14 @@ def test_grants_taken_away_meanwhile_count(
     runner.tick()
     operation.refresh_from_db()
     assert (operation.done, operation.failed) == (1, 1)
+
+
+def test_what_is_of_a_kind_that_is_gone_fails_and_says_why(
+    operator: Actor, words: Words, runner: OperationRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = start(operator, "a")
+    monkeypatch.delitem(kinds._kinds(), "words")
+    runner.tick()
+    operation.refresh_from_db()
+    assert operation.state == "failed"
+    assert operation.last_error.startswith("The kind 'words' is not installed. Install the feature")

@@ -8,7 +8,7 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
-from hbus_console.operations import services
+from hbus_console.operations import kinds, services
 from hbus_console.operations.models import Operation
 from tests.hbus_console.operations.conftest import MakeUser, Words
 
@@ -121,6 +121,23 @@ def test_others_see_what_lies_in_their_scope_and_steer_with_the_role(make_user: 
     with pytest.raises(NotThere):
         services.cancel(outside, pk, "no")
     assert services.pause(make_user("operator", "booking.*", "peer"), pk, "yes").state == "paused"
+
+
+def test_what_is_of_a_kind_that_is_gone_can_be_held_and_ended_but_not_continued(
+    make_user: MakeUser, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pk = services.start(make_user(name="first"), "words", SPEC, reason="why").operation.pk
+    monkeypatch.delitem(kinds._kinds(), "words")
+    operator, governor = make_user("operator", "*", "peer"), make_user("governor", "booking.*", "gov")
+    assert not services.may_steer(operator, services.operation(operator, pk))
+    assert services.may_steer(governor, services.operation(governor, pk))
+    assert services.pause(governor, pk, "lunch").state == "paused"
+    with pytest.raises(Conflict) as refused:
+        services.resume(governor, pk, "back")
+    assert (refused.value.field, "HBUS_APPS" in refused.value.remedy) == ("kind", True)
+    with pytest.raises(Forbidden):
+        services.cancel(operator, pk, "enough")
+    assert services.cancel(governor, pk, "enough").state == "cancelled"
 
 
 def test_whoever_started_it_acts_with_the_grants_of_today(operator: Actor, words: Words) -> None:
