@@ -20,6 +20,8 @@ Clean = Mapping[str, Any]
 class Setting(ABC):
     """What is said of a setting of any kind. ``name`` and ``default`` are those of the draft's field."""
 
+    #: What changing it takes. Each setting says it itself: one that nobody thought of must not be anybody's to change.
+    act: Act
     name: str = ""
     default: Any = None
     label: str = ""
@@ -27,8 +29,6 @@ class Setting(ABC):
     placeholder: str = ""
     #: The part of a page that lists it; empty: the page has a place of its own for it, or none.
     part: str = ""
-    #: What changing it takes; ``None``: what changing the thing takes.
-    act: Act | None = None
     #: Said when the thing is made, and never changed.
     fixed: bool = False
     #: Left to what it is by a form that does not name it, or leaves it empty.

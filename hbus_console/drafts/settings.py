@@ -25,10 +25,9 @@ class DraftField:
 
 
 class Settings:
-    """The settings of the things that ``draft`` describes, in its order; changing one takes its act, or ``act``."""
+    """The settings of the things that ``draft`` describes, in its order; changing one takes its act."""
 
-    def __init__(self, draft: type, act: Act) -> None:
-        self.act = act
+    def __init__(self, draft: type) -> None:
         self.fields = _fields(draft)
         self.each = {one.name: one.setting for one in self.fields if one.setting is not None}
 
@@ -55,7 +54,7 @@ class Settings:
 
     def act_of(self, name: str) -> Act:
         """What changing it takes."""
-        return self.each[name].act or self.act
+        return self.each[name].act
 
     def acts_of(self, names: Iterable[str]) -> list[Act]:
         """What changing all of them takes, by name."""

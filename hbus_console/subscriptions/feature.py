@@ -7,6 +7,7 @@ from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, 
 
 SUBSCRIPTION_OPERATE = Act("subscription.operate", Role.OPERATOR, "pause, resume or drain subscriptions", about="topic")
 SUBSCRIPTION_EDIT = Act("subscription.edit", Role.EDITOR, "edit subscriptions", about="topic")
+SUBSCRIPTION_GOVERN = Act("subscription.govern", Role.GOVERNOR, "govern subscriptions", about="topic")
 
 FEATURE = Feature(
     name="subscriptions",
@@ -17,6 +18,7 @@ FEATURE = Feature(
     acts=(
         SUBSCRIPTION_OPERATE,
         SUBSCRIPTION_EDIT,
+        SUBSCRIPTION_GOVERN,
     ),
     subjects=(
         SubjectKind(

@@ -36,11 +36,13 @@ class TeamName(Text):
 class TeamDraft:
     """A team as somebody wants it. ``contact`` is a mail address, a channel or a pager."""
 
-    name: Annotated[str, TeamName(80, label="Name", placeholder="Front desk", required=True)]
-    contact: Annotated[str, Text(200, label="Reached at", placeholder="#front-desk, or a mail address", required=True)]
+    name: Annotated[str, TeamName(80, label="Name", placeholder="Front desk", required=True, act=TEAM_EDIT)]
+    contact: Annotated[
+        str, Text(200, label="Reached at", placeholder="#front-desk, or a mail address", required=True, act=TEAM_EDIT)
+    ]
 
 
-SETTINGS = Settings(TeamDraft, TEAM_EDIT)
+SETTINGS = Settings(TeamDraft)
 
 
 @transaction.atomic

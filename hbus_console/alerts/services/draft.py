@@ -137,13 +137,25 @@ class RuleDraft:
     """
 
     name: Annotated[
-        str, Text(80, label="Name of the rule", placeholder="Partner sync falls behind", required=True, part=WATCHED)
+        str,
+        Text(
+            80,
+            label="Name of the rule",
+            placeholder="Partner sync falls behind",
+            required=True,
+            act=ALERT_EDIT,
+            part=WATCHED,
+        ),
     ]
-    kind: Annotated[str, KindName(fixed=True)]
-    threshold: Annotated[float, Number(bound=_least, label="Fires from (threshold)", required=True, part=MEASURED)]
-    topics: Annotated[str, Scope(200, column="scope", required=True, part=WATCHED)] = GLOBAL
-    group: Annotated[str, Pattern(PATTERN_LIMIT, column="pattern", placeholder="every one", part=WATCHED)] = ""
-    owner: Annotated[str, OfTeam(label="Only those of team", part=WATCHED)] = ""
+    kind: Annotated[str, KindName(act=ALERT_EDIT, fixed=True)]
+    threshold: Annotated[
+        float, Number(bound=_least, label="Fires from (threshold)", required=True, act=ALERT_EDIT, part=MEASURED)
+    ]
+    topics: Annotated[str, Scope(200, column="scope", required=True, act=ALERT_EDIT, part=WATCHED)] = GLOBAL
+    group: Annotated[
+        str, Pattern(PATTERN_LIMIT, column="pattern", placeholder="every one", act=ALERT_EDIT, part=WATCHED)
+    ] = ""
+    owner: Annotated[str, OfTeam(label="Only those of team", act=ALERT_EDIT, part=WATCHED)] = ""
     window_s: Annotated[
         int | None,
         Window(
@@ -154,12 +166,21 @@ class RuleDraft:
             help="seconds",
             unless_said=_window,
             rare=True,
+            act=ALERT_EDIT,
             part=MEASURED,
         ),
     ] = None
     for_s: Annotated[
         int,
-        Whole(0, DAY_S, "seconds", label="And lasting for", help="seconds; until then it is pending", part=MEASURED),
+        Whole(
+            0,
+            DAY_S,
+            "seconds",
+            label="And lasting for",
+            help="seconds; until then it is pending",
+            act=ALERT_EDIT,
+            part=MEASURED,
+        ),
     ] = 0
     #: ``None``: the threshold.
     clear_below: Annotated[
@@ -169,16 +190,21 @@ class RuleDraft:
             label="Over below",
             help="Lower than the threshold, so that it does not flap.",
             placeholder="the threshold",
+            act=ALERT_EDIT,
             part=MEASURED,
         ),
     ] = None
-    clear_s: Annotated[int, Whole(0, DAY_S, "seconds", label="For at least", help="seconds", part=MEASURED)] = 60
-    severity: Annotated[str, Severity({"info": "", "warning": "", "critical": ""}, label="Severity", part=TOLD)] = (
-        "warning"
-    )
-    enabled: Annotated[bool, Flag("on", label="State", part=TOLD)] = True
-    channels: Annotated[tuple[str, ...], ChannelNames(label="Channels (this console in any case)", part=TOLD)] = ()
-    advice: Annotated[str, Lines(1_000, label="What to do when it fires", rows=4, part=TOLD)] = ""
+    clear_s: Annotated[
+        int, Whole(0, DAY_S, "seconds", label="For at least", help="seconds", act=ALERT_EDIT, part=MEASURED)
+    ] = 60
+    severity: Annotated[
+        str, Severity({"info": "", "warning": "", "critical": ""}, label="Severity", act=ALERT_EDIT, part=TOLD)
+    ] = "warning"
+    enabled: Annotated[bool, Flag("on", label="State", act=ALERT_EDIT, part=TOLD)] = True
+    channels: Annotated[
+        tuple[str, ...], ChannelNames(label="Channels (this console in any case)", act=ALERT_EDIT, part=TOLD)
+    ] = ()
+    advice: Annotated[str, Lines(1_000, label="What to do when it fires", rows=4, act=ALERT_EDIT, part=TOLD)] = ""
 
 
-SETTINGS = Settings(RuleDraft, ALERT_EDIT)
+SETTINGS = Settings(RuleDraft)

@@ -90,7 +90,8 @@ class OneSubscription(ApiView):
     @extend_schema(
         operation_id="subscriptions_change",
         summary="Change a subscription",
-        description="A policy set here holds against the declaration in code until `follow-code`.",
+        description="A policy set here holds against the declaration in code until `follow-code`. Another owner "
+        "takes a governor and a reason.",
         tags=["subscriptions"],
         request=takes(bodies.SubscriptionChange),
         responses=answers(shapes.SubscriptionOut),

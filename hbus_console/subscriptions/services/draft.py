@@ -10,7 +10,7 @@ from engine.bus.policy import DEFAULT_BACKOFF_S, MOST_BREAKER_FAILURES, RetryPol
 from engine.core.errors import BadInput
 from hbus_console.drafts.setting import Choice, Flag, Lines, Owner, Seconds, Setting, Text, Whole
 from hbus_console.drafts.settings import Settings
-from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN
 from hbus_console.subscriptions.models import Subscription
 
 #: The part of the pages that asks how failures are met.
@@ -43,22 +43,26 @@ class OnlyFor:
 
 @dataclass(frozen=True)
 class SubscriptionDraft:
-    """A subscription as somebody wants it; ``owner`` names a team."""
+    """A subscription as somebody wants it; ``owner`` names a team. Who answers for it is governance."""
 
     topic: str
     group: str
-    owner: Annotated[str, Owner()]
-    description: Annotated[str, Lines(2_000)] = ""
+    owner: Annotated[str, Owner(act=SUBSCRIPTION_GOVERN)]
+    description: Annotated[str, Lines(2_000, act=SUBSCRIPTION_EDIT)] = ""
     handler: Annotated[
         str,
-        Choice({"code": "a function registered under this topic and group", "webhook": "an HTTP call"}, fixed=True),
+        Choice(
+            {"code": "a function registered under this topic and group", "webhook": "an HTTP call"},
+            act=SUBSCRIPTION_EDIT,
+            fixed=True,
+        ),
     ] = "code"
     #: Whether it may be called is asked of the network, before the transaction.
-    webhook_url: Annotated[str, Text(500), OnlyFor("webhook")] = ""
-    webhook_timeout_s: Annotated[int, Whole(1, 300, "seconds"), OnlyFor("webhook")] = 10
+    webhook_url: Annotated[str, Text(500, act=SUBSCRIPTION_EDIT), OnlyFor("webhook")] = ""
+    webhook_timeout_s: Annotated[int, Whole(1, 300, "seconds", act=SUBSCRIPTION_EDIT), OnlyFor("webhook")] = 10
     max_attempts: Annotated[
         int,
-        Whole(1, 100, label="Attempts, the first one counted", part=POLICIES),
+        Whole(1, 100, label="Attempts, the first one counted", act=SUBSCRIPTION_EDIT, part=POLICIES),
         InPolicy("retry.max_attempts"),
     ] = 5
     backoff_s: Annotated[
@@ -66,17 +70,20 @@ class SubscriptionDraft:
         Seconds(
             label="Seconds before attempt 2, 3, …",
             help="The last one repeats; each is spread by chance.",
+            act=SUBSCRIPTION_EDIT,
             part=POLICIES,
         ),
         InPolicy("retry.backoff_s"),
     ] = DEFAULT_BACKOFF_S
     concurrency: Annotated[
-        int, Whole(1, 64, "threads", label="Threads on each node", part=POLICIES), InPolicy("concurrency")
+        int,
+        Whole(1, 64, "threads", label="Threads on each node", act=SUBSCRIPTION_EDIT, part=POLICIES),
+        InPolicy("concurrency"),
     ] = 4
     #: Asked for only on a topic ordered by key.
     on_failed_head: Annotated[
         str,
-        Choice(FAILED_HEADS, label="When a message of a key fails", part=POLICIES, rare=True),
+        Choice(FAILED_HEADS, label="When a message of a key fails", act=SUBSCRIPTION_EDIT, part=POLICIES, rare=True),
         InPolicy("on_failed_head"),
     ] = "block"
     lease_s: Annotated[
@@ -87,11 +94,12 @@ class SubscriptionDraft:
             "seconds",
             label="Lease, in seconds",
             help="Renewed while the handler works; after a crash another takes over.",
+            act=SUBSCRIPTION_EDIT,
             part=POLICIES,
         ),
         InPolicy("lease_s"),
     ] = 30
-    transactional: Annotated[bool, Flag(), OnlyFor("code"), InPolicy("transactional")] = False
+    transactional: Annotated[bool, Flag(act=SUBSCRIPTION_EDIT), OnlyFor("code"), InPolicy("transactional")] = False
     max_handler_s: Annotated[
         int,
         Whole(
@@ -100,6 +108,7 @@ class SubscriptionDraft:
             "seconds",
             label="Longest handling time, in seconds",
             help="Then the message is given up and tried again, or dead. 0: no limit.",
+            act=SUBSCRIPTION_EDIT,
             part=POLICIES,
             rare=True,
         ),
@@ -113,6 +122,7 @@ class SubscriptionDraft:
             "messages",
             label="Breaker: opens after so many different messages failed",
             help="While it is open nothing is delivered and no attempt is used up. 0: no breaker.",
+            act=SUBSCRIPTION_EDIT,
             part=POLICIES,
             rare=True,
         ),
@@ -120,12 +130,14 @@ class SubscriptionDraft:
     ] = 20
     breaker_share: Annotated[
         int,
-        Whole(10, 100, "percent", label="… if they are so many percent", part=POLICIES, rare=True),
+        Whole(
+            10, 100, "percent", label="… if they are so many percent", act=SUBSCRIPTION_EDIT, part=POLICIES, rare=True
+        ),
         InPolicy("breaker.share", per=100),
     ] = 80
     breaker_window_s: Annotated[
         int,
-        Whole(1, 3_600, "seconds", label="… within so many seconds", part=POLICIES, rare=True),
+        Whole(1, 3_600, "seconds", label="… within so many seconds", act=SUBSCRIPTION_EDIT, part=POLICIES, rare=True),
         InPolicy("breaker.window_s"),
     ] = 30
     breaker_open_s: Annotated[
@@ -136,6 +148,7 @@ class SubscriptionDraft:
             "seconds",
             label="Breaker: open for so many seconds",
             help="Then one message is tried; each failure doubles the time.",
+            act=SUBSCRIPTION_EDIT,
             part=POLICIES,
             rare=True,
         ),
@@ -147,6 +160,7 @@ class SubscriptionDraft:
             unit="seconds",
             bounds=lambda clean: (clean["breaker_open_s"], 86_400),
             label="… at most",
+            act=SUBSCRIPTION_EDIT,
             part=POLICIES,
             rare=True,
         ),
@@ -156,7 +170,7 @@ class SubscriptionDraft:
     start: str = "beginning"
 
 
-SETTINGS = Settings(SubscriptionDraft, SUBSCRIPTION_EDIT)
+SETTINGS = Settings(SubscriptionDraft)
 #: The names of what a declaration in code also says.
 POLICY = SETTINGS.marked(InPolicy)
 

@@ -13,7 +13,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outgoing import check_url
-from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.draft import POLICY, SETTINGS, SubscriptionDraft, checked, snapshot
@@ -65,12 +65,12 @@ def change_subscription(
 ) -> Subscription:
     """Change some settings. Policies set here hold against the declaration in code until :func:`follow_code`.
 
-    ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
+    Each setting asks for its own permission, and a new owner for a reason. ``revision`` guards a form against a change
+    made meanwhile (:class:`Conflict`).
     """
     require(actor, SUBSCRIPTION_EDIT, topic)
     for field in changes.keys() - set(SETTINGS.changeable):
         raise BadInput(f"A subscription has no setting {field!r} to change.", remedy="See the API.", field=field)
-    reason = checks.reason(reason, required=False)
     changes = dict(changes)
     if changes.get("webhook_url") not in (None, lookup.subscription(topic, group).webhook_url):
         changes["webhook_url"] = check_url(changes["webhook_url"])
@@ -155,6 +155,10 @@ def _change(
     wanted = SETTINGS.differing(before, changes)
     if not wanted:
         return row
+    acts = SETTINGS.acts_of(wanted)
+    for act in acts:
+        require(actor, act, row.topic.name)
+    reason = checks.reason(reason, required=SUBSCRIPTION_GOVERN in acts)
     if revision is not None and revision != row.revision:
         raise Conflict(
             f"{row.label} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."

@@ -82,12 +82,14 @@ def settings(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     if request.method == "GET":
         return form_page(request, "subscriptions/settings.html", page)
     page["values"] = {**page["values"], **request.POST.dict(), "transactional": "transactional" in request.POST}
+    # Who may not choose the owner is not asked for it.
+    asked = [name for name in settings_for(row.handler) if name != "owner" or name in request.POST]
     try:
         changed = services.change_subscription(
             actor(request),
             topic,
             group,
-            SETTINGS.typed(request.POST, settings_for(row.handler)),
+            SETTINGS.typed(request.POST, asked),
             request.POST.get("reason", ""),
             revision=revision(request.POST),
         )

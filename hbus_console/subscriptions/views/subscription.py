@@ -20,7 +20,7 @@ from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
 from hbus_console.subscriptions import services, subscription_page
-from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_OPERATE
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import FAILED_HEADS
 from hbus_console.ui.curl import CurlRequest
@@ -42,6 +42,7 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "failed_head": f"{row.on_failed_head}: {FAILED_HEADS[row.on_failed_head]}",
         "may_operate": allows(who, SUBSCRIPTION_OPERATE, name),
         "may_edit": allows(who, SUBSCRIPTION_EDIT, name),
+        "may_govern": allows(who, SUBSCRIPTION_GOVERN, name),
         "may_audit": allows(who, AUDIT_READ, name),
         "pause_curl": CurlRequest("POST", f"{path}/pause", {"reason": "why"}, idempotent=True),
         "drain_curl": CurlRequest("POST", f"{path}/drain", {"reason": "why"}, idempotent=True),

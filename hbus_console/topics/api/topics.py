@@ -75,7 +75,8 @@ class OneTopic(ApiView):
     @extend_schema(
         operation_id="topics_change",
         summary="Change a topic",
-        description="Owner, classification, masking, compatibility and transport take a governor and a reason.",
+        description="Owner, classification, masking, retention, compatibility and transport take a governor and a "
+        "reason.",
         tags=["topics"],
         request=takes(bodies.TopicChange),
         responses=answers(shapes.TopicOut),

@@ -18,7 +18,7 @@ from hbus_console.topics.services import topic_rules
 from hbus_console.ui.forms import Form, text
 from hbus_console.wiring import bus
 
-#: The two parts of a topic's pages: how it works, and who answers and who sees.
+#: The two parts of a topic's pages: how it works, and who answers, who sees and what is kept.
 WORKINGS, GOVERNANCE = "workings", "governance"
 CLASSES = {
     "public": "anybody may know it",
@@ -84,14 +84,15 @@ def _priorities(clean: Clean) -> bool:
 class TopicDraft:
     """A topic as somebody wants it; ``owner`` names a team.
 
-    Owner, class and masking decide who answers and who sees, compatibility and transport what others may rely on: that
-    is governance.
+    Owner, class and masking decide who answers and who sees, retention, compatibility and transport what others may
+    rely on: that is governance.
     """
 
     name: str
     owner: Annotated[str, Owner(act=TOPIC_GOVERN, part=GOVERNANCE)]
     description: Annotated[
-        str, Lines(2_000, label="What it carries", placeholder="A guest has booked a stay.", part=WORKINGS)
+        str,
+        Lines(2_000, label="What it carries", placeholder="A guest has booked a stay.", act=TOPIC_EDIT, part=WORKINGS),
     ] = ""
     classification: Annotated[str, Choice(CLASSES, label="Class", act=TOPIC_GOVERN, part=GOVERNANCE)] = "internal"
     #: Dotted paths: ``guest.email``, ``guests[].name``.
@@ -109,7 +110,7 @@ class TopicDraft:
     compatibility: Annotated[
         str, Choice(MODES, label="What may follow a schema", act=TOPIC_GOVERN, part=GOVERNANCE)
     ] = "backward"
-    ordering: Annotated[str, Choice(ORDERINGS, label="Order", part=WORKINGS)] = "none"
+    ordering: Annotated[str, Choice(ORDERINGS, label="Order", act=TOPIC_EDIT, part=WORKINGS)] = "none"
     #: ``None``: 8 where messages are ordered by key, else 1.
     partitions: Annotated[
         int | None,
@@ -119,6 +120,7 @@ class TopicDraft:
             label="Partitions",
             help="With order by key: how many consumers can share a subscription. 8 unless you say; more later only "
             "while the topic is empty.",
+            act=TOPIC_EDIT,
             part=WORKINGS,
             unless_said=_partitions,
             rare=True,
@@ -131,6 +133,7 @@ class TopicDraft:
             "Messages may jump the queue",
             label="Priorities",
             help="Not together with order by key.",
+            act=TOPIC_EDIT,
             part=WORKINGS,
             unless_said=_priorities,
         ),
@@ -143,15 +146,24 @@ class TopicDraft:
             "hours",
             label="Kept, in hours",
             help="What a subscription has not settled is never trimmed in silence.",
-            part=WORKINGS,
+            act=TOPIC_GOVERN,
+            part=GOVERNANCE,
         ),
     ] = 168
     retention_messages: Annotated[
         int,
-        Whole(0, 10**12, label="Kept at most, in messages", help="0: no bound by number.", part=WORKINGS),
+        Whole(
+            0,
+            10**12,
+            label="Kept at most, in messages",
+            help="0: no bound by number.",
+            act=TOPIC_GOVERN,
+            part=GOVERNANCE,
+        ),
     ] = 0
     max_bytes: Annotated[
-        int, Whole(unit="bytes", bounds=_message_sizes, label="Largest message, in bytes", part=WORKINGS)
+        int,
+        Whole(unit="bytes", bounds=_message_sizes, label="Largest message, in bytes", act=TOPIC_EDIT, part=WORKINGS),
     ] = 1024 * 1024
     ttl_s: Annotated[
         int,
@@ -161,6 +173,7 @@ class TopicDraft:
             "seconds",
             label="Wanted for, in seconds",
             help="0: for ever, unless its producer says otherwise.",
+            act=TOPIC_EDIT,
             part=WORKINGS,
         ),
     ] = 0
@@ -171,6 +184,7 @@ class TopicDraft:
             bounds=_windows,
             label="Repeats recognised for, in seconds",
             help="How long an idempotency key is remembered.",
+            act=TOPIC_EDIT,
             part=WORKINGS,
         ),
     ] = 24 * 3600
@@ -188,7 +202,7 @@ class TopicDraft:
     schema: dict[str, Any] | None = None
 
 
-SETTINGS = Settings(TopicDraft, TOPIC_EDIT)
+SETTINGS = Settings(TopicDraft)
 
 
 def snapshot(row: Topic) -> dict[str, Any]:

@@ -72,9 +72,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         "values": snapshot(topic),
         "destinations": [each for each in bus.carriers() if each not in (carrier_of(topic.transport), "memory")],
         "readers": list(topic.subscriptions.values_list("group", flat=True)),
-        "change_curl": CurlRequest(
-            "PATCH", f"/api/v1/topics/{name}", {"retention_hours": topic.retention_hours, "reason": "why"}
-        ),
+        "change_curl": CurlRequest("PATCH", f"/api/v1/topics/{name}", {"ttl_s": topic.ttl_s, "reason": "why"}),
         "delete_curl": CurlRequest("DELETE", f"/api/v1/topics/{name}", {"typed_name": name, "reason": "why"}),
     }
     if request.method == "GET":

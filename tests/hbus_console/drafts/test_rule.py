@@ -26,10 +26,10 @@ from hbus_console.drafts.settings import Settings
 class Wider(RuleDraft):
     """A copy of the list with one setting more."""
 
-    weight: Annotated[float, Number(0.5, label="Weight", column="mass", part=MEASURED)] = 1.0
+    weight: Annotated[float, Number(0.5, label="Weight", column="mass", act=ALERT_EDIT, part=MEASURED)] = 1.0
 
 
-WIDER = Settings(Wider, ALERT_EDIT)
+WIDER = Settings(Wider)
 VALUES: dict[str, Any] = {"name": "Backlog", "kind": "lag", "threshold": 100.0}
 VALUES = {**{one.name: one.default for one in WIDER.fields}, **VALUES}
 ROW: Any = SimpleNamespace(

@@ -11,6 +11,7 @@ import pytest
 from django.template.loader import render_to_string
 
 from engine.core.errors import BadInput
+from hbus_console.access.acts import Role
 from hbus_console.api.answers import described
 from hbus_console.api.drafts import answer, answered, change_body, new_body
 from hbus_console.drafts.agreement import disagreements
@@ -25,10 +26,12 @@ from hbus_console.subscriptions.services.draft import POLICIES, SETTINGS, Subscr
 class Wider(SubscriptionDraft):
     """A copy of the list with one setting more."""
 
-    patience_s: Annotated[int, Whole(1, 60, "seconds", label="Patience, in seconds", help="New.", part=POLICIES)] = 7
+    patience_s: Annotated[
+        int, Whole(1, 60, "seconds", label="Patience, in seconds", help="New.", act=SUBSCRIPTION_EDIT, part=POLICIES)
+    ] = 7
 
 
-WIDER = Settings(Wider, SUBSCRIPTION_EDIT)
+WIDER = Settings(Wider)
 ROW: Any = SimpleNamespace(**{name: SETTINGS[name].default for name in SETTINGS.stored}, team=None, patience_s=9)
 
 
@@ -83,6 +86,12 @@ def test_a_new_setting_is_checked_compared_and_kept_for_the_audit_log() -> None:
     assert WIDER.act_of("patience_s") is SUBSCRIPTION_EDIT
 
 
+def test_an_editor_may_change_all_but_the_owner() -> None:
+    governed = [name for name in SETTINGS.changeable if SETTINGS.act_of(name) is not SUBSCRIPTION_EDIT]
+    assert governed == ["owner"]
+    assert SETTINGS.act_of("owner").needs is Role.GOVERNOR
+
+
 def test_model_and_settings_agree() -> None:
     assert disagreements(SETTINGS, Subscription) == []
 
@@ -90,12 +99,12 @@ def test_model_and_settings_agree() -> None:
 def test_a_model_that_says_something_else_is_found_out() -> None:
     @dataclass(frozen=True)
     class Other(SubscriptionDraft):
-        concurrency: Annotated[int, Whole(1, 64)] = 5
-        on_failed_head: Annotated[str, Choice({"block": "", "park": ""})] = "block"
-        transactional: Annotated[int, Whole(0, 1)] = 0  # type: ignore[assignment]
-        patience_s: Annotated[int, Whole(1, 60)] = 7
+        concurrency: Annotated[int, Whole(1, 64, act=SUBSCRIPTION_EDIT)] = 5
+        on_failed_head: Annotated[str, Choice({"block": "", "park": ""}, act=SUBSCRIPTION_EDIT)] = "block"
+        transactional: Annotated[int, Whole(0, 1, act=SUBSCRIPTION_EDIT)] = 0  # type: ignore[assignment]
+        patience_s: Annotated[int, Whole(1, 60, act=SUBSCRIPTION_EDIT)] = 7
 
-    assert disagreements(Settings(Other, SUBSCRIPTION_EDIT), Subscription) == [
+    assert disagreements(Settings(Other), Subscription) == [
         "concurrency: default 4 instead of 5",
         "on_failed_head: other words",
         "transactional: Whole in a BooleanField",

@@ -24,10 +24,10 @@ from hbus_console.teams.services import SETTINGS, TeamDraft
 class Wider(TeamDraft):
     """A copy of the list with one setting more."""
 
-    room: Annotated[str, Text(20, label="Room", placeholder="2nd floor")] = ""
+    room: Annotated[str, Text(20, label="Room", placeholder="2nd floor", act=TEAM_EDIT)] = ""
 
 
-WIDER = Settings(Wider, TEAM_EDIT)
+WIDER = Settings(Wider)
 
 
 def test_a_new_setting_is_found_in_bodies_and_among_the_checks() -> None:

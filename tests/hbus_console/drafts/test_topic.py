@@ -30,7 +30,7 @@ class Wider(TopicDraft):
     exported: Annotated[bool, ASKED] = False
 
 
-WIDER = Settings(Wider, TOPIC_EDIT)
+WIDER = Settings(Wider)
 ROW: Any = SimpleNamespace(
     **{name: SETTINGS[name].default for name in SETTINGS.stored}, team=SimpleNamespace(name="Finance"), exported=True
 )
@@ -81,4 +81,21 @@ def test_what_is_left_open_is_filled_in_from_the_rest() -> None:
 def test_each_form_asks_for_its_own_half() -> None:
     asked = [settings_of(WORKINGS), settings_of(GOVERNANCE)]
     assert sorted([*asked[0], *asked[1]]) == sorted(SETTINGS.changeable)
-    assert asked[1] == ["owner", "classification", "masked_fields", "nothing_to_mask", "compatibility", "transport"]
+    assert asked[1] == [
+        "owner",
+        "classification",
+        "masked_fields",
+        "nothing_to_mask",
+        "compatibility",
+        "retention_hours",
+        "retention_messages",
+        "transport",
+    ]
+    for name in SETTINGS.each:
+        if part := SETTINGS[name].part:
+            assert SETTINGS.act_of(name) is {WORKINGS: TOPIC_EDIT, GOVERNANCE: TOPIC_GOVERN}[part], name
+
+
+def test_nobody_can_leave_out_what_changing_a_setting_takes() -> None:
+    with pytest.raises(TypeError, match="act"):
+        Flag("Leaves the house")  # type: ignore[call-arg]

@@ -18,7 +18,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
-from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
+from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, OPERATOR, VIEWER
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
 
@@ -229,7 +229,13 @@ def test_what_code_declares_is_not_deleted_under_it(billing: Subscription) -> No
 
 
 def test_an_owner_may_be_taken_away_and_given(billing: Subscription) -> None:
-    services.change_subscription(EDITOR, "booking.created", "billing", {"owner": ""})
+    with pytest.raises(Forbidden):
+        services.change_subscription(EDITOR, "booking.created", "billing", {"owner": "", "concurrency": 2}, "x")
+    assert Subscription.objects.get().concurrency == 4
+    with pytest.raises(BadInput) as refused:
+        services.change_subscription(GOVERNOR, "booking.created", "billing", {"owner": ""})
+    assert refused.value.field == "reason"
+    services.change_subscription(GOVERNOR, "booking.created", "billing", {"owner": ""}, "left the house")
     assert Subscription.objects.get().team is None
-    services.change_subscription(SYSTEM, "booking.created", "billing", {"owner": "Reservations"})
+    services.change_subscription(SYSTEM, "booking.created", "billing", {"owner": "Reservations"}, "taken over")
     assert Subscription.objects.get().team is not None

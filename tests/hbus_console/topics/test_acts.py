@@ -100,8 +100,8 @@ def test_a_bad_field_is_told_at_the_field_and_what_was_typed_stays(
 
 def settings_form(topic: Topic, part: str, **change: str) -> dict[str, str]:
     fields = {
-        "workings": ["description", "ordering", "retention_hours", "retention_messages", "max_bytes", "ttl_s"],
-        "governance": ["classification", "compatibility", "transport"],
+        "workings": ["description", "ordering", "max_bytes", "ttl_s"],
+        "governance": ["classification", "compatibility", "retention_hours", "retention_messages", "transport"],
     }[part]
     form = {name: str(getattr(topic, name)) for name in fields}
     if part == "workings":
@@ -113,12 +113,14 @@ def settings_form(topic: Topic, part: str, **change: str) -> dict[str, str]:
 
 def test_settings_are_changed_by_the_two_forms(client: Client, topic: Topic) -> None:
     url = reverse("topics:settings", args=[topic.name])
-    assert client.post(url, settings_form(topic, "workings", retention_hours="24")).status_code == 302
+    assert client.post(url, settings_form(topic, "workings", ttl_s="60")).status_code == 302
     topic.refresh_from_db()
-    governed = settings_form(topic, "governance", classification="confidential", reason="legal asked")
+    governed = settings_form(
+        topic, "governance", classification="confidential", retention_hours="24", reason="legal asked"
+    )
     assert client.post(url, governed).status_code == 302
     topic.refresh_from_db()
-    assert (topic.retention_hours, topic.classification, topic.revision) == (24, "confidential", 3)
+    assert (topic.ttl_s, topic.retention_hours, topic.classification, topic.revision) == (60, 24, "confidential", 3)
 
 
 def test_saving_without_a_difference_says_so(client: Client, topic: Topic) -> None:
@@ -255,13 +257,27 @@ def test_acts_on_a_subscription(client: Client, billing: Subscription, committed
 def test_settings_of_a_subscription(client: Client, billing: Subscription) -> None:
     url = reverse("subscriptions:settings", args=ONE)
     form = {**POLICY, "owner": "", "description": "slow", "transactional": "on", "revision": "1"}
-    assert client.post(url, form).status_code == 302
+    assert list(client.post(url, form).context["errors"]) == ["reason"]
+    assert client.post(url, {**form, "reason": "nobody's any more"}).status_code == 302
     billing.refresh_from_db()
     assert (billing.team, billing.transactional, billing.held_fields) == (None, True, ["backoff_s", "transactional"])
     assert client.post(url, {**form, "lease_s": "90", "revision": "1"}).status_code == 422
     client.post(reverse("subscriptions:follow-code", args=ONE))
     billing.refresh_from_db()
     assert billing.held_fields == []
+
+
+def test_an_editor_is_shown_the_owner_and_not_asked_for_one(
+    signed_in: Callable[..., Client], billing: Subscription
+) -> None:
+    url, editor = reverse("subscriptions:settings", args=ONE), signed_in(Role.EDITOR)
+    assert '<select id="f-owner" name="owner" disabled' in editor.get(url).content.decode()
+    assert editor.post(url, {**POLICY, "description": "slow", "revision": "1"}).status_code == 302
+    billing.refresh_from_db()
+    assert billing.team is not None
+    assert editor.post(url, {**POLICY, "owner": "", "reason": "mine"}).status_code == 403
+    billing.refresh_from_db()
+    assert (billing.description, billing.team is None) == ("slow", False)
 
 
 def test_teams_are_kept_on_their_page(client: Client, team: Team) -> None:

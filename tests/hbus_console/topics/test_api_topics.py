@@ -27,7 +27,7 @@ def call(calling: Callable[..., Caller]) -> Caller:
 def test_a_topics_whole_life(call: Caller, team: Team) -> None:
     made = call("POST", "topics", {**NEW, "schema": SCHEMA, "reason": "new"})
     assert (made.status_code, made.json()["owner"], made.json()["schema_version"]) == (201, "Reservations", 1)
-    changed = call("PATCH", "topics/stay.completed", {"retention_hours": 24, "revision": 1})
+    changed = call("PATCH", "topics/stay.completed", {"retention_hours": 24, "revision": 1, "reason": "full"})
     assert (changed.status_code, changed.json()["retention_hours"], changed.json()["revision"]) == (200, 24, 2)
     paused = call("POST", "topics/stay.completed/pause", {"reason": "migration"}).json()
     assert (paused["paused"], paused["pause_reason"]) == (True, "migration")

@@ -134,7 +134,7 @@ def test_a_taken_name_is_a_conflict(topic: Topic) -> None:
 
 
 def test_a_change_raises_the_revision_and_tells_before_and_after(topic: Topic) -> None:
-    topics.change_topic(EDITOR, topic.name, {"retention_hours": 24, "ttl_s": 60})
+    topics.change_topic(GOVERNOR, topic.name, {"retention_hours": 24, "ttl_s": 60}, "because")
     topic.refresh_from_db()
     assert (topic.retention_hours, topic.ttl_s, topic.revision) == (24, 60, 2)
     entry = AuditEntry.objects.get(action="topic.change")
@@ -149,7 +149,14 @@ def test_changing_nothing_leaves_no_trace(topic: Topic, told: Callable[[], list[
 
 @pytest.mark.parametrize(
     "change",
-    [{"owner": ""}, {"classification": "public"}, {"masked_fields": ["a"]}, {"compatibility": "none"}],
+    [
+        {"owner": ""},
+        {"classification": "public"},
+        {"masked_fields": ["a"]},
+        {"compatibility": "none"},
+        {"retention_hours": 1},
+        {"retention_messages": 1},
+    ],
 )
 def test_governance_takes_a_governor_and_a_reason(change: dict[str, Any], topic: Topic) -> None:
     with pytest.raises(Forbidden):
