@@ -42,7 +42,7 @@ class DeadLetterCollector:
             away: dict[str, Unavailable] = {}
             for subscription in Subscription.objects.select_related("topic"):
                 topic = subscription.topic
-                for transport in (topic.transport, topic.leaving) if topic.leaving else (topic.transport,):
+                for transport in topic.carriers:
                     if transport in away:
                         continue
                     try:

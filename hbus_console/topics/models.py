@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 
 from engine.core.subject import Subject
@@ -69,6 +70,12 @@ class Topic(models.Model):
     def subject(self) -> Subject:
         """As others speak of it."""
         return of_topic(self.name)
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """The transports that hold messages of it: where it is published to and, while it moves, where it leaves."""
+        carrier = self.transport or str(settings.HBUS_TRANSPORT)
+        return (carrier, self.leaving) if self.leaving else (carrier,)
 
     @property
     def retention(self) -> int:

@@ -79,7 +79,10 @@ class Move:
     def look(self, task: Task, limit: int) -> Do:
         name, to, cursor = task.spec["topic"], task.spec["to"], dict(task.cursor)
         if cursor:
-            return self._drain(task, Topic.objects.get(name=name), cursor)
+            known = Topic.objects.filter(name=name).first()
+            if known is None:
+                raise BadInput(f"There is no topic {name!r} any more.")
+            return self._drain(task, known, cursor)
         row = moving.check_move(task.actor, name, to)
         if not row.leaving:
             moving.prepare(row, to)

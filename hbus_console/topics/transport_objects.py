@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -73,12 +74,26 @@ def set_pause(reader: Reader) -> bool:
     topic = reader.topic
     wanted = topic.paused or reader.paused
     changed = False
-    for transport in (topic.transport, topic.leaving) if topic.leaving else (topic.transport,):
+    for transport in topic.carriers:
         admin = bus.admin(transport)
         if admin.lag(topic.name, reader.group).paused != wanted:
             (admin.pause if wanted else admin.resume)(topic.name, reader.group)
             changed = True
     return changed
+
+
+def note_removals(topic: Topic, group: str = "") -> list[StoreRemoval]:
+    """Note that every store which holds something of the topic, or of one group of it, shall forget it."""
+    return [
+        StoreRemoval.objects.create(topic=topic.name, group=group, transport=transport) for transport in topic.carriers
+    ]
+
+
+def remove_after_commit(removals: Iterable[StoreRemoval]) -> None:
+    """Remove them once the transaction has committed, each by itself: one store that is away keeps no other waiting."""
+    for removal in removals:
+        what = f"remove {removal.topic} {removal.group}".rstrip()
+        after_commit(f"{what} from {removal.transport}", partial(remove, removal))
 
 
 def remove(removal: StoreRemoval) -> None:

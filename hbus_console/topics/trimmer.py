@@ -30,24 +30,26 @@ class StreamRetention:
         self._facts = facts
         self._node = node
         self._clock = clock or SystemClock()
-        self._said: dict[str, tuple[tuple[str, ...], int]] = {}
+        #: Who held which topic back on which transport, and when it was said.
+        self._said: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {}
 
     def tick(self) -> None:
-        """Trim every topic once. Raises ``Unavailable`` naming the topics whose store could not be reached."""
+        """Trim every topic once, on all its transports. Raises ``Unavailable`` naming those that were not reached."""
         with fresh_connections():
             topics = list(Topic.objects.order_by("name"))
         failed: dict[str, str] = {}
         for topic in topics:
-            try:
-                self._apply(topic)
-            except HbusError as error:
-                failed[topic.name] = error.what
+            for transport in topic.carriers:
+                try:
+                    self._apply(topic, transport)
+                except HbusError as error:
+                    failed[topic.name] = error.what
         if failed:
             raise Unavailable(f"Retention could not be applied to {', '.join(failed)}: {next(iter(failed.values()))}")
 
-    def _apply(self, topic: Topic) -> None:
+    def _apply(self, topic: Topic, transport: str) -> None:
         now_ms = self._clock.now_ms()
-        report = self._admin(topic.transport).trim(
+        report = self._admin(transport).trim(
             topic.name,
             older_than_ms=topic.retention_hours * HOUR_MS,
             keep_at_most=topic.retention_messages or None,
@@ -55,16 +57,16 @@ class StreamRetention:
         if report.removed:
             detail = f"Retention removed {report.removed:,} messages."
             self._emit("trimmed", now_ms, topic.name, size=report.removed, detail=detail)
-        self._say_held(topic.name, report, now_ms)
+        self._say_held(topic.name, transport, report, now_ms)
 
-    def _say_held(self, topic: str, report: TrimReport, now_ms: int) -> None:
+    def _say_held(self, topic: str, transport: str, report: TrimReport, now_ms: int) -> None:
         if not report.held:
-            self._said.pop(topic, None)
+            self._said.pop((topic, transport), None)
             return
-        said = self._said.get(topic)
+        said = self._said.get((topic, transport))
         if said is not None and said[0] == report.held and now_ms - said[1] < REMIND_MS:
             return
-        self._said[topic] = (report.held, now_ms)
+        self._said[topic, transport] = (report.held, now_ms)
         detail = (
             f"{report.held_back:,} messages are past retention and stay, "
             f"because {' and '.join(report.held)} {'has' if len(report.held) == 1 else 'have'} not settled them."

@@ -83,7 +83,7 @@ def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:
     """Where a drain stands, as the store and the nodes tell. Raises ``Unavailable`` and ``GroupLost``."""
     require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
-    carriers = (row.topic.transport, row.topic.leaving) if row.topic.leaving else (row.topic.transport,)
+    carriers = row.topic.carriers
     lags = [bus.admin(carrier).lag(topic, group) for carrier in carriers]
     lag = together(lags)
     at_work, silent = _at_work(topic, group)

@@ -142,10 +142,10 @@ def delete_subscription(actor: Actor, topic: str, group: str, typed_name: str, r
             remedy="Remove the handler and restart the consumers first, or pause it.",
             field="group",
         )
-    removal = StoreRemoval.objects.create(topic=topic, group=group, transport=row.topic.transport)
+    removals = transport_objects.note_removals(row.topic, group)
     record_act(actor, "subscription.delete", row, reason, before=snapshot(row))
     row.delete()
-    transport_objects.after_commit(f"delete {group} on {topic}", lambda: transport_objects.remove(removal))
+    transport_objects.remove_after_commit(removals)
 
 
 def _change(

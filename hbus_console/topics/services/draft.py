@@ -193,7 +193,8 @@ class TopicDraft:
         Carrier(
             32,
             label="Carried by",
-            help="Changes only when all is settled: messages stay where they were stored.",
+            help="A topic in use is moved instead. One ordered by key has to stand still: all settled, nobody "
+            "publishing. What is left there is removed.",
             act=TOPIC_GOVERN,
             part=GOVERNANCE,
         ),

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
+from engine.core.clock import SystemClock
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
@@ -20,8 +21,14 @@ from hbus_console.topics import lookup, transport_objects
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
-from hbus_console.topics.services.topic_rules import fit_name
+from hbus_console.topics.services.topic_rules import carrier_of, fit_name
 from hbus_console.wiring import bus
+
+#: Nothing may have been published for so long before an ordered topic changes its transport: whoever still knew the old
+#: rules has published by then.
+STILL_MS = 10_000
+
+_clock = SystemClock()
 
 
 @transaction.atomic
@@ -66,7 +73,9 @@ def change_topic(
         require(actor, action, name)
     if changes.get("transport", row.transport) != row.transport:
         # The store is asked before the transaction, which would make every other writer wait.
-        fit_name(name, checks.text(changes["transport"], "transport", most=32))
+        wanted = checks.text(changes["transport"], "transport", most=32)
+        fit_name(name, wanted)
+        _refuse_while_in_use(row, wanted)
         _refuse_unsettled(row)
     if changes.get("partitions", row.partitions) != row.partitions:
         _refuse_splitting(row, checks.whole(changes["partitions"], "partitions", least=1, most=MOST_PARTITIONS))
@@ -108,10 +117,10 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
             remedy="Delete them first; their owners must know.",
             field="name",
         )
-    removal = StoreRemoval.objects.create(topic=name, transport=row.transport)
+    removals = transport_objects.note_removals(row)
     record(actor, "topic.delete", row.subject, reason=reason, before=snapshot(row))
     row.delete()
-    transport_objects.after_commit(f"delete topic {name}", lambda: transport_objects.remove(removal))
+    transport_objects.remove_after_commit(removals)
 
 
 def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, revision: int | None) -> Topic:
@@ -134,6 +143,8 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
     after = snapshot(row)
     if after == before:
         return row
+    if carrier_of(row.transport) != carrier_of(before["transport"]):
+        _leave_behind(row, before["transport"])
     row.revision += 1
     row.save()
     record(actor, "topic.change", row.subject, reason=reason, before=before, after=after)
@@ -189,6 +200,51 @@ def _refuse_splitting(row: Topic, wanted: int) -> None:
             "retention empty it, change it, and start them some seconds later.",
             field="partitions",
         )
+
+
+def _refuse_while_in_use(row: Topic, wanted: str) -> None:
+    """Only what must stand still for it, because its keys have an order, changes its transport without a move."""
+    if carrier_of(row.transport) == carrier_of(wanted):
+        return
+    if row.leaving:
+        raise Conflict(
+            f"{row.name} is on its way from {row.leaving} already.", remedy="Finish that move.", field="transport"
+        )
+    if row.ordering == Topic.Ordering.NONE:
+        raise Conflict(
+            f"What {row.name} holds on {carrier_of(row.transport)} would be left behind there.",
+            remedy=f"Move it, in its settings or by manage.py move_topic {row.name} --to {carrier_of(wanted)}.",
+            field="transport",
+        )
+    if StoreRemoval.objects.filter(topic=row.name).exists():
+        raise Conflict(
+            f"What {row.name} left behind is still being removed.",
+            remedy="Try again in a minute.",
+            field="transport",
+        )
+    last_ms = _last_published_ms(row)
+    if last_ms is not None and _clock.now_ms() - last_ms < STILL_MS:
+        raise Conflict(
+            f"{row.name} was published to within the last {STILL_MS // 1000} seconds.",
+            remedy="Stop its producers, wait as long, and let it drain.",
+            field="transport",
+        )
+
+
+def _last_published_ms(row: Topic) -> int | None:
+    """When the newest message that it holds was published; ``None`` where nothing is held or nobody can say."""
+    transport = bus.transport(row.transport)
+    if not transport.capabilities.browse:
+        return None
+    newest = transport.admin.browse(row.name, limit=1, newest_first=True).entries
+    return newest[0].at_ms if newest else None
+
+
+def _leave_behind(row: Topic, transport: str) -> None:
+    """What the old transport still keeps of it is settled, and would outlive every retention: it is to be removed."""
+    StoreRemoval.objects.create(topic=row.name, transport=carrier_of(transport))
+    # A position means something only to the store that gave it.
+    row.subscriptions.update(checkpoint="", checkpoint_at=None)
 
 
 def _refuse_unsettled(row: Topic) -> None:

@@ -7,21 +7,28 @@ from collections.abc import Iterator
 
 import pytest
 import redis
+from django.utils import timezone
 from pytest_django import Settings
 
 from engine.bus.errors import PublishUnknown
+from engine.bus.options import PublishOptions
 from engine.bus.transport import Settlement
 from engine.core import scripts
-from engine.core.errors import BadInput, ConfigurationError
+from engine.core.clock import ManualClock, SystemClock
+from engine.core.errors import BadInput, ConfigurationError, Conflict
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.operations import services as operations
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.subscriptions import services as subscriptions
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.reconcile import ensure_transport_objects
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics import move
 from hbus_console.topics import services as topics
-from hbus_console.topics.models import Topic
+from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.services import topics as topics_module
 from hbus_console.wiring import bus, store
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -78,6 +85,61 @@ def test_its_address_says_how_many_replicas_confirm(
         shared_producer().publish(TOPIC, {"n": 1})
 
     assert shared_producer().publish("booking.changed", {"n": 1}).position
+
+
+def test_without_order_a_change_of_store_is_a_move(busy: redis.Redis) -> None:
+    topics.create_topic(SYSTEM, TopicDraft(TOPIC, "Reservations"))
+    with pytest.raises(Conflict, match="left behind there") as refused:
+        topics.change_topic(SYSTEM, TOPIC, {"transport": BUSY}, "more room")
+    assert (refused.value.field, f"move_topic {TOPIC} --to {BUSY}" in refused.value.remedy) == ("transport", True)
+
+
+def test_an_ordered_topic_stands_still_and_leaves_nothing_behind(
+    busy: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.create_topic(SYSTEM, TopicDraft(TOPIC, "Reservations", ordering="key"))
+    position = shared_producer().publish(TOPIC, {"n": 1}, PublishOptions(key="stay-1")).position
+    billing = Subscription.objects.create(
+        topic=Topic.objects.get(), group="billing", checkpoint=position, checkpoint_at=timezone.now()
+    )
+    # Given everything settled, but only just published
+    bus.admin().create_group(TOPIC, "billing", position)
+    with pytest.raises(Conflict, match="last 10 seconds"):
+        topics.change_topic(SYSTEM, TOPIC, {"transport": BUSY}, "more room")
+
+    monkeypatch.setattr(topics_module, "_clock", ManualClock(SystemClock().now_ms() + 60_000))
+    topics.change_topic(SYSTEM, TOPIC, {"transport": BUSY}, "more room")
+    # Then a position of the old store means nothing on the new one
+    billing.refresh_from_db()
+    assert (billing.checkpoint, billing.checkpoint_at) == ("", None)
+    assert StoreRemoval.objects.get().transport == "redis_stream"
+    with pytest.raises(Conflict, match="still being removed"):
+        topics.change_topic(SYSTEM, TOPIC, {"transport": "redis_stream"}, "back again")
+    ensure_transport_objects()
+    assert not topic_keys(store.client())
+    assert topic_keys(busy)
+
+
+def test_a_topic_that_is_deleted_while_it_moves_is_removed_from_both(busy: redis.Redis) -> None:
+    topics.create_topic(SYSTEM, TopicDraft(TOPIC, "Reservations"))
+    Subscription.objects.create(topic=Topic.objects.get(), group="billing")
+    operation = operations.start(SYSTEM, "move", {"topic": TOPIC, "to": BUSY}, reason="more room").operation
+    shared_producer().publish(TOPIC, {"n": 1})
+    OperationRunner().tick()
+    assert Topic.objects.get().leaving == "redis_stream"
+    shared_producer().publish(TOPIC, {"n": 2})
+    with pytest.raises(Conflict, match="on its way"):
+        topics.change_topic(SYSTEM, TOPIC, {"transport": "redis_stream"}, "back again")
+
+    subscriptions.delete_subscription(SYSTEM, TOPIC, "billing", "billing", "gone")
+    assert (bus.admin("redis_stream").groups(TOPIC), bus.admin(BUSY).groups(TOPIC)) == ([], [])
+    topics.delete_topic(SYSTEM, TOPIC, TOPIC, "not needed")
+
+    assert not StoreRemoval.objects.exists()
+    assert (topic_keys(store.client()), topic_keys(busy)) == ([], [])
+    OperationRunner().tick()
+    operation.refresh_from_db()
+    assert (operation.state, operation.last_error) == ("failed", f"There is no topic '{TOPIC}' any more.")
 
 
 def test_a_topic_moves_to_a_store_of_its_own_while_it_is_in_use(

@@ -34,6 +34,23 @@ def test_each_topics_own_retention_is_applied(world: World) -> None:
     assert world.facts.seen == []
 
 
+def test_a_moving_topic_is_trimmed_where_it_leaves_too(world: World) -> None:
+    Topic.objects.update(transport="nsq", leaving="redis_stream")
+    asked: list[str] = []
+
+    def admin(transport: str) -> ScriptedAdmin:
+        asked.append(transport)
+        if transport == "nsq":
+            raise Unavailable("Connection refused.")
+        return world.admin
+
+    duty = StreamRetention(admin, world.facts, clock=world.clock)  # type: ignore[arg-type]
+    with pytest.raises(Unavailable, match="a"):
+        duty.tick()
+    assert asked == ["nsq", "redis_stream"]
+    assert world.admin.asked == [("a", 7_200_000, 500)]
+
+
 def test_what_was_removed_is_a_fact(world: World) -> None:
     world.admin.trims["a"] = TrimReport(removed=12)
     world.duty.tick()
