@@ -139,34 +139,3 @@ class Lease:
             return ""
         text = value.decode() if isinstance(value, bytes) else str(value or "")
         return text.partition("#")[0]
-
-
-class LocalLease:
-    """An :class:`Ownership` for one process: always free, never lost. For libraries that run alone."""
-
-    ttl_s = 3600.0
-    clean = True
-
-    def __init__(self) -> None:
-        self._epoch = 0
-        self._held = False
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    @property
-    def held(self) -> bool:
-        return self._held
-
-    def acquire(self) -> int:
-        if not self._held:
-            self._epoch += 1
-            self._held = True
-        return self._epoch
-
-    def renew(self) -> bool:
-        return self._held
-
-    def release(self) -> None:
-        self._held = False

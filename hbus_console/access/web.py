@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
-from django.forms import BaseForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
@@ -127,13 +126,8 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     return _problem(request, error, "Please send that again", HTTPStatus.FORBIDDEN)
 
 
-def show_in_form(form: BaseForm, error: HbusError) -> None:
-    """Put a refusal at the field it names, or above the form when the form has no such field."""
-    form.add_error(error.field if error.field in form.fields else None, str(error))
-
-
 def field_errors(error: HbusError) -> dict[str, str]:
-    """The same for pages without a Django form: ``{field: text}``, under ``""`` when no field is named."""
+    """A refusal at the field it names, for a page: ``{field: text}``, under ``""`` when no field is named."""
     return {error.field: str(error)}
 
 

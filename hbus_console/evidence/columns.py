@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-#: The largest number of a PostgreSQL integer, and of a bigint.
+#: The largest number of a PostgreSQL integer.
 INT4 = 2**31 - 1
-INT8 = 2**63 - 1
 
 
 def each(column: T | list[T], count: int) -> Iterable[T]:

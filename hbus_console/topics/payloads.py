@@ -11,9 +11,6 @@ from engine.bus.message import Message
 from hbus_console.topics.masking import is_masked, mask, masked
 from hbus_console.topics.models import Topic
 
-#: Text longer than this is cut on a page; the API gives it whole.
-SHOWN_CHARACTERS = 20_000
-
 
 @dataclass(frozen=True)
 class Payload:

@@ -37,10 +37,6 @@ class TimeRange:
     moving: bool = True
 
     @property
-    def span_ms(self) -> int:
-        return self.end_ms - self.start_ms
-
-    @property
     def phrase(self) -> str:
         """The label inside a sentence: ``last hour``."""
         return self.label[0].lower() + self.label[1:]

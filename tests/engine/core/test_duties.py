@@ -8,7 +8,6 @@ import pytest
 from engine.core.clock import ManualClock
 from engine.core.duties import DutyRunner
 from engine.core.errors import Unavailable
-from engine.core.leases import LocalLease
 
 PATIENCE_S = 15.0
 
@@ -101,12 +100,15 @@ class OnePlace:
         return self.made[-1]
 
 
-class Contended(LocalLease):
+class Contended:
+    """An ownership that others of its place can have."""
+
     ttl_s = 6.0
+    clean = True
 
     def __init__(self, place: OnePlace) -> None:
-        super().__init__()
         self._place = place
+        self._epoch = 0
         self.renewals = 0
 
     @property

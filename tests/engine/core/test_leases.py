@@ -7,7 +7,7 @@ import redis
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, Unavailable
-from engine.core.leases import Lease, LocalLease
+from engine.core.leases import Lease
 from hbus_console.supervisor.standalone import StandaloneStore
 
 
@@ -132,11 +132,3 @@ def test_an_absent_store_is_said_and_the_lease_stays_until_it_runs_out(
         lease.acquire()
     assert lease.holder() == ""
     client.close()
-
-
-def test_a_local_lease_is_always_free() -> None:
-    lease = LocalLease()
-    assert not lease.held
-    assert (lease.acquire(), lease.acquire(), lease.renew()) == (1, 1, True)
-    lease.release()
-    assert (lease.held, lease.renew(), lease.acquire()) == (False, False, 2)

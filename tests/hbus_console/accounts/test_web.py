@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import include, path
@@ -14,7 +13,7 @@ from django.urls import include, path
 from engine.core.errors import BadInput, ConfigurationError, Conflict, NotThere, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.access.web import actor, console_view, field_errors, show_in_form
+from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.publishing.feature import PUBLISH
@@ -185,14 +184,5 @@ def test_a_stale_form_is_refused_with_a_page(anna: User) -> None:
     assert "reload the page" in answer.content.decode()
 
 
-class Asked(forms.Form):
-    count = forms.IntegerField()
-
-
 def test_a_refusal_stands_at_its_field() -> None:
-    form = Asked({"count": "3"})
-    show_in_form(form, BadInput("Odd.", remedy="Even it.", field="count"))
-    assert form.errors == {"count": ["Odd. Even it."]}
-    show_in_form(form, BadInput("Broken.", field="elsewhere"))
-    assert form.non_field_errors() == ["Broken."]
     assert field_errors(BadInput("Odd.", field="count")) == {"count": "Odd."}
