@@ -5,32 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
+from engine.bus.message import KNOWN_ATTRIBUTES, Message
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 
 VERSION = "3.0.0"
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
-#: Attributes of every envelope; see :mod:`engine.bus.message`.
-_ATTRIBUTES: dict[str, dict[str, Any]] = {
+#: What is known of attributes beside their names, which the envelope itself says.
+_TOLD: dict[str, dict[str, Any]] = {
     "specversion": {"const": "1.0"},
-    "id": {"type": "string", "description": "With source: the identity of the message."},
-    "source": {"type": "string", "format": "uri-reference"},
-    "type": {"type": "string"},
-    "time": {"type": "string", "format": "date-time", "description": "When it happened."},
-    "subject": {"type": "string"},
-    "datacontenttype": {"type": "string"},
-    "dataschema": {"type": "string", "format": "uri"},
-    "partitionkey": {"type": "string", "description": "The ordering key."},
-    "expirytime": {"type": "string", "format": "date-time", "description": "After this nobody wants it any more."},
-    "traceparent": {"type": "string", "description": "W3C Trace Context."},
-    "correlationid": {"type": "string"},
-    "causationid": {"type": "string", "description": "Id of the message that caused this one."},
-    "dataclassification": {"type": "string"},
-    "hbusdue": {"type": "string", "format": "date-time", "description": "Not delivered before this instant."},
+    "id": {"description": "With source: the identity of the message."},
+    "source": {"format": "uri-reference"},
+    "time": {"format": "date-time", "description": "When it happened."},
+    "dataschema": {"format": "uri"},
+    "partitionkey": {"description": "The ordering key."},
+    "sequence": {"description": "Its place among those of its key, as the producer counts."},
+    "expirytime": {"format": "date-time", "description": "After this nobody wants it any more."},
+    "traceparent": {"description": "W3C Trace Context."},
+    "tracestate": {"description": "W3C Trace Context."},
+    "causationid": {"description": "Id of the message that caused this one."},
+    "hbusdue": {"format": "date-time", "description": "Not delivered before this instant."},
     "hbuspriority": {"enum": ["low", "high"]},
+    "hbusreplay": {"enum": ["redrive", "replay"], "description": "It is a copy; causationid names the original."},
+    "hbustarget": {"description": "The only subscription that shall handle it."},
 }
-_REQUIRED = ["specversion", "id", "source", "type"]
+#: Members of the wire form that are the payload, not about it.
+_PAYLOAD = ("data", "data_base64")
+_ATTRIBUTES = {
+    name: {"type": "string", **_TOLD.get(name, {})}
+    for name in ("specversion", *Message.__struct_encode_fields__)
+    if name in KNOWN_ATTRIBUTES and name not in _PAYLOAD
+}
+_REQUIRED = ["specversion", *(field.encode_name for field in msgspec.structs.fields(Message) if field.required)]
 
 
 def document(topics: Iterable[Topic], *, host: str = "", protocol: str = "http") -> dict[str, Any]:

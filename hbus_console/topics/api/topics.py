@@ -124,10 +124,12 @@ class AsyncApi(ApiView):
         operation_id="asyncapi",
         summary="The topics you may see, as an AsyncAPI 3 document",
         tags=["topics"],
-        parameters=_FILTERS,
+        parameters=[*_FILTERS, OpenApiParameter("name", description="The one topic of this name.")],
         responses={(200, "application/json"): {"type": "object"}},
     )
     def get(self, request: Request) -> Response:
         rows = visible(self.actor, request).prefetch_related("schemas", "subscriptions__team")
+        if name := request.GET.get("name"):
+            rows = rows.filter(name=name)
         document = asyncapi.document(rows, host=request.get_host(), protocol=request.scheme or "http")
         return Response(document, headers={"Content-Disposition": 'inline; filename="hbus-asyncapi.json"'})

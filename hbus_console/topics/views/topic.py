@@ -48,7 +48,7 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
     document = asyncapi.document(rows, host=request.get_host(), protocol=request.scheme or "http")
     context = {
         "publish_curl": CurlRequest("POST", f"/api/v1/topics/{name}/messages", {"data": payload}, idempotent=True),
-        "asyncapi_curl": CurlRequest("GET", f"/api/v1/asyncapi?q={name}"),
+        "asyncapi_curl": CurlRequest("GET", f"/api/v1/asyncapi?name={name}"),
         "payload": json.dumps(payload, indent=4, ensure_ascii=False),
         "payload_python": pformat(payload, width=84, sort_dicts=False),
         "document": {part: document[part] for part in ("channels", "operations")},

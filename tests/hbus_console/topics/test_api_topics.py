@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from hbus_console.access.acts import Role
 from hbus_console.audit.models import AuditEntry
@@ -156,3 +158,17 @@ def test_a_repeated_key_creates_once(call: Caller, team: Team) -> None:
 def test_the_asyncapi_document_holds_what_the_actor_may_see(calling: Callable[..., Caller], topic: Topic) -> None:
     assert list(calling(Role.VIEWER, "booking.*")("GET", "asyncapi").json()["channels"]) == ["booking.created"]
     assert calling(Role.VIEWER, "stay.*")("GET", "asyncapi").json()["channels"] == {}
+
+
+def test_the_asyncapi_document_of_one_topic_has_no_other(call: Caller, topic: Topic) -> None:
+    for name in ("booking.created.late", "not.booking.created"):
+        Topic.objects.create(name=name)
+    assert len(call("GET", f"asyncapi?q={topic.name}").json()["channels"]) == 3
+    assert list(call("GET", f"asyncapi?name={topic.name}").json()["channels"]) == [topic.name]
+    assert call("GET", "asyncapi?name=booking").json()["channels"] == {}
+
+
+def test_what_the_page_of_a_topic_copies_answers_that_topic(signed_in: Callable[..., Client], topic: Topic) -> None:
+    shown = signed_in().get(reverse("topics:connect", args=[topic.name])).content.decode()
+    assert f"/api/v1/asyncapi?name={topic.name}" in shown
+    assert f"asyncapi?q={topic.name}" not in shown

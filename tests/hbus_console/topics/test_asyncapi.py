@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from engine.bus.message import KNOWN_ATTRIBUTES
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.schemas.json_schema import CompiledSchema
 from hbus_console.schemas.sample import sample
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics import asyncapi
 from hbus_console.topics import services as topics
 from hbus_console.topics.asyncapi import document
 from hbus_console.topics.models import Topic
@@ -69,6 +71,14 @@ def test_its_parts_are_those_of_the_specification(made: dict[str, Any]) -> None:
             name for name in channel if name.startswith("x-")
         }
     json.dumps(made)
+
+
+def test_the_attributes_are_those_of_the_envelope(made: dict[str, Any]) -> None:
+    envelope = made["components"]["schemas"]["cloudevent"]
+    assert set(envelope["properties"]) == KNOWN_ATTRIBUTES - {"data", "data_base64"}
+    assert envelope["required"] == ["specversion", "id", "source", "type"]
+    assert set(asyncapi._TOLD) <= set(envelope["properties"]), "nothing is told of what is not there"
+    assert envelope["properties"]["hbustarget"]["type"] == "string"
 
 
 def test_every_reference_leads_somewhere(made: dict[str, Any]) -> None:
