@@ -1,13 +1,25 @@
-"""A store that can write to its disk no more, as Valkey shows it: every write, and even PING, is refused (MISCONF)."""
+"""Disks that are full: for this process, and for a store of a test's own."""
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import redis
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """While it lasts, no file takes a byte from this process or from what it starts: the kernel refuses the write."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
 
 
 @contextmanager

@@ -63,7 +63,12 @@ class Process:
         output = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(output)
         file = os.fdopen(reading, "rb", buffering=0)
-        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+        try:
+            pipe, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
+        except BaseException:
+            file.close()
+            inner.kill()
+            raise
         return cls(inner, output, pipe, on_line)
 
     @property
@@ -112,6 +117,11 @@ class Process:
 
     def _hand_on(self, raw: bytes) -> None:
         line = raw.decode("utf-8", "replace").rstrip()
-        if line:
-            self.last_line = line
+        if not line:
+            return
+        self.last_line = line
+        try:
             self._on_line(line)
+        except Exception as error:  # noqa: BLE001 - a child that nobody listens to would soon stand still
+            about = {"message": f"A line of process {self.pid} was not handed on", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -97,12 +98,50 @@ def tree_memory(process: psutil.Process) -> int:
 
 
 def write(state: Path, snapshot: Snapshot) -> None:
-    """Replace the file in one step: a reader sees the old or the new one, never half."""
+    """Replace the file in one step: a reader sees the old or the new one, never half. Raises ``OSError``."""
     path = _path(state)
     draft = path.with_suffix(f".{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(snapshot), indent=1))
-    draft.replace(path)
+    try:
+        draft.touch(mode=0o600)
+        draft.write_bytes(msgspec.json.format(msgspec.json.encode(snapshot), indent=1))
+        draft.replace(path)
+    except OSError:
+        # What a full disk took of it is room that others wait for.
+        draft.unlink(missing_ok=True)
+        raise
+
+
+class Notes:
+    """Writes the file for a process that must go on without it. Not thread-safe.
+
+    A disk that takes nothing is told through ``say``, once, and so is that it takes it again.
+    """
+
+    def __init__(self, state: Path, say: Callable[[str], object]) -> None:
+        self._state = state
+        self._say = say
+        self._unwritten: Snapshot | None = None
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Never raises ``OSError``: what could not be written is kept for :meth:`retry`."""
+        before, self._unwritten = self._unwritten, None
+        try:
+            write(self._state, snapshot)
+        except OSError as error:
+            self._unwritten = snapshot
+            if before is None:
+                self._say(
+                    f"What runs cannot be noted in {_path(self._state)} ({error.strerror or error}): until it can, "
+                    "`manage.py status` and the cluster page show what was before. Make room on its disk."
+                )
+        else:
+            if before is not None:
+                self._say("What runs is noted again.")
+
+    def retry(self) -> None:
+        """Write what could not be written; nothing when all is."""
+        if self._unwritten is not None:
+            self.write(self._unwritten)
 
 
 def read(state: Path) -> Snapshot | None:

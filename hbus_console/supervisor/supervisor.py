@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.errors import ConfigurationError, HbusError
 from hbus_console.supervisor import probes, state
 from hbus_console.supervisor.console import Console, LogFile
 from hbus_console.supervisor.installation import Installation, shown
@@ -21,6 +24,8 @@ from hbus_console.supervisor.roles import DRAIN_S, Role
 
 #: A terminal, a shell and a service manager may all pass on one Ctrl-C.
 _SAME_WISH_S = 0.5
+#: The exit code of a role that cannot start for a reason that a restart does not mend.
+REFUSED = 2
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,15 @@ class _Unit:
         return self.seen.name
 
 
+@dataclass(frozen=True)
+class _End:
+    """How one life of a process ended, and why. ``refused``: why a further one would be no use before it was ready."""
+
+    how: str
+    why: str
+    refused: str
+
+
 class Supervisor:
     """Runs ``wanted`` (role, slot) until told to stop. Use once, from the main thread."""
 
@@ -79,13 +93,14 @@ class Supervisor:
                 role,
                 slot,
                 state.RoleState(role.name, slot, address=role.address(at)),
-                LogFile(at.state, state.RoleState(role.name, slot).name),
+                LogFile(at.state, state.RoleState(role.name, slot).name, console.say),
             )
             for role, slot in wanted
         ]
         self._stop = asyncio.Event()
         self._asked_at = 0.0
         self._failure = ""
+        self._notes = state.Notes(at.state, console.say)
 
     async def run(self) -> int:
         """Start everything, keep it running, and stop it in order on SIGINT, SIGTERM or SIGHUP (twice: at once).
@@ -96,7 +111,10 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._asked_to_stop)
         await self._end_leftovers()
-        keepers = [asyncio.create_task(self._keep(unit), name=unit.name) for unit in self._units]
+        keepers = [
+            asyncio.create_task(self._lasting(f"Keeping {unit.name}", partial(self._keep, unit)), name=unit.name)
+            for unit in self._units
+        ]
         herald = asyncio.create_task(self._announce())
         await self._stop.wait()
         herald.cancel()
@@ -134,26 +152,54 @@ class Supervisor:
         await self._unless_stopped(*(need.ready.wait() for need in self._needs(unit)))
         delay_s = self._pace.backoff_first_s
         while not self._stop.is_set():
-            process = await self._start(unit)
-            watch = asyncio.create_task(self._watch(unit, process))
-            code = await process.wait()
-            watch.cancel()
-            unit.process = None
+            end = await self._live(unit)
             if self._stop.is_set():
                 break
             healthy_for_ms = self._clock.now_ms() - unit.seen.ready_ms if unit.seen.ready_ms else 0
-            self._died(unit, code, process.last_line)
-            if code == 2 and not unit.ready.is_set():
-                self._failure = process.last_line
+            self._change(
+                unit,
+                state.BACKING_OFF,
+                pid=0,
+                created_s=0.0,
+                ready_ms=0,
+                reason="",
+                last_error=end.why,
+                last_error_ms=self._clock.now_ms(),
+            )
+            if end.refused and not unit.ready.is_set():
+                self._failure = end.refused
                 self._stop.set()
                 break
             if healthy_for_ms >= self._pace.healthy_s * 1000:
                 delay_s = self._pace.backoff_first_s
-            self._console.say(f"{unit.name} ended: {unit.seen.last_error}. Starting it again in {delay_s:g} s.")
+            self._console.say(f"{unit.name} {end.how}: {end.why}. Starting it again in {delay_s:g} s.")
             await self._unless_stopped(asyncio.sleep(delay_s))
             delay_s = min(delay_s * 2, self._pace.backoff_most_s)
             unit.seen.restarts += 1
         self._change(unit, state.STOPPED, pid=0, created_s=0.0)
+
+    async def _live(self, unit: _Unit) -> _End:
+        """One life of a process, from its start to its end."""
+        try:
+            process = await self._start(unit)
+        except Exception as error:  # noqa: BLE001 - a configuration not written, no room for a process, a feature's own
+            said = error.what.rstrip(".") if isinstance(error, HbusError) else f"{type(error).__name__}: {error}"
+            return _End("could not be started", said, str(error) if isinstance(error, ConfigurationError) else "")
+        watch = asyncio.create_task(self._lasting(f"Watching {unit.name}", partial(self._watch, unit, process)))
+        try:
+            if self._stop.is_set():
+                # Who stops them all has not seen this one.
+                await self._stop_one(unit)
+            code = await process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            watch.cancel()
+            unit.process = None
+        ended = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        why = f"{ended}; last said: {process.last_line[:300]}" if process.last_line and code > 0 else ended
+        return _End("ended", why, process.last_line if code == REFUSED else "")
 
     async def _start(self, unit: _Unit) -> Process:
         environment = {
@@ -172,11 +218,13 @@ class Supervisor:
             unit.log.write(line)
             self._console.show(unit.name, unit.role.declared.tone, line)
 
-        process = await Process.start(unit.role.command(self._at, unit.slot), environment, on_line)
+        # Beside the loop: a role's program may have to be built first.
+        command = await asyncio.to_thread(unit.role.command, self._at, unit.slot)
+        process = await Process.start(command, environment, on_line)
         unit.process = process
         try:
             created_s = psutil.Process(process.pid).create_time()
-        except psutil.NoSuchProcess:
+        except psutil.Error:
             created_s = 0.0
         self._change(
             unit,
@@ -195,6 +243,7 @@ class Supervisor:
         pause_s = self._pace.probe_first_s
         while True:
             problem = await asyncio.to_thread(unit.role.probe, self._at, unit.slot, process.pid)
+            self._notes.retry()
             if not problem:
                 still_since = None
                 self._became_ready(unit)
@@ -230,12 +279,6 @@ class Supervisor:
         if unit.seen.state == state.READY or unit.seen.reason != problem:
             self._change(unit, state.NOT_READY, reason=problem, last_error=problem, last_error_ms=self._clock.now_ms())
 
-    def _died(self, unit: _Unit, code: int, last_line: str) -> None:
-        ended = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-        said = f"{ended}; last said: {last_line[:300]}" if last_line and code > 0 else ended
-        now_ms = self._clock.now_ms()
-        self._change(unit, state.BACKING_OFF, pid=0, created_s=0.0, reason="", last_error=said, last_error_ms=now_ms)
-
     async def _stop_all(self) -> None:
         """Those that nobody needs any more first, and so down to the store."""
         left = [unit for unit in self._units if unit.process is not None]
@@ -264,13 +307,28 @@ class Supervisor:
         for end in (None, psutil.Process.terminate, psutil.Process.kill):
             for role in left:
                 if end is not None and (process := role.process()) is not None:
-                    end(process)
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        end(process)
             give_up = self._clock.monotonic() + self._pace.leftover_s
             while (left := [role for role in left if role.process() is not None]) and self._clock.monotonic() < give_up:
                 await asyncio.sleep(0.1)
 
     def _needs(self, unit: _Unit) -> list[_Unit]:
         return [other for other in self._units if other.role.name in unit.role.declared.needs]
+
+    async def _lasting(self, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """``work()`` until it returns. Nobody awaits it meanwhile: should it fail, that is told and it begins again."""
+        delay_s = self._pace.backoff_first_s
+        while True:
+            try:
+                await work()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, a role must not go unattended for it
+                if self._stop.is_set():
+                    return
+                self._console.say(f"{what} failed ({type(error).__name__}: {error}). Trying again in {delay_s:g} s.")
+            await self._unless_stopped(asyncio.sleep(delay_s))
+            delay_s = min(delay_s * 2, self._pace.backoff_most_s)
 
     async def _unless_stopped(self, *waits: Awaitable[object]) -> None:
         """Until all ``waits`` are over, or the supervisor is to stop."""
@@ -289,8 +347,7 @@ class Supervisor:
         self._write()
 
     def _write(self) -> None:
-        state.write(
-            self._at.state,
+        self._notes.write(
             state.Snapshot(
                 pid=os.getpid(),
                 started_ms=self._started_ms,

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.errors import ConfigurationError
 from hbus_console.registry.declaration import ProcessRole
 from hbus_console.supervisor import probes, state
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.roles import Role
 from hbus_console.supervisor.supervisor import Pace, Supervisor
+from tests.full_disk import no_room
 
 FAST = Pace(
     probe_first_s=0.02,
@@ -39,14 +42,21 @@ def _yes(at: Installation, slot: int, pid: int) -> str:
     return ""
 
 
+def _nothing() -> None:
+    return
+
+
 @dataclass(frozen=True)
 class Scripted(Role):
     """A role that runs a Python program given as text."""
 
     program: str = RUN
     ask: Probe = _yes
+    #: Called before each start; may raise.
+    prepare: Callable[[], object] = _nothing
 
     def command(self, at: Installation, slot: int) -> list[str]:
+        self.prepare()
         return [sys.executable, "-c", self.program]
 
     def probe(self, at: Installation, slot: int, pid: int) -> str:
@@ -54,9 +64,15 @@ class Scripted(Role):
 
 
 def role(
-    name: str, program: str = RUN, *, needs: tuple[str, ...] = (), probe: Probe = _yes, grace_s: float = 2.0
+    name: str,
+    program: str = RUN,
+    *,
+    needs: tuple[str, ...] = (),
+    probe: Probe = _yes,
+    grace_s: float = 2.0,
+    prepare: Callable[[], object] = _nothing,
 ) -> Role:
-    return Scripted(ProcessRole(name, name, "", needs=needs, grace_s=grace_s, tone=36), program, probe)
+    return Scripted(ProcessRole(name, name, "", needs=needs, grace_s=grace_s, tone=36), program, probe, prepare)
 
 
 def deaf_role(bench: Bench, *, grace_s: float) -> Role:
@@ -330,3 +346,138 @@ def test_a_second_signal_ends_it_at_once(bench: Bench) -> None:
         await bench.until(lambda: bench.seen("one").state == state.STOPPED)
 
     bench.run([deaf], scenario)
+
+
+def test_a_full_disk_is_told_once_and_keeps_no_role_from_being_watched_and_restarted(bench: Bench) -> None:
+    hung = bench.state / "hung"
+    one = role("one", probe=lambda *_: probes.SILENT if hung.exists() else "")
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until_ready("one", "two")
+        before = bench.seen("two").pid
+        with no_room():
+            hung.touch()
+            os.kill(before, signal.SIGKILL)
+            # Hung or killed: each is told, and each is started again.
+            await bench.until(lambda: "two ended: killed by SIGKILL. Starting it again" in bench.said.getvalue())
+            await bench.until(lambda: "one ended: killed by SIGKILL. Starting it again" in bench.said.getvalue())
+            for name in ("one", "two"):
+                ended, up = f"{name} ended: ", f"{name}         up\n"
+                await bench.until(lambda after=ended, up=up: up in bench.said.getvalue().partition(after)[2])  # type: ignore[misc]
+            assert bench.seen("two").pid == before  # as it was noted last
+            hung.unlink()
+        # What it could not note it notes by itself, as soon as there is room.
+        await bench.until(lambda: bench.seen("one").restarts == bench.seen("two").restarts == 1)
+        await bench.until_ready("one", "two")
+
+    code, _ = bench.run([one, role("two")], scenario)
+    assert code == 0
+    said = bench.said.getvalue()
+    assert said.count("What runs cannot be noted in") == 1
+    assert said.count("What runs is noted again.") == 1
+    assert list((bench.state / "run").iterdir()) == [bench.state / "run" / "supervisor.json"]
+
+
+def test_a_role_whose_configuration_cannot_be_written_is_tried_again(bench: Bench) -> None:
+    config = bench.state / "config"
+    one = role("one", prepare=lambda: config.write_text("x"))
+
+    async def scenario(bench: Bench) -> None:
+        with no_room():
+            await bench.until(lambda: bench.said.getvalue().count("one could not be started: OSError: ") >= 2)
+        await bench.until_ready("one")
+        assert "could not be started" not in bench.seen("one").last_error
+        assert bench.seen("one").last_error.startswith("OSError: ")
+
+    code, _ = bench.run([one], scenario)
+    assert code == 0
+
+
+def test_a_role_that_the_system_has_no_process_for_is_tried_again(bench: Bench) -> None:
+    program = bench.state / "program"
+
+    class Late(Scripted):
+        def command(self, at: Installation, slot: int) -> list[str]:
+            return [str(program)]
+
+    late = Late(ProcessRole("one", "one", "", needs=(), grace_s=2.0, tone=36))
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until(lambda: "one could not be started: FileNotFoundError" in bench.said.getvalue())
+        program.write_text("#!/bin/sh\nexec sleep 60\n")
+        program.chmod(0o700)
+        await bench.until_ready("one")
+
+    code, _ = bench.run([late], scenario)
+    assert code == 0
+
+
+def test_a_role_that_nothing_can_start_ends_everything_at_first_and_is_tried_again_later(bench: Bench) -> None:
+    binary = bench.state / "binary"
+    binary.touch()
+
+    def find() -> None:
+        if not binary.exists():
+            raise ConfigurationError("There is no server.", remedy="Install one.")
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until_ready("one")
+        binary.unlink()
+        os.kill(bench.seen("one").pid, signal.SIGKILL)
+        await bench.until(lambda: "one could not be started: There is no server. Starting it" in bench.said.getvalue())
+        binary.touch()
+        await bench.until_ready("one")
+        binary.unlink()
+
+    code, _ = bench.run([role("one", prepare=find)], scenario)
+    assert code == 0
+
+    async def refused(bench: Bench) -> None:
+        await bench.until(lambda: bench.seen("one").state == state.STOPPED)
+
+    (bench.state / "run" / "supervisor.json").unlink()
+    code, supervisor = bench.run([role("one", prepare=find)], refused)
+    assert (code, supervisor.failure) == (2, "There is no server. Install one.")
+
+
+def test_a_probe_that_fails_does_not_end_the_watch(bench: Bench) -> None:
+    broken = bench.state / "broken"
+    hung = bench.state / "hung"
+
+    def ask(at: Installation, slot: int, pid: int) -> str:
+        if broken.exists():
+            raise KeyError("a mistake of the probe")
+        return probes.SILENT if hung.exists() else ""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until_ready("one")
+        before = bench.seen("one").pid
+        broken.touch()
+        await bench.until(lambda: "Watching one failed (KeyError" in bench.said.getvalue())
+        broken.unlink()
+        hung.touch()
+        await bench.until(lambda: bench.seen("one").pid not in {0, before})
+        hung.unlink()
+        await bench.until_ready("one")
+
+    code, _ = bench.run([role("one", probe=ask)], scenario)
+    assert code == 0
+
+
+def test_a_role_that_starts_while_all_are_being_stopped_is_stopped_as_well(bench: Bench) -> None:
+    started = threading.Event()
+    go_on = threading.Event()
+
+    def prepare() -> None:
+        started.set()
+        go_on.wait(20)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until(started.is_set)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await bench.until(lambda: "Stopping" in bench.said.getvalue())
+        go_on.set()
+        await bench.until(lambda: bench.seen("one").state == state.STOPPED)
+
+    code, _ = bench.run([role("one", prepare=prepare)], scenario)
+    assert code == 0
