@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from django.urls import reverse
 
+from engine.core.numbers import whole
 from engine.core.subject import Subject
 
 
 def alert(subject: Subject) -> str:
     """The page of one alert; its name is its number."""
-    return reverse("alerts:alert", args=[subject.name]) if subject.name.isdecimal() else ""
+    number = whole(subject.name)
+    return "" if number is None else reverse("alerts:alert", args=[number])
 
 
 def alert_rule(subject: Subject) -> str:

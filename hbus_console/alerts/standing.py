@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
 from engine.core.clock import SystemClock
+from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
@@ -193,4 +194,5 @@ def silences(who: Actor, now_ms: int) -> list[Silence]:
 
 def _place(cursor: str) -> tuple[int, int] | None:
     rank, _, pk = cursor.partition("-")
-    return (int(rank), int(pk)) if rank.isdecimal() and pk.isdecimal() and len(cursor) < 30 else None
+    urgency, number = whole(rank), whole(pk)
+    return None if urgency is None or number is None else (urgency, number)

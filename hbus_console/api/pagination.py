@@ -6,6 +6,7 @@ from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 
 
 class CursorPages(CursorPagination):
@@ -22,9 +23,10 @@ def page_size(request: Request, usual: int, most: int) -> int:
     text = request.GET.get("limit", "")
     if not text:
         return usual
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+    number = whole(text)
+    if number is None or not 1 <= number <= most:
         raise BadInput(f"limit is not a whole number from 1 to {most}.", remedy=f"{usual} is usual.", field="limit")
-    return int(text)
+    return number
 
 
 def next_page(request: Request, cursor: str) -> str | None:

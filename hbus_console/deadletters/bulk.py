@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.deadletters import services
@@ -42,7 +43,8 @@ class Bulk:
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         if "letter" in query:
-            return {"letters": [int(each) for each in query.getlist("letter") if each.isascii() and each.isdecimal()]}
+            letters = [whole(each) for each in query.getlist("letter")]
+            return {"letters": [letter for letter in letters if letter is not None]}
         given = {name: str(query.get(name, "")).strip() for name in _FILTERS}
         return {name: value for name, value in given.items() if value}
 

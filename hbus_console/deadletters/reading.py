@@ -13,6 +13,7 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
@@ -90,8 +91,10 @@ def _cursor(letter: DeadLetter) -> str:
 
 def _read_cursor(cursor: str) -> tuple[datetime, int]:
     micros, _, number = cursor.partition("-")
+    at, pk = whole(micros), whole(number)
+    if at is None or pk is None:
+        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor")
     try:
-        at, pk = int(micros), int(number)
         return to_datetime(at // 1000).replace(microsecond=at % 1_000_000), pk
     except (ValueError, OverflowError, OSError) as error:
         raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor") from error

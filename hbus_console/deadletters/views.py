@@ -15,6 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
@@ -37,8 +38,7 @@ _FIRST, _PAGE = 10, 50
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def letters(request: HttpRequest) -> HttpResponse:
-    chosen = request.GET.get("letter", "")
-    return _list(request, int(chosen) if chosen.isascii() and chosen.isdigit() else None)
+    return _list(request, whole(request.GET.get("letter", "")))
 
 
 @require_GET

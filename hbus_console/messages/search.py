@@ -10,6 +10,7 @@ from itertools import islice
 from django.db.models import Count, Max, Min, Q, QuerySet
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import Repeated, last_repetitions, off_index, repeated
@@ -207,7 +208,7 @@ def _cursor(message: LedgerMessage) -> str:
 
 def _read_cursor(cursor: str) -> tuple[int, int]:
     published_ms, _, number = cursor.partition("-")
-    try:
-        return int(published_ms), int(number)
-    except ValueError as error:
-        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor") from error
+    at_ms, pk = whole(published_ms), whole(number)
+    if at_ms is None or pk is None:
+        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor")
+    return at_ms, pk

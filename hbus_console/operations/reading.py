@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.operations.models import Operation, OperationItem
 
 PAGE = 50
@@ -76,6 +77,7 @@ def _known(value: str, values: Sequence[str], field: str) -> None:
 
 
 def _number(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+    number = whole(cursor)
+    if number is None:
         raise BadInput("The page's cursor is malformed.", remedy="Start again from the newest.", field="cursor")
-    return int(cursor)
+    return number

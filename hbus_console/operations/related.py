@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.links import SHOWN, Group
 from hbus_console.audit.models import AuditEntry
@@ -29,9 +30,10 @@ class Work:
 def related(actor: Actor, entry: AuditEntry) -> list[Group]:
     """The operation of ``entry``, as far as the reader may see its results; nothing when it is about something else."""
     subject = entry.subject
-    if subject.kind != "operation" or not subject.name.isdecimal():
+    number = whole(subject.name) if subject.kind == "operation" else None
+    if number is None:
         return []
-    found = Operation.objects.filter(pk=subject.name).first()
+    found = Operation.objects.filter(pk=number).first()
     if found is None:
         return []
     items = list(services.items(actor, found).order_by("-pk")[:SHOWN])

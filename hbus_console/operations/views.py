@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
@@ -23,6 +24,8 @@ from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
 
+#: No form's number is larger; what a rate may be says the service.
+_MOST_RATE = 999_999
 #: What the sheets of the page ask: verb, title, what happens.
 STEERING = (
     ("pause", "Pause it", "Nothing more happens after the step under way, until somebody resumes it."),
@@ -175,6 +178,7 @@ def _spec(text: str) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 6:
-        raise BadInput(f"{text!r} is not a rate.", remedy="Give a number a second, or 0.", field="rate_per_s")
-    return int(text)
+    number = whole(text)
+    if number is None or number > _MOST_RATE:
+        raise BadInput(f"{text[:20]!r} is not a rate.", remedy="Give a number a second, or 0.", field="rate_per_s")
+    return number

@@ -10,6 +10,7 @@ from engine.bus.filters import MessageFilter, compile_filter
 from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.messages.models import LedgerMessage
@@ -169,8 +170,9 @@ def _instant(given: Mapping[str, str], name: str) -> int:
     text = given.get(name, "")
     if not text:
         return 0
-    if text.isascii() and text.isdecimal() and len(text) < 16:
-        return int(text)
+    moment = whole(text)
+    if moment is not None and len(text) < 16:
+        return moment
     try:
         return from_rfc3339(text)
     except ValueError as error:

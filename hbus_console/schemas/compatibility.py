@@ -15,6 +15,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from engine.core.numbers import whole
 from hbus_console.schemas.modes import MODES
 
 Schema = dict[str, Any] | bool
@@ -295,8 +296,8 @@ def _pointer(root: Schema, reference: str) -> Any:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and name in node:
             node = node[name]
-        elif isinstance(node, list) and name.isdigit() and int(name) < len(node):
-            node = node[int(name)]
+        elif isinstance(node, list) and (index := whole(name)) is not None and index < len(node):
+            node = node[index]
         else:
             return None
     return node

@@ -9,6 +9,7 @@ from functools import cache
 
 from engine.core.env import Env
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.registry.declaration import ProcessRole
 from hbus_console.registry.loading import features, resolve
 from hbus_console.state import ROOT
@@ -89,7 +90,7 @@ def chosen(words: Sequence[str], *, embedded: bool, needed: Collection[str] = ()
     for word in words or [role.name for role in roles().values() if role.declared.usual]:
         name, _, number = word.partition(":")
         role = find(name)
-        if number and not (number.isdecimal() and 1 <= int(number) <= 64):
+        if number and not 1 <= (whole(number) or 0) <= 64:
             raise BadInput(f"{word} is not a role and a number.", remedy="Write consumer:2.", field="ROLES")
         counts[name] = counts.get(name, 0) + int(number or 1)
         if counts[name] > 1 and not role.declared.many:

@@ -7,6 +7,8 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
+from engine.core import numbers
+
 Form = Mapping[str, str]
 
 
@@ -24,7 +26,8 @@ def lines(form: Form, name: str) -> str:
 def whole(form: Form, name: str) -> Any:
     """A whole number; the text itself when it is none."""
     sent = text(form, name).replace(",", "").replace("_", "")
-    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else sent
+    number = numbers.whole(sent)
+    return sent if number is None else number
 
 
 def number(form: Form, name: str) -> Any:
@@ -42,6 +45,5 @@ def several(form: Form, name: str) -> tuple[str, ...]:
 
 
 def revision(form: Form) -> int | None:
-    """The revision the form was made from."""
-    sent = text(form, "revision")
-    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else None
+    """The revision the form was made from; ``None`` when it was not sent, or is none."""
+    return numbers.whole(text(form, "revision"))

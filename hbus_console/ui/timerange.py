@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 
 #: Name in the address -> (seconds, words).
 PRESETS: dict[str, tuple[int, str]] = {
@@ -111,8 +112,8 @@ def _span(start: str, end: str, now_ms: int) -> TimeRange:
 
 def _moment(text: str, field: str) -> int:
     try:
-        if text.isdigit():
-            value = int(text)
+        value = whole(text)
+        if value is not None:
             datetime.fromtimestamp(value / 1000, tz=timezone.get_current_timezone())
             return value
         moment = datetime.fromisoformat(text)

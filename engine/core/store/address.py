@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from redis.connection import Connection, parse_url
 
 from engine.core.errors import ConfigurationError
+from engine.core.numbers import whole
 
 
 class StoreKind(StrEnum):
@@ -150,9 +151,10 @@ def _options(url: str, kind: StoreKind, field: str) -> dict[str, Any]:
 
 
 def _replicas(text: str, kind: StoreKind, field: str) -> int:
-    if not (text.isdigit() and int(text) <= MOST_REPLICAS):
+    number = whole(text)
+    if number is None or number > MOST_REPLICAS:
         raise _refused(f"asks for a number of replicas that is none from 0 to {MOST_REPLICAS}", kind, field) from None
-    return int(text)
+    return number
 
 
 def _place(text: str, kind: StoreKind, field: str) -> Place:
@@ -162,7 +164,7 @@ def _place(text: str, kind: StoreKind, field: str) -> Place:
         port = rest.removeprefix(":")
     else:
         host, _, port = text.partition(":")
-    if not host or (port and not (port.isdigit() and 0 < int(port) < 65_536)):
+    if not host or (port and not 0 < (whole(port) or 0) < 65_536):
         # The place is not quoted: an unencoded password may have ended up in it.
         raise _refused("has a host or a port that is none", kind, field) from None
     return host, int(port or default)

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import GLOBAL, Actor, allows
 from hbus_console.access.scopes import valid_role
@@ -131,6 +132,7 @@ def _own_roles(who: Actor) -> list[str]:
 
 
 def _days(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 365:
+    number = whole(text)
+    if number is None or not 1 <= number <= 365:
         raise BadInput("A token lives from 1 to 365 days.", remedy="Choose how long.", field="days")
-    return int(text)
+    return number

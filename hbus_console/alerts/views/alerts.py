@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
@@ -34,6 +35,10 @@ def frame(who: Actor, tab: str, now_ms: int) -> dict[str, Any]:
         "may_edit": allows(who, ALERT_EDIT, SOMEWHERE),
         "may_channel": allows(who, ALERT_CHANNEL),
     }
+
+
+#: No form's number is larger; how long a silence may last says the service.
+_MOST_MINUTES = 999_999
 
 
 @require_GET
@@ -123,6 +128,7 @@ def end_silence(request: HttpRequest, silence_id: int) -> HttpResponse:
 
 
 def _minutes(text: str) -> int:
-    if not text.isdecimal() or len(text) > 6:
+    number = whole(text)
+    if number is None or number > _MOST_MINUTES:
         raise BadInput("A silence lasts a number of minutes.", remedy="Choose one of the list.", field="minutes")
-    return int(text)
+    return number

@@ -24,6 +24,7 @@ from hbus_console.alerts.services import ChannelDraft
 from hbus_console.alerts.services.channels import snapshot
 from hbus_console.alerts.views.alerts import frame
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.forms import revision
 from hbus_console.ui.pages import clock, form_page
 
 #: Messages that a channel's page shows.
@@ -95,14 +96,13 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     if request.method == "GET":
         return form_page(request, "alerts/channel.html", page)
     page["values"] = {**page["values"], **request.POST.dict(), "enabled": "enabled" in request.POST}
-    revision = request.POST.get("revision", "")
     try:
         changed = services.change_channel(
             who,
             channel_id,
             forms.channel_values(request.POST, row.kind),
             request.POST.get("reason", ""),
-            revision=int(revision) if revision.isdecimal() and len(revision) < 18 else None,
+            revision=revision(request.POST),
         )
     except BadInput as refused:
         return form_page(request, "alerts/channel.html", page, refused)

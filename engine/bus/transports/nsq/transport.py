@@ -18,6 +18,7 @@ from engine.bus.transports.nsq.receiver import NsqReceiver
 from engine.bus.transports.nsq.side_store import SideStore
 from engine.core.clock import Clock
 from engine.core.errors import ConfigurationError, Unavailable
+from engine.core.numbers import whole
 
 #: The largest message a stock nsqd takes (its ``--max-msg-size``).
 MAX_BYTES = 1024 * 1024
@@ -109,11 +110,12 @@ class NsqTransport:
 
 def _max_bytes(config: BusConfig) -> int:
     text = config.options.get("max_bytes") or str(MAX_BYTES)
-    if not text.isdecimal() or not 1024 <= int(text) <= 64 * 1024 * 1024:
+    number = whole(text)
+    if number is None or not 1024 <= number <= 64 * 1024 * 1024:
         raise ConfigurationError(
             f"max_bytes is {text!r}.", remedy="Give the nsqds' --max-msg-size in bytes.", field="NSQD_MAX_BYTES"
         )
-    return int(text)
+    return number
 
 
 def open_transport(config: BusConfig, clock: Clock | None = None) -> NsqTransport:
