@@ -28,7 +28,7 @@ class ForbiddenTarget(BadInput):
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host name; raises ``OSError`` when there are none."""
+    """The addresses of a host name; raises ``OSError`` when there are none, ``UnicodeError`` for what is no name."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -45,11 +45,15 @@ def check_url(url: object, *, look_up: Resolve = resolve) -> str:
         raise _refused("The address holds blanks or is too long.", f"At most {MAX_URL} characters.")
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError as error:
+        host, port = parts.hostname, parts.port
+        # What the client and the system would refuse at the call is refused now: they know labels and literals.
+        httpx.URL(url).raw_host.decode("ascii").encode("idna")
+    except (ValueError, httpx.InvalidURL) as error:
         raise _refused(f"The address cannot be read: {error}.", "Write https://host/path.") from error
     if parts.scheme not in ("http", "https") or not host:
         raise _refused("A webhook is called over http or https.", "Write https://host/path.")
+    if port == 0:
+        raise _refused("Nobody can be called on port 0.", "Leave the port out, or write the receiver's.")
     if "@" in parts.netloc:
         raise _refused(
             "The address carries credentials, which would end up in logs.",
@@ -58,7 +62,7 @@ def check_url(url: object, *, look_up: Resolve = resolve) -> str:
     if parts.fragment:
         raise _refused("The part after # is never sent.", "Leave it out.")
     try:
-        addresses = look_up(host, port)
+        addresses = look_up(host, port or (443 if parts.scheme == "https" else 80))
     except OSError:
         addresses = []
     _check_addresses(host, addresses)
@@ -121,7 +125,8 @@ class _GuardedBackend(httpcore.SyncBackend):
     def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
         try:
             addresses = allowed_addresses(host, port, look_up=self._look_up)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # UnicodeError: no name of a host at all, which was saved before that was checked.
             raise httpcore.ConnectError(f"{host} does not resolve: {error}") from error
         failure: Exception | None = None
         for address in addresses:

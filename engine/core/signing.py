@@ -25,7 +25,7 @@ def retry_after_s(value: str, now: datetime) -> float | None:
         return float(value[:9])
     try:
         moment = parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -29,6 +29,18 @@ def test_a_public_address_is_taken(url: str) -> None:
     assert webhooks.check_url(url, look_up=leads_to(PUBLIC)) == url.strip()
 
 
+@pytest.mark.parametrize(
+    "url", ["https://münchen.example/", "https://a.example./", "https://my_host/", "https://[2606:4700::1]/"]
+)
+def test_what_the_client_and_the_system_can_call_is_taken(url: str) -> None:
+    assert webhooks.check_url(url, look_up=leads_to(PUBLIC)) == url
+
+
+def test_a_host_that_is_no_name_is_a_connection_that_fails() -> None:
+    with webhooks.client(1.0) as http, pytest.raises(httpx.ConnectError):
+        http.post("https://partner..example/hook")
+
+
 def test_a_name_that_does_not_resolve_yet_is_taken() -> None:
     assert webhooks.check_url("https://soon.example/", look_up=unknown)
 
@@ -36,7 +48,9 @@ def test_a_name_that_does_not_resolve_yet_is_taken() -> None:
 @pytest.mark.parametrize(
     "url",
     ["", "ftp://a.example/", "https:///x", "https://u:p@a.example/", "https://a.example/#x", "https://a b/",
-     "a.example", "https://a.example:99999/", "https://[::1", "https://a.example/" + "x" * 500, 7],
+     "a.example", "https://a.example:99999/", "https://a.example:0/", "https://partner..example/hook", "https://.a/",
+     f"https://{'a' * 64}.example/", "https://[v1.x]/", f"https://{'ä' * 64}.example/",
+     "https://[::1", "https://a.example/" + "x" * 500, 7],
 )  # fmt: skip
 def test_a_malformed_address_is_refused_at_its_field(url: object) -> None:
     with pytest.raises(BadInput) as refused:
