@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
+
+#: What a database that cannot be asked now raises. Other errors of it are mistakes of whoever asks.
+AWAY = (OperationalError, InterfaceError)
 
 #: Seconds a connection of a long-lived thread is used before it is opened anew.
 KEEP_S = 300

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,19 +55,27 @@ class DutyRunner:
     """Runs each duty on its own thread, under the lease of its name where ``leases`` is given.
 
     An exception in a tick is logged, counted and shown in :meth:`status`; it never ends the thread. Two runners with
-    the same duties share them: each duty runs in one of them, and in the other when the first has gone.
+    the same duties share them: each duty runs in one of them, and in the other when the first has gone. Each tick runs
+    inside a context that ``around`` makes, on the duty's thread.
     """
 
     def __init__(
-        self, duties: Sequence[Duty], *, leases: LeaseSource | None = None, clock: Clock | None = None
+        self,
+        duties: Sequence[Duty],
+        *,
+        leases: LeaseSource | None = None,
+        clock: Clock | None = None,
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
         self._loops = [
-            _Loop(duty, leases(f"duty:{duty.name}") if leases else None, self._clock, self._stop) for duty in duties
+            _Loop(duty, leases(f"duty:{duty.name}") if leases else None, self._clock, self._stop, around)
+            for duty in duties
         ]
-        self._renewer: threading.Thread | None = None
         self._renewals_over = threading.Event()
+        self._renewer_ended = threading.Event()
+        self._renewer_ended.set()
 
     def start(self) -> None:
         """Start all threads. A runner starts once."""
@@ -74,8 +83,8 @@ class DutyRunner:
             loop.thread.start()
         leased = [loop for loop in self._loops if loop.lease is not None]
         if leased:
-            self._renewer = threading.Thread(target=self._renew, args=(leased,), name="hbus-duty-leases", daemon=True)
-            self._renewer.start()
+            self._renewer_ended.clear()
+            threading.Thread(target=self._renew, args=(leased,), name="hbus-duty-leases", daemon=True).start()
 
     def stop(self, drain_s: float = 10.0) -> bool:
         """Let running ticks end, for at most ``drain_s`` seconds in all, and give the leases up.
@@ -84,12 +93,13 @@ class DutyRunner:
         """
         self._stop.set()
         deadline = self._clock.monotonic() + drain_s
-        ended = [self._clock.wait(loop.ended, deadline - self._clock.monotonic()) for loop in self._loops]
+        for loop in self._loops:
+            self._clock.wait(loop.ended, deadline - self._clock.monotonic())
         # Leases are renewed until the last tick has ended: a drain must not let a second process in.
         self._renewals_over.set()
-        if self._renewer is not None:
-            self._renewer.join()
-        return all(ended)
+        # A renewal may hang in its store for longer than anybody waits here; what it renews has been given up.
+        self._clock.wait(self._renewer_ended, deadline - self._clock.monotonic())
+        return all(event.is_set() for event in (self._renewer_ended, *(loop.ended for loop in self._loops)))
 
     def status(self) -> list[DutyStatus]:
         """One line a duty."""
@@ -97,16 +107,27 @@ class DutyRunner:
 
     def _renew(self, loops: Sequence[_Loop]) -> None:
         pause_s = min(loop.lease.ttl_s for loop in loops if loop.lease) / 3
-        while not self._clock.wait(self._renewals_over, pause_s):
-            for loop in loops:
-                loop.renew()
+        try:
+            while not self._clock.wait(self._renewals_over, pause_s):
+                for loop in loops:
+                    loop.renew()
+        finally:
+            self._renewer_ended.set()
 
 
 class _Loop:
     """One duty's thread."""
 
-    def __init__(self, duty: Duty, lease: Ownership | None, clock: Clock, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        duty: Duty,
+        lease: Ownership | None,
+        clock: Clock,
+        stop: threading.Event,
+        around: Callable[[], AbstractContextManager[object]],
+    ) -> None:
         self._duty = duty
+        self._around = around
         self.lease = lease
         self._clock = clock
         self._stop = stop
@@ -170,7 +191,8 @@ class _Loop:
     def _tick(self) -> float:
         begun = self._clock.monotonic()
         try:
-            self._duty.tick()
+            with self._around():
+                self._duty.tick()
             self._last_error = ""
         except BaseException as error:  # noqa: BLE001
             # A duty is foreign code: even a SystemExit raised in it must not end its thread unseen.

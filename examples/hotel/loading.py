@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from django.db import transaction
 from django.utils import timezone
@@ -15,8 +16,8 @@ from examples.hotel.models import Load
 from examples.hotel.seed import seed
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.database import fresh_connections
 from hbus_console.imports.publishing import SteadyPublisher
+from hbus_console.parts import Parts
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.subjects import readable
 from hbus_console.teams.feature import TEAM_EDIT
@@ -67,14 +68,18 @@ class LoadDuty:
         self._clock = clock or SystemClock()
 
     def tick(self) -> None:
-        """Raises what keeps a load from going on; it is tried again."""
-        with fresh_connections():
-            for load in Load.objects.filter(finished_at=None):
-                try:
-                    self._play(load)
-                except HbusError as error:
-                    Load.objects.filter(pk=load.pk).update(last_error=str(error)[:500])
-                    raise
+        """Raises what keeps a load from going on once the others have; it is tried again."""
+        parts = Parts("{parts} could not go on")
+        for load in Load.objects.filter(finished_at=None):
+            parts.do(f"load {load.pk}", partial(self._go_on, load))
+        parts.tell()
+
+    def _go_on(self, load: Load) -> None:
+        try:
+            self._play(load)
+        except HbusError as error:
+            Load.objects.filter(pk=load.pk).update(last_error=str(error)[:500])
+            raise
 
     def _play(self, load: Load) -> None:
         score = feeds.score(load.file, load.bookings)

@@ -6,7 +6,6 @@ from django.contrib.sessions.backends.db import SessionStore
 
 from engine.core.clock import Clock
 from hbus_console.accounts.throttle import LoginThrottle
-from hbus_console.database import fresh_connections
 
 
 class SignInExpiry:
@@ -19,6 +18,5 @@ class SignInExpiry:
         self._throttle = LoginThrottle(clock)
 
     def tick(self) -> None:
-        with fresh_connections():
-            self._throttle.forget_old()
-            SessionStore.clear_expired()
+        self._throttle.forget_old()
+        SessionStore.clear_expired()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import smtplib
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -17,8 +18,8 @@ from engine.core.errors import BadInput
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from hbus_console.alerts import messages
 from hbus_console.alerts.models import Channel, Notification
-from hbus_console.database import fresh_connections
 from hbus_console.outgoing import Resolve, client, resolve
+from hbus_console.parts import Parts
 
 #: Seconds to the next try after each failure; after the last one it is given up.
 BACKOFF_S = (5, 15, 60, 300, 900, 3600, 7200)
@@ -55,21 +56,29 @@ class AlertNotifier:
         self._look_up = look_up
 
     def tick(self) -> None:
-        """Send what is due, the longest-waiting first."""
-        with fresh_connections():
-            due = Notification.objects.filter(state=Notification.State.WAITING, next_ms__lte=self._clock.now_ms())
-            for row in due.select_related("channel").order_by("next_ms", "pk")[:BATCH]:
-                self._send(row)
+        """Send what is due, the longest-waiting first. Raises what broke over some of it at the end."""
+        parts = Parts("{parts} could not be sent")
+        due = Notification.objects.filter(state=Notification.State.WAITING, next_ms__lte=self._clock.now_ms())
+        for row in due.select_related("channel").order_by("next_ms", "pk")[:BATCH]:
+            parts.do(f"notification {row.pk}", partial(self._send, row))
+        parts.tell()
 
     def _send(self, row: Notification) -> None:
+        try:
+            answer = self._try(row)
+        except Exception as error:
+            # It waits like any other that failed: tried first at every tick, it would hold up all behind it.
+            note(row, Answer(False, f"{type(error).__name__}: {error}"), self._clock.now_ms())
+            raise
+        note(row, answer, self._clock.now_ms())
+
+    def _try(self, row: Notification) -> Answer:
         now_ms = self._clock.now_ms()
         if not row.channel.enabled:
-            answer = Answer(False, "The channel is switched off.", final=True)
-        elif now_ms - row.made_ms > STALE_MS:
-            answer = Answer(False, f"Given up after a day. {row.answer}".strip(), final=True)
-        else:
-            answer = send(row.channel, row.body, key=str(row.pk), now_ms=now_ms, look_up=self._look_up)
-        note(row, answer, self._clock.now_ms())
+            return Answer(False, "The channel is switched off.", final=True)
+        if now_ms - row.made_ms > STALE_MS:
+            return Answer(False, f"Given up after a day. {row.answer}".strip(), final=True)
+        return send(row.channel, row.body, key=str(row.pk), now_ms=now_ms, look_up=self._look_up)
 
 
 def note(row: Notification, answer: Answer, now_ms: int) -> None:
@@ -115,6 +124,8 @@ def _call(channel: Channel, body: dict[str, Any], key: str, now_ms: int, look_up
         return Answer(False, str(refused))
     except httpx.HTTPError as error:
         return Answer(False, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    except httpx.InvalidURL as error:
+        return Answer(False, f"The channel's address is none: {error}", final=True)
     if 200 <= status < 300:
         return Answer(True, said)
     return Answer(False, said, 400 <= status < 500 and status not in PASSING, min(asked or 0.0, LONGEST_WAIT_S))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -18,7 +19,7 @@ from hbus_console.alerts.round import Case, Round
 from hbus_console.alerts.silences import Silenced
 from hbus_console.alerts.targets import Target, Targets
 from hbus_console.alerts.watching import every_target, watched
-from hbus_console.database import fresh_connections
+from hbus_console.parts import Parts
 
 #: A longer pause than this between two rounds is a gap: what happened meanwhile was not watched.
 GAP_MS = 60_000
@@ -51,8 +52,8 @@ class Findings:
     kept: list[Alert] = field(default_factory=list)
     #: Pending ones that got better: they never were.
     dropped: list[int] = field(default_factory=list)
-    #: Why rules could not be judged; their alerts stay as they are.
-    failed: list[tuple[Rule, Exception]] = field(default_factory=list)
+    #: By their rules: where one could not be judged, its alerts stay as they are.
+    judged: Parts = field(default_factory=lambda: Parts("{parts} could not be judged"))
 
 
 class AlertEvaluator:
@@ -74,31 +75,27 @@ class AlertEvaluator:
 
     def tick(self) -> None:
         """One round. A measure that fails keeps no other rule from being judged; it is raised once these are stored."""
-        with fresh_connections():
-            started = self._clock.monotonic()
-            now_ms = self._clock.now_ms()
-            last = Evaluation.objects.filter(pk=1).first() or Evaluation(pk=1)
-            gap = abs(now_ms - last.at_ms) > GAP_MS
-            rules = list(Rule.objects.filter(enabled=True))
-            targets = every_target()
-            found = self._judge(
-                Findings(now_ms, now_ms if gap else last.watching_ms, {it.pk: it for it in rules}), targets
-            )
-            with transaction.atomic():
-                _store(found, targets)
-                values = {
-                    "at_ms": now_ms,
-                    "watching_ms": found.watching_ms,
-                    "took_ms": round((self._clock.monotonic() - started) * 1000),
-                    "rules": len(rules),
-                    "targets": len(targets),
-                }
-                Evaluation.objects.update_or_create(pk=1, defaults=values)
-            if now_ms >= self._tidy_due_ms:
-                self._tidy_due_ms = now_ms + TIDY_EVERY_MS
-                _tidy(now_ms)
-            if found.failed:
-                _complain(found.failed)
+        started = self._clock.monotonic()
+        now_ms = self._clock.now_ms()
+        last = Evaluation.objects.filter(pk=1).first() or Evaluation(pk=1)
+        gap = abs(now_ms - last.at_ms) > GAP_MS
+        rules = list(Rule.objects.filter(enabled=True))
+        targets = every_target()
+        found = self._judge(Findings(now_ms, now_ms if gap else last.watching_ms, {it.pk: it for it in rules}), targets)
+        with transaction.atomic():
+            _store(found, targets)
+            values = {
+                "at_ms": now_ms,
+                "watching_ms": found.watching_ms,
+                "took_ms": round((self._clock.monotonic() - started) * 1000),
+                "rules": len(rules),
+                "targets": len(targets),
+            }
+            Evaluation.objects.update_or_create(pk=1, defaults=values)
+        if now_ms >= self._tidy_due_ms:
+            self._tidy_due_ms = now_ms + TIDY_EVERY_MS
+            _tidy(now_ms)
+        found.judged.tell()
 
     def _judge(self, found: Findings, targets: Targets) -> Findings:
         now = Round(found.now_ms, found.watching_ms, self._kept)
@@ -107,17 +104,20 @@ class AlertEvaluator:
             alive[alert.rule_id][alert.subject] = alert
         for pk, rule in found.rules.items():
             standing = alive[pk]
-            try:
-                for target in watched(rule, targets):
-                    self._judge_one(found, now, rule, target, standing.pop(target.subject, None))
-            except Exception as error:  # noqa: BLE001
-                # Measures belong to features: the mistake of one is no reason to judge nothing of the others.
-                found.failed.append((rule, error))
+            # Measures belong to features: the mistake of one is no reason to judge nothing of the others.
+            if not found.judged.do(rule.name, partial(self._judge_rule, found, now, rule, targets, standing)):
                 standing.clear()
         for orphans in alive.values():
             for orphan in orphans.values():
                 _end(found, orphan, _why_orphaned(orphan))
         return found
+
+    def _judge_rule(
+        self, found: Findings, now: Round, rule: Rule, targets: Targets, standing: dict[Subject, Alert]
+    ) -> bool:
+        for target in watched(rule, targets):
+            self._judge_one(found, now, rule, target, standing.pop(target.subject, None))
+        return True
 
     def _judge_one(self, found: Findings, now: Round, rule: Rule, target: Target, alert: Alert | None) -> None:
         kind = kinds()[rule.kind]
@@ -139,12 +139,6 @@ class AlertEvaluator:
             found.begun.append(alert)
         else:
             found.kept.append(alert)
-
-
-def _complain(failed: list[tuple[Rule, Exception]]) -> NoReturn:
-    rule, error = failed[0]
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    raise RuntimeError(f"{rule.name}{more} could not be judged: {type(error).__name__}: {error}") from error
 
 
 def _why_orphaned(alert: Alert) -> str:

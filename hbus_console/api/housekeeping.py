@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hbus_console.api import idempotency
-from hbus_console.database import fresh_connections
 
 
 class IdempotencyExpiry:
@@ -13,5 +12,4 @@ class IdempotencyExpiry:
     interval_s = 600.0
 
     def tick(self) -> None:
-        with fresh_connections():
-            idempotency.expire()
+        idempotency.expire()

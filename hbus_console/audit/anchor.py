@@ -18,7 +18,6 @@ from django.conf import settings
 
 from engine.core.clock import Clock, SystemClock, from_rfc3339, to_rfc3339
 from hbus_console.audit.models import AuditEntry
-from hbus_console.database import fresh_connections
 
 #: A head is anchored after so many entries even while nobody's duty runs.
 EVERY_ENTRIES = 100
@@ -46,8 +45,7 @@ class AuditAnchor:
         self._clock = clock or SystemClock()
 
     def tick(self) -> None:
-        with fresh_connections():
-            anchor_head(self._clock)
+        anchor_head(self._clock)
 
 
 def anchors_path() -> Path:

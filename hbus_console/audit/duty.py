@@ -6,7 +6,6 @@ import structlog
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.audit.state import last_verified, verify_now
-from hbus_console.database import fresh_connections
 
 #: Every entry from the first is walked at least this often.
 FULL_EVERY_MS = 24 * 3_600_000
@@ -23,10 +22,9 @@ class AuditVerification:
         self._clock = clock or SystemClock()
 
     def tick(self) -> None:
-        with fresh_connections():
-            known = last_verified()
-            due = known is None or self._clock.now_ms() - known.full_at_ms >= FULL_EVERY_MS
-            verdict = verify_now(full=due or None, clock=self._clock)
+        known = last_verified()
+        due = known is None or self._clock.now_ms() - known.full_at_ms >= FULL_EVERY_MS
+        verdict = verify_now(full=due or None, clock=self._clock)
         if not verdict.holds:
             log.error(
                 "the audit log does not hold",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from engine.bus.breaker_board import RedisBreakers
 from engine.core.errors import Unavailable
 from hbus_console.consumers import metrics
-from hbus_console.database import fresh_connections
 from hbus_console.subscriptions.models import Subscription
 
 
@@ -22,9 +21,8 @@ class BreakerGauge:
 
     def tick(self) -> None:
         """Look at all that have a breaker, in one round trip. Raises ``Unavailable``."""
-        with fresh_connections():
-            rows = Subscription.objects.filter(breaker_failures__gt=0).values_list("topic__name", "group")
-            subscriptions = [(topic, group) for topic, group in rows]
+        rows = Subscription.objects.filter(breaker_failures__gt=0).values_list("topic__name", "group")
+        subscriptions = [(topic, group) for topic, group in rows]
         try:
             tripped = self._breakers().states(subscriptions)
         except Unavailable:

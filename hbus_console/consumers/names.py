@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Admin
-from engine.core.errors import Unavailable
-from hbus_console.database import fresh_connections
+from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 
 _log = structlog.get_logger(__name__)
@@ -27,26 +27,21 @@ class ConsumerNameExpiry:
         self._idle_ms = idle_ms
 
     def tick(self) -> None:
-        """Look at every subscription once. Raises ``Unavailable`` naming those whose store could not be reached."""
-        with fresh_connections():
-            rows = list(Subscription.objects.select_related("topic").order_by("topic__name", "group"))
-        failed: dict[str, str] = {}
-        for row in rows:
+        """Look at every subscription once. Raises what went wrong with some at the end, as :meth:`Parts.tell` does."""
+        parts = Parts("The consumers could not be looked at: {parts}")
+        for row in Subscription.objects.select_related("topic").order_by("topic__name", "group"):
             for transport in {row.topic.transport, row.topic.leaving or row.topic.transport}:
-                try:
-                    self._forget(self._admin(transport), row.topic.name, row.group)
-                except GroupLost:
-                    # Whoever heals it makes it anew, without names.
-                    continue
-                except Unavailable as error:
-                    failed[row.label] = error.what
-        if failed:
-            raise Unavailable(
-                f"The consumers could not be looked at: {', '.join(failed)}: {next(iter(failed.values()))}"
-            )
+                parts.do(row.label, partial(self._forget, transport, row.topic.name, row.group), on=transport)
+        parts.tell()
 
-    def _forget(self, admin: Admin, topic: str, group: str) -> None:
+    def _forget(self, transport: str, topic: str, group: str) -> None:
+        admin = self._admin(transport)
         if not isinstance(admin, NamesConsumers):
             return
-        for name in admin.forget_consumers(topic, group, idle_ms=self._idle_ms):
+        try:
+            forgotten = admin.forget_consumers(topic, group, idle_ms=self._idle_ms)
+        except GroupLost:
+            # Whoever heals it makes it anew, without names.
+            return
+        for name in forgotten:
             _log.info("consumer name forgotten", topic=topic, group=group, consumer=name)

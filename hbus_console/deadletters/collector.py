@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -12,9 +13,8 @@ from engine.bus import message as envelope
 from engine.bus.errors import GroupLost, MalformedEnvelope
 from engine.bus.transport import Admin, DeadEntry
 from engine.core.clock import Clock, SystemClock, to_datetime
-from engine.core.errors import Unavailable
-from hbus_console.database import fresh_connections
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 
 #: Letters taken over in one go.
@@ -36,29 +36,30 @@ class DeadLetterCollector:
         self._clock = clock or SystemClock()
 
     def tick(self) -> None:
-        """Take over what lies there. Raises ``Unavailable`` at the end when a store could not be reached."""
-        with fresh_connections():
-            started = self._clock.monotonic()
-            away: dict[str, Unavailable] = {}
-            for subscription in Subscription.objects.select_related("topic"):
-                topic = subscription.topic
-                for transport in topic.carriers:
-                    if transport in away:
-                        continue
-                    try:
-                        while self._take(self._admin(transport), topic.name, subscription.group):
-                            if self._clock.monotonic() - started > TICK_S:
-                                return
-                    except GroupLost:
-                        # Nothing can have died in a group that is not there; the sampler reports it.
-                        continue
-                    except Unavailable as error:
-                        away[transport] = error
-            for unavailable in away.values():
-                raise unavailable
+        """Take over what lies there. Raises what went wrong with some at the end, as :meth:`Parts.tell` does."""
+        ends = self._clock.monotonic() + TICK_S
+        parts = Parts("The dead letters of {parts} could not be taken over")
+        for subscription in Subscription.objects.select_related("topic"):
+            topic = subscription.topic
+            for transport in topic.carriers:
+                parts.do(
+                    subscription.label,
+                    partial(self._take_all, transport, topic.name, subscription.group, ends),
+                    on=transport,
+                )
+        parts.tell()
+
+    def _take_all(self, transport: str, topic: str, group: str, ends: float) -> None:
+        admin = self._admin(transport)
+        while self._clock.monotonic() <= ends and self._take(admin, topic, group):
+            pass
 
     def _take(self, admin: Admin, topic: str, group: str) -> int:
-        entries = admin.dead(topic, group, BATCH)
+        try:
+            entries = admin.dead(topic, group, BATCH)
+        except GroupLost:
+            # Nothing can have died in a group that is not there; the sampler reports it.
+            return 0
         if not entries:
             return 0
         now = to_datetime(self._clock.now_ms())

@@ -11,7 +11,6 @@ from django.db import DataError, IntegrityError, transaction
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.facts import CoreFields, FactBatch
-from hbus_console.database import fresh_connections
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.models import Cursor
@@ -48,10 +47,9 @@ class FactCollector:
 
     def tick(self) -> None:
         """Book what waits, for at most :data:`TICK_S` seconds. Raises ``Unavailable`` when the store is away."""
-        with fresh_connections():
-            started = self._clock.monotonic()
-            while self.step() and self._clock.monotonic() - started < TICK_S:
-                pass
+        started = self._clock.monotonic()
+        while self.step() and self._clock.monotonic() - started < TICK_S:
+            pass
 
     def step(self) -> int:
         """Read one round and book it; returns how many facts it held."""

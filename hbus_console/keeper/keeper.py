@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import structlog
 from django.conf import settings
 
+from engine.core.clock import Clock, SystemClock
 from engine.core.duties import Duty, DutyRunner
-from hbus_console.database import keep_connections
+from hbus_console.database import fresh_connections, keep_connections
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
@@ -25,10 +25,11 @@ _log = structlog.get_logger(__name__)
 class Keeper:
     """Started once, stopped once. Thread-safe."""
 
-    def __init__(self, duties: Sequence[Duty]) -> None:
+    def __init__(self, duties: Sequence[Duty], clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         keep_connections()
         self._intervals = {duty.name: duty.interval_s for duty in duties}
-        self._runner = DutyRunner(duties, leases=store.lease)
+        self._runner = DutyRunner(duties, leases=store.lease, clock=self._clock, around=fresh_connections)
         self._beat = NodeBeat(
             store.client(),
             settings.HBUS_PREFIX,
@@ -46,7 +47,7 @@ class Keeper:
     def stop(self, drain_s: float) -> None:
         """Let running ticks end within ``drain_s`` seconds, give the leases up, flush the evidence, leave."""
         if not self._runner.stop(drain_s):
-            _log.warning("a duty was still at work when the grace ended; its lease runs out by itself")
+            _log.warning("a duty or a renewal was still at work when the grace ended; leases run out by themselves")
         self._beat.stop()
         store.close(1.0)
 
@@ -59,5 +60,5 @@ class Keeper:
         late_s = max(
             (status.loop_age_s - self._intervals[status.name] for status in self._runner.status()), default=0.0
         )
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock.now_ms()
         return now_ms if late_s < HUNG_AFTER_S else now_ms - round(late_s * 1000)

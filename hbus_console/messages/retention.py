@@ -6,7 +6,6 @@ from django.db import transaction
 from django.db.models import F, Min, Sum
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.database import fresh_connections
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.retention import trim_evidence
 from hbus_console.evidence.router import LEDGER
@@ -48,15 +47,14 @@ class LedgerRetention:
 
     def tick(self) -> None:
         """Trim in small transactions, for at most about :data:`TICK_S` seconds."""
-        with fresh_connections():
-            started = self._clock.monotonic()
-            while self._clock.monotonic() - started < TICK_S:
-                if not (self._trim_messages() + self._trim_events() + self._trim_evidence() + self._fold_flow()):
-                    break
-            now_ms = self._clock.now_ms()
-            if now_ms >= self._samples_due_ms:
-                self._samples_due_ms = now_ms + SAMPLES_EVERY_MS
-                _trim_samples(now_ms)
+        started = self._clock.monotonic()
+        while self._clock.monotonic() - started < TICK_S:
+            if not (self._trim_messages() + self._trim_events() + self._trim_evidence() + self._fold_flow()):
+                break
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._samples_due_ms:
+            self._samples_due_ms = now_ms + SAMPLES_EVERY_MS
+            _trim_samples(now_ms)
 
     def _trim_messages(self) -> int:
         first, last = id_ends()

@@ -14,7 +14,6 @@ from engine.core.errors import HbusError, Unavailable
 from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
-from hbus_console.database import fresh_connections
 from hbus_console.operations.kinds import Step, Task, kind_named
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.services import acting
@@ -50,11 +49,10 @@ class OperationRunner:
     def tick(self) -> None:
         """Advance all operations in turns until nothing more may be done now."""
         until = self._clock.monotonic() + TICK_S
-        with fresh_connections():
-            moved = True
-            while moved and self._clock.monotonic() < until:
-                waiting = list(Operation.objects.filter(state__in=(State.QUEUED, State.RUNNING)).order_by("pk"))
-                moved = sum(self._advance(operation) for operation in waiting) > 0
+        moved = True
+        while moved and self._clock.monotonic() < until:
+            waiting = list(Operation.objects.filter(state__in=(State.QUEUED, State.RUNNING)).order_by("pk"))
+            moved = sum(self._advance(operation) for operation in waiting) > 0
 
     def _advance(self, operation: Operation) -> bool:
         """One step, if its rate has room; ``True`` when there may be more at once."""

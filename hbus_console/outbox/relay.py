@@ -14,7 +14,6 @@ from engine.bus import message as envelope
 from engine.bus.errors import PublishRefused
 from engine.bus.producer import Producer, Receipt
 from engine.core.errors import HbusError, Unavailable
-from hbus_console.database import fresh_connections
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.services import wake_key
 
@@ -49,8 +48,7 @@ class OutboxRelay:
 
         Raises ``Unavailable`` when the store took nothing.
         """
-        with fresh_connections():
-            stored, failed = self._relay()
+        stored, failed = self._relay()
         if failed:
             raise Unavailable(f"{len(failed)} messages wait in the outbox: {failed[0]}")
         if not stored:

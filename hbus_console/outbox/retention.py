@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.db.models import Max
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.database import fresh_connections
 from hbus_console.outbox.models import InboxEntry
 from hbus_console.topics.models import Topic
 
@@ -32,13 +31,12 @@ class InboxRetention:
 
     def tick(self) -> None:
         """Remove what is too old, in chunks."""
-        with fresh_connections():
-            oldest_ms = self._clock.now_ms() - keep_ms()
-            for _ in range(CHUNKS):
-                chunk = InboxEntry.objects.filter(at_ms__lt=oldest_ms).order_by("at_ms").values("pk")[:CHUNK]
-                removed, _ = InboxEntry.objects.filter(pk__in=chunk).delete()
-                if removed < CHUNK:
-                    return
+        oldest_ms = self._clock.now_ms() - keep_ms()
+        for _ in range(CHUNKS):
+            chunk = InboxEntry.objects.filter(at_ms__lt=oldest_ms).order_by("at_ms").values("pk")[:CHUNK]
+            removed, _ = InboxEntry.objects.filter(pk__in=chunk).delete()
+            if removed < CHUNK:
+                return
 
 
 def keep_ms() -> int:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from hbus_console.registry.loading import features, resolve
+from django.urls import reverse
+
+from hbus_console.registry.asking import ask
 from hbus_console.ui.concern import Concern, Look
 
 
 def concerns(look: Look) -> list[Concern]:
     """Everything that waits for somebody, in what ``look.actor`` may see; the worst first, otherwise by its place."""
-    found = [it for feature in features() for dotted in feature.concerns for it in resolve(dotted)(look)]
+    answers = ask(lambda feature: feature.concerns, look)
+    found: list[Concern] = [concern for answer in answers.found for concern in answer]
+    if answers.silent:
+        found.append(_silent(answers.silent))
     return sorted(found, key=lambda concern: (concern.urgency, concern.place))
+
+
+def _silent(features: list[str]) -> Concern:
+    return Concern(
+        "warn",
+        f"What needs a person in {', '.join(features)} cannot be told",
+        "a mistake of this version; the log of the web role has it with its traceback",
+        reverse("overview:overview"),
+        "Look again",
+    )

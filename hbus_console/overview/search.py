@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
 from hbus_console.access.permissions import Actor
-from hbus_console.registry.loading import features, resolve
-from hbus_console.ui.finding import Group
+from hbus_console.registry.asking import ask
+from hbus_console.ui.finding import Group, Hit
 
 
 def find(who: Actor, text: str) -> list[Group]:
@@ -12,5 +16,14 @@ def find(who: Actor, text: str) -> list[Group]:
     text = text.strip()
     if not text:
         return []
-    finders = [resolve(dotted) for feature in features() for dotted in feature.search]
-    return [group for find_in in finders for group in find_in(who, text) if group.hits]
+    answers = ask(lambda feature: feature.search, who, text)
+    found: list[Group] = [group for answer in answers.found for group in answer if group.hits]
+    if answers.silent:
+        found.append(_silent(answers.silent, text))
+    return found
+
+
+def _silent(features: list[str], text: str) -> Group:
+    again = f"{reverse('overview:search')}?{urlencode({'q': text})}"
+    hits = [Hit(name, "could not be searched; the log says why", again) for name in features]
+    return Group("Not searched", hits, more=False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from engine.bus.facts import Fact
 from engine.bus.transport import Admin, TrimReport
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import HbusError, Unavailable
 from engine.core.facts import Emitter
-from hbus_console.database import fresh_connections
+from hbus_console.parts import Parts
 from hbus_console.topics.models import Topic
 
 HOUR_MS = 3_600_000
@@ -34,18 +34,12 @@ class StreamRetention:
         self._said: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {}
 
     def tick(self) -> None:
-        """Trim every topic once, on all its transports. Raises ``Unavailable`` naming those that were not reached."""
-        with fresh_connections():
-            topics = list(Topic.objects.order_by("name"))
-        failed: dict[str, str] = {}
-        for topic in topics:
+        """Trim every topic, on all its transports. Raises what went wrong with some at the end, as :meth:`Parts.tell`."""
+        parts = Parts("Retention could not be applied to {parts}")
+        for topic in Topic.objects.order_by("name"):
             for transport in topic.carriers:
-                try:
-                    self._apply(topic, transport)
-                except HbusError as error:
-                    failed[topic.name] = error.what
-        if failed:
-            raise Unavailable(f"Retention could not be applied to {', '.join(failed)}: {next(iter(failed.values()))}")
+                parts.do(topic.name, partial(self._apply, topic, transport), on=transport)
+        parts.tell()
 
     def _apply(self, topic: Topic, transport: str) -> None:
         now_ms = self._clock.now_ms()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from django.db import transaction
 
@@ -12,10 +13,10 @@ from engine.bus.facts import Fact
 from engine.bus.partitions import together
 from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import Unavailable
+from engine.core.errors import ConfigurationError, HbusError, Unavailable
 from engine.core.facts import Emitter
-from hbus_console.database import fresh_connections
 from hbus_console.messages.models import LagSample
+from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic import metrics
 
@@ -41,27 +42,30 @@ class LagSampler:
 
     def tick(self) -> None:
         """Take one sample of everything, all with the same instant."""
-        with fresh_connections():
-            self._sample()
+        self._sample()
 
     def _sample(self) -> None:
         now_ms = self._clock.now_ms()
         samples: list[LagSample] = []
         moved: list[Subscription] = []
-        away: dict[str, Unavailable] = {}
+        away: dict[str, HbusError] = {}
+        parts = Parts("{parts} could not be sampled", through=(GroupLost, Unavailable, ConfigurationError))
         known = list(Subscription.objects.select_related("topic").order_by("topic__name", "group"))
         for subscription in known:
             transport = subscription.topic.transport
             if transport in away:
                 continue
             try:
-                sample, checkpoint = self._read(subscription, now_ms)
+                read = parts.do(subscription.label, partial(self._read, subscription, now_ms))
             except GroupLost as error:
                 self._count_missing(subscription, str(error), now_ms)
                 continue
-            except Unavailable as error:
+            except (Unavailable, ConfigurationError) as error:
                 away[transport] = error
                 continue
+            if read is None:
+                continue
+            sample, checkpoint = read
             self._missing.pop(subscription.pk, None)
             samples.append(sample)
             if checkpoint and checkpoint != subscription.checkpoint:
@@ -71,6 +75,7 @@ class LagSampler:
         LagSample.objects.bulk_create(samples)
         self._keep_checkpoints(moved, now_ms)
         metrics.show_lag(samples, now_ms)
+        parts.tell()
 
     def _read(self, subscription: Subscription, now_ms: int) -> tuple[LagSample, str]:
         admin = self._admin(subscription.topic.transport)
@@ -121,7 +126,7 @@ class LagSampler:
             ]
         )
 
-    def _say_reachable(self, away: dict[str, Unavailable], used: set[str], now_ms: int) -> None:
+    def _say_reachable(self, away: dict[str, HbusError], used: set[str], now_ms: int) -> None:
         for transport in sorted(used):
             name = transport or "the default transport"
             if transport in away and transport not in self._away:

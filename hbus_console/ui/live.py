@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -23,7 +24,8 @@ from django.db import DatabaseError
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.database import fresh_connections
-from hbus_console.registry.loading import features, resolve
+from hbus_console.parts import Fault, log_fault
+from hbus_console.registry.asking import ask
 
 #: Seconds between two looks; the keeper books and samples more slowly than this.
 POLL_S = 2.0
@@ -57,9 +59,33 @@ class LiveCells:
     stale: str = ""
 
 
-def cells(now_ms: int, scopes: Scopes) -> list[LiveCells]:
-    """What every feature tells now in what ``scopes`` let one see. Raises ``DatabaseError``."""
-    return [resolve(dotted)(now_ms, scopes) for feature in features() for dotted in feature.live]
+class Faults:
+    """What was wrong with the features at the last look: it is logged when it begins, not every two seconds."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._now: set[str] = set()
+
+    def tell(self, fault: Fault) -> None:
+        said = f"{fault.part}: {fault.words}"
+        self._now.add(said)
+        if said not in self._known:
+            log_fault(fault)
+
+    def end_look(self) -> None:
+        self._known, self._now = self._now, set()
+
+
+def cells(now_ms: int, scopes: Scopes, tell: Callable[[Fault], object] = log_fault) -> list[LiveCells]:
+    """What every feature tells now in what ``scopes`` let one see; a feature's mistake is told, and said to be stale.
+
+    Raises what a database that is away raises.
+    """
+    answers = ask(lambda feature: feature.live, now_ms, scopes, tell=tell)
+    found: list[LiveCells] = list(answers.found)
+    if answers.silent:
+        found.append(LiveCells(stale=f"The figures of {', '.join(answers.silent)} cannot be read; the log says why."))
+    return found
 
 
 def event(told: Iterable[LiveCells]) -> dict[str, object]:
@@ -92,8 +118,9 @@ class TooManyStreams(Exception):
 class Hub:
     """The poller of one event loop and the streams it feeds. Polls only while somebody listens."""
 
-    def __init__(self, look: Look = cells, clock: Clock | None = None, poll_s: float = POLL_S) -> None:
-        self._look = look
+    def __init__(self, look: Look | None = None, clock: Clock | None = None, poll_s: float = POLL_S) -> None:
+        self._faults = Faults()
+        self._look = look or partial(cells, tell=self._faults.tell)
         self._clock = clock or SystemClock()
         self._poll_s = poll_s
         self._listeners: Counter[Scopes] = Counter()
@@ -167,10 +194,13 @@ class Hub:
                 data = await loop.run_in_executor(self._thread, self._read, wanted)
             except DatabaseError as error:
                 _log.warning("live figures not read", error=str(error))
+            except Exception as error:  # noqa: BLE001 - the poller is everybody's, and nobody awaits it
+                self._faults.tell(Fault("live figures", error))
             else:
                 self._tick = Tick(max(self._clock.now_ms(), self._tick.number + 1), data)
                 async with self._changed:
                     self._changed.notify_all()
+            self._faults.end_look()
             await asyncio.sleep(self._poll_s)
 
     def _read(self, wanted: list[Scopes]) -> dict[Scopes, str]:

@@ -10,6 +10,8 @@ from django.urls import reverse
 
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor
+from hbus_console.database import AWAY
+from hbus_console.parts import Parts, log_fault
 from hbus_console.registry.declaration import SECTIONS, MenuEntry
 from hbus_console.registry.loading import features, resolve
 from hbus_console.ui.timerange import time_range
@@ -66,5 +68,14 @@ def section_of(key: str) -> str:
 
 def _line(request: HttpRequest, who: Actor, entry: MenuEntry, active: str) -> Line:
     address, kept = reverse(entry.url_name), time_range(request).query
-    count = resolve(entry.badge)(who) if entry.badge else None
+    count = _count(who, entry) if entry.badge else None
     return Line(entry, f"{address}?{kept}" if kept else address, entry.key == active, count)
+
+
+def _count(who: Actor, entry: MenuEntry) -> int | None:
+    """``None`` when it cannot be counted: the menu is on every page, and a page is worth more than a number in it."""
+    parts = Parts(through=AWAY)
+    count: int | None = parts.do(entry.key, lambda: resolve(entry.badge)(who))
+    for fault in parts.faults:
+        log_fault(fault)
+    return count

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from django.db.models import F
 
-from hbus_console.database import fresh_connections
 from tests.toy.models import Lamp
 
 
@@ -13,5 +12,4 @@ class LampTimer:
     interval_s = 0.2
 
     def tick(self) -> None:
-        with fresh_connections():
-            Lamp.objects.update(looks=F("looks") + 1)
+        Lamp.objects.update(looks=F("looks") + 1)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -174,6 +175,47 @@ def test_a_lease_is_renewed_while_a_tick_takes_long_and_until_a_drain_has_ended(
     stopper.join(PATIENCE_S)
     assert stopped == [True]
     assert not place.made[0].held
+
+
+def test_a_renewal_that_hangs_does_not_hold_up_the_end(clock: ManualClock) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Hanging(Contended):
+        def renew(self) -> bool:
+            asked.set()
+            return go_on.wait(PATIENCE_S)
+
+    place = OnePlace()
+    duty = Counting()
+    runner = DutyRunner([duty], leases=lambda name: Hanging(place), clock=clock)
+    runner.start()
+    duty.wait_for(1)
+    until(asked.is_set, lambda: clock.advance(1))
+    stopped: list[bool] = []
+    stopper = threading.Thread(target=lambda: stopped.append(runner.stop(2.0)))
+    stopper.start()
+    until(lambda: bool(stopped), lambda: clock.advance(1))
+    assert stopped == [False]
+    assert not go_on.is_set()
+    go_on.set()
+    stopper.join()
+
+
+def test_each_tick_runs_in_the_context_given(clock: ManualClock) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        said.append("before")
+        yield
+        said.append("after")
+
+    duty = Counting(then=lambda tick: said.append("tick"))
+    runner = DutyRunner([duty], clock=clock, around=around)
+    runner.start()
+    until(lambda: duty.ticks >= 2, lambda: clock.advance(1))
+    assert runner.stop()
+    assert said[:6] == ["before", "tick", "after"] * 2
 
 
 def test_an_absent_lease_store_stops_the_duty_but_not_its_thread(clock: ManualClock) -> None:

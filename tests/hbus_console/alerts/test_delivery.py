@@ -20,6 +20,7 @@ from hbus_console.alerts.delivery import BACKOFF_S, STALE_MS, AlertNotifier
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.audit.models import AuditEntry
 from hbus_console.outgoing import resolve
+from hbus_console.parts import PartsFailed
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -157,6 +158,36 @@ def test_a_receiver_that_is_away_does_not_hold_up_the_others(
     fire(watch, webhook("away", "http://127.0.0.1:9/"), webhook("there", receiver.url))
     notifier.tick()
     assert {it.channel.name: it.state for it in Notification.objects.all()} == {"away": "waiting", "there": "sent"}
+
+
+def test_an_address_that_is_none_and_a_receiver_nobody_foresaw_do_not_hold_up_the_others(
+    watch: Watch, receiver: Receiver, clock: ManualClock
+) -> None:
+    def break_for(host: str, port: int) -> list[str]:
+        if host == "broken.example":
+            raise KeyError("a mistake of the resolver")
+        return resolve(host, port)
+
+    notifier = AlertNotifier(clock=clock, look_up=break_for)
+    # Saved before such addresses were refused.
+    malformed = ("https://[v1.x]/", "https://partner..example/hook", "http://broken.example/")
+    fire(
+        watch, *[webhook(f"none-{number}", url) for number, url in enumerate(malformed)], webhook("there", receiver.url)
+    )
+    with pytest.raises(PartsFailed, match=r"notification .* could not be sent: KeyError"):
+        notifier.tick()
+    found = {it.channel.name: it for it in Notification.objects.all()}
+    assert {name: it.state for name, it in found.items()} == {
+        "none-0": "failed",
+        "none-1": "waiting",
+        "none-2": "waiting",
+        "there": "sent",
+    }
+    assert found["none-0"].answer.startswith("The channel's address is none: ")
+    assert "partner..example does not resolve" in found["none-1"].answer
+    assert found["none-2"].answer == "KeyError: 'a mistake of the resolver'"
+    assert all(it.attempts == 1 for it in found.values())
+    assert found["none-2"].next_ms > clock.now_ms()
 
 
 def test_old_news_and_a_channel_that_is_off_are_not_told(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from django.test import Client
 
 from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.overview import concerns, search
-from hbus_console.registry import loading
+from hbus_console.registry import asking, loading
 from hbus_console.registry.declaration import Feature, MenuEntry
 from hbus_console.ui import live, menu
 from hbus_console.ui.concern import Concern, Look
 from hbus_console.ui.finding import Group, Hit, group
 from hbus_console.ui.live import LiveCells
+from tests.hbus_console.ui.conftest import topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -48,10 +51,24 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
 @pytest.fixture(autouse=True)
 def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = (*loading.features(), TOY)
-    for collector in (concerns, search, live, menu):
+    for collector in (asking, menu):
         monkeypatch.setattr(collector, "features", lambda: everything)
     # What the frame remembers is of this installation.
     monkeypatch.setattr(menu, "entries", menu.entries.__wrapped__)
+
+
+@pytest.fixture
+def mistaken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The toy's functions all fail."""
+
+    def fail(*_: object) -> object:
+        raise KeyError("a mistake of the toy")
+
+    for name in ("count", "lying_around", "find", "cells"):
+        monkeypatch.setitem(globals(), name, fail)
+    loading.resolve.cache_clear()
+    yield
+    loading.resolve.cache_clear()
 
 
 def test_it_has_its_line_in_the_menu_and_its_count(page: Client) -> None:
@@ -81,3 +98,37 @@ def test_its_cells_move_beside_those_of_others_in_one_row() -> None:
     assert texts["dead"] == "0"
     row = {key.rpartition("/")[2]: text for key, text in texts.items() if key.startswith("topic/booking.created/")}
     assert row == {"toys": "3", "dead": "0", "rate": "0", "unsettled": "0"}
+
+
+@pytest.mark.usefixtures("mistaken")
+def test_its_mistake_costs_the_menu_its_count_only(page: Client) -> None:
+    html = page.get("/ui-kit/").content.decode()
+    assert "Playroom</h2>" in html
+    assert 'data-live="toys"' not in html
+    assert 'data-live="dead"' in html
+
+
+@pytest.mark.usefixtures("mistaken")
+def test_its_mistake_is_said_on_the_first_page_beside_what_others_tell(page: Client) -> None:
+    html = page.get("/").content.decode()
+    assert "What needs a person in toys cannot be told" in html
+    told = [concern.text for concern in concerns.concerns(Look(SYSTEM, 0))]
+    assert "What needs a person in toys cannot be told" in told
+    assert len(told) > 1
+
+
+@pytest.mark.usefixtures("mistaken")
+def test_its_mistake_leaves_the_hits_of_others(page: Client) -> None:
+    topic("booking.bobby")
+    assert [found.title for found in search.find(SYSTEM, "bobby")] == ["Topics", "Not searched"]
+    html = page.get("/search/?q=bobby&range=24h").content.decode()
+    assert 'href="/search/?q=bobby&amp;range=24h"' in html
+
+
+@pytest.mark.usefixtures("mistaken")
+def test_its_mistake_leaves_the_figures_of_others_moving() -> None:
+    event = live.event(live.cells(0, ("*",)))
+    texts = event["texts"]
+    assert isinstance(texts, dict)
+    assert texts["dead"] == "0"
+    assert event["stale"] == "The figures of toys cannot be read; the log says why."

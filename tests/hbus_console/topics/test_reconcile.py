@@ -10,6 +10,7 @@ from engine.bus.conformance.running import FactRecorder
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.parts import PartsFailed
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
@@ -17,6 +18,7 @@ from hbus_console.subscriptions.reconcile import TopicReconciler, ensure_transpo
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, fact_log
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -85,6 +87,21 @@ def test_what_was_deleted_leaves_the_store(billing: Subscription, topic: Topic) 
     assert ensure_transport_objects().removed == ["booking.created"]
     assert bus.admin().depth(topic.name).messages == 0
     assert not StoreRemoval.objects.exists()
+
+
+def test_a_topic_whose_store_is_gone_keeps_no_other_from_being_brought_in_line(
+    billing: Subscription, topic: Topic
+) -> None:
+    Topic.objects.filter(pk=topic.pk).update(name="a.first", transport="redis_stream@gone")
+    topics.create_topic(SYSTEM, TopicDraft("b.second", "Reservations"))
+    subscriptions.create_subscription(SYSTEM, SubscriptionDraft("b.second", "billing", "Reservations"))
+    StoreRemoval.objects.create(topic="c.third", transport="redis_stream@gone")
+    done = ensure_transport_objects()
+    assert done.groups_made == ["b.second/billing"]
+    assert {fault.part for fault in done.left.faults} == {"c.third", "a.first", "a.first/billing"}
+    with pytest.raises(PartsFailed, match=r"^c\.third, a\.first, a\.first/billing could not be brought in line"):
+        TopicReconciler().tick()
+    assert StoreRemoval.objects.count() == 1
 
 
 def test_a_store_that_is_away_is_said_and_tried_again(

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+import structlog
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 
@@ -145,6 +146,25 @@ def test_a_reconnect_is_not_told_again_what_it_has_seen() -> None:
         assert await anext(again) == "retry: 3000\n\n"
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(first_event(again), 0.05)
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_a_look_that_fails_is_logged_once_and_the_streams_go_on() -> None:
+    async def run() -> None:
+        faults: list[Exception] = [KeyError("a mistake of a feature"), KeyError("a mistake of a feature")]
+
+        def look(now_ms: int, scopes: tuple[str, ...]) -> list[LiveCells]:
+            if faults:
+                raise faults.pop()
+            return stand()
+
+        hub = Hub(look, poll_s=0.01)
+        stream = hub.stream(EVERYTHING, "", yes)
+        with structlog.testing.capture_logs() as logged:
+            await asyncio.wait_for(first_event(stream), 10)
+        assert [line["error"] for line in logged] == ["KeyError: 'a mistake of a feature'"]
         await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())
