@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import resource
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import redis
 
 
@@ -23,25 +25,61 @@ def no_room() -> Iterator[None]:
 
 
 @contextmanager
-def full_disk(client: redis.Redis, folder: Path) -> Iterator[None]:
-    """While it lasts, a folder lies where the snapshot of the store in ``folder`` should be written."""
-    snapshot = folder / str(client.config_get("dbfilename")["dbfilename"])
+def full_disk(store: redis.Redis) -> Iterator[None]:
+    """While it lasts, no file takes a byte from the server that ``store`` leads to, a :class:`StandaloneStore`.
+
+    Its log of writes fails, and it refuses every write, and even PING (MISCONF), until it can write again.
+    """
+    if sys.platform != "linux":
+        pytest.skip("only Linux can bound the files of another process")
+    pid = store.info("server")["process_id"]
+    before, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+    try:
+        # The first write is taken; the server learns only then that its log does not take it.
+        _until(lambda: _refusal(store).startswith("MISCONF Errors writing to the AOF file: File too large"))
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (before, most))
+        _until(lambda: not _refusal(store))
+
+
+def _refusal(store: redis.Redis) -> str:
+    try:
+        store.delete("full-disk")
+        store.set("full-disk", "1")
+    except redis.ResponseError as error:
+        return str(error)
+    return ""
+
+
+@contextmanager
+def no_snapshot(store: redis.Redis, folder: Path) -> Iterator[None]:
+    """While it lasts, a folder lies where the snapshot of the store in ``folder`` should be written.
+
+    For a store that somebody else started, and that would end if its log of writes failed (``appendfsync always``).
+    """
+    snapshot = folder / str(store.config_get("dbfilename")["dbfilename"])
     snapshot.unlink(missing_ok=True)
     (snapshot / "in-the-way").mkdir(parents=True)
-    client.config_set("save", "3600 1")
+    store.config_set("save", "3600 1")
     try:
-        _save(client, "err")
+        _save(store, "err")
         yield
     finally:
         (snapshot / "in-the-way").rmdir()
         snapshot.rmdir()
-        _save(client, "ok")
-        client.config_set("save", "")
+        _save(store, "ok")
+        store.config_set("save", "")
 
 
-def _save(client: redis.Redis, outcome: str) -> None:
-    client.bgsave()
+def _save(store: redis.Redis, outcome: str) -> None:
+    store.bgsave()
+    _until(lambda: store.info("persistence")["rdb_last_bgsave_status"] == outcome)
+
+
+def _until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
-    while client.info("persistence")["rdb_last_bgsave_status"] != outcome:
-        assert time.monotonic() < deadline, f"the snapshot did not end with {outcome}"
+    while not true():
+        assert time.monotonic() < deadline, "the store never came to it"
         time.sleep(0.02)

@@ -31,7 +31,12 @@ class StandaloneStore:
     def start(self) -> StandaloneStore:
         """Start (again) and return once it answers."""
         self._process = subprocess.Popen(
-            [str(self._binary), str(self._config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [str(self._binary), str(self._config)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Python ignores SIGXFSZ, and so does this server then: a bound on the size of its files is a full disk to
+            # it, and not its end.
+            restore_signals=False,
         )
         client = redis.Redis.from_url(self.url)
         deadline = time.monotonic() + 20

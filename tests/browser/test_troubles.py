@@ -13,7 +13,7 @@ import redis
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Console, Watched
-from tests.full_disk import full_disk
+from tests.full_disk import no_snapshot
 
 _PORT = re.compile(r"^port (\d+)$", re.MULTILINE)
 _PASSWORD = re.compile(r'^requirepass "?([^"\s]+)', re.MULTILINE)
@@ -45,12 +45,12 @@ def everybody_stays(console: Console) -> Iterator[None]:
     assert processes() == before
 
 
-def test_a_full_disk_is_named_and_nobody_is_restarted(
+def test_a_store_that_takes_no_writes_is_named_and_nobody_is_restarted(
     console: Console, new_page: Callable[..., Watched], store: redis.Redis
 ) -> None:
     page = new_page().page
     with everybody_stays(console):
-        with full_disk(store, console.installation.state / "store"):
+        with no_snapshot(store, console.installation.state / "store"):
             _look(page, console, "The store takes no writes: it cannot write to its disk")
             page.goto(f"{console.url}/cluster/")
             expect(page.locator("main")).to_contain_text("takes no writes")

@@ -19,6 +19,7 @@ from engine.bus.transports.redis_stream import open_transport
 from engine.core.clock import SystemClock
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.kit import GROUP, TOPIC, WatchedFacts, until
+from tests.full_disk import full_disk
 from tests.slow_store import slow_store
 
 pytestmark = pytest.mark.chaos
@@ -69,26 +70,16 @@ def test_a_full_disk_refuses_publishes_clearly_and_consumers_wait(own_store: Sta
         site.producer.publish(TOPIC, {"n": 1})
         site.facts.wait_for("settled", 1)
 
-        # When the store cannot write its snapshot any more: a folder lies where the file should be
-        folder = own_store.folder / str(client.config_get("dbfilename")["dbfilename"])
-        folder.unlink(missing_ok=True)
-        (folder / "in-the-way").mkdir(parents=True)
-        client.config_set("save", "3600 1")
-        client.bgsave()
-        until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
-
-        # Then a publish failed for certain, and says what to do
-        with pytest.raises(PublishFailed) as refused:
-            site.producer.publish(TOPIC, {"n": 2})
-        assert "cannot write to its disk" in str(refused.value)
-        until(lambda: consumer.status().state == "store lost")
-        assert "MISCONF" in consumer.status().last_error
+        # When the store's disk is full
+        with full_disk(client):
+            # Then a publish failed for certain, and says what to do
+            with pytest.raises(PublishFailed) as refused:
+                site.producer.publish(TOPIC, {"n": 2})
+            assert "cannot write to its disk" in str(refused.value)
+            until(lambda: consumer.status().state == "store lost")
+            assert "MISCONF" in consumer.status().last_error
 
         # And once there is room all goes on, without a restart, and the trouble counts as over
-        (folder / "in-the-way").rmdir()
-        folder.rmdir()
-        client.bgsave()
-        until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "ok")
         site.producer.publish(TOPIC, {"n": 3})
         site.facts.wait_for("settled", 2)
         until(lambda: consumer.status().state == "running")

@@ -37,11 +37,9 @@ def client(own_store: StandaloneStore) -> Iterator[redis.Redis]:
         cached.cache_clear()
 
 
-def test_the_pages_name_the_store_and_claim_nothing_of_roles(
-    own_store: StandaloneStore, client: redis.Redis, admin_actor: Actor
-) -> None:
+def test_the_pages_name_the_store_and_claim_nothing_of_roles(client: redis.Redis, admin_actor: Actor) -> None:
     assert probes.obstacle() == ""
-    with full_disk(client, own_store.folder):
+    with full_disk(client):
         state = probes.store_state()
         assert (state.tone, state.error) == ("bad", "")
         assert probes.obstacle() == state.refusal
@@ -65,7 +63,7 @@ def test_the_supervisor_takes_nobody_for_hung_who_cannot_stamp(
     stamp["stamp_ms"] = SystemClock().now_ms() - SILENT_AFTER_MS - 1
     client.hset(key("h"), "h:keeper:0", json.dumps(stamp))
     assert supervised.node_beats(at, 0, 7) == supervised.SILENT
-    with full_disk(client, own_store.folder):
+    with full_disk(client):
         assert supervised.node_beats(at, 0, 7) == "cannot stamp: the store takes no writes"
         assert re.fullmatch(r"takes no writes: MISCONF [^.]+", supervised.store_answers(at, 0, 1))
 

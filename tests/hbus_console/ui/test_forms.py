@@ -1,0 +1,63 @@
+"""Whole numbers that people (and programs) send: whatever is none is an answer, never a 500."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.accounts.models import User
+from hbus_console.alerts.models import Channel
+from hbus_console.ui import forms
+from tests.hbus_console.ui.conftest import topic
+
+#: What ``str.isdigit`` takes and ``int`` does not; digits of another script; more than ``int`` reads.
+NO_NUMBERS = ["²", "٣", "9" * 5_000, "9" * 30]
+
+
+@pytest.mark.parametrize("sent", NO_NUMBERS)
+def test_what_is_no_whole_number_stays_text_and_is_no_revision(sent: str) -> None:
+    assert forms.whole({"n": sent}, "n") == sent
+    assert forms.revision({"revision": sent}) is None
+
+
+def test_a_whole_number_may_be_grouped() -> None:
+    assert forms.whole({"n": " 10,000 "}, "n") == forms.whole({"n": "10_000"}, "n") == 10_000
+    assert forms.revision({"revision": "7"}) == 7
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+@pytest.mark.parametrize("sent", NO_NUMBERS)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dead-letters/?letter={}",
+        "/dead-letters/?cursor={0}-{0}",
+        "/messages/?cursor={0}-{0}",
+        "/operations/?cursor={}",
+        "/alerts/?cursor={0}-{0}",
+        "/?from={}",
+        "/operations/plan/redrive/?letter={}",
+        "/api/v1/messages?cursor={0}-{0}",
+        "/api/v1/messages?limit={}",
+        "/api/v1/dead-letters?cursor={0}-{0}",
+        "/api/v1/topics?limit={}",
+    ],
+)
+def test_no_page_and_no_endpoint_breaks_over_one_in_its_address(page: Client, path: str, sent: str) -> None:
+    assert page.get(path.format(sent)).status_code in {200, 400, 422}
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+@pytest.mark.parametrize("sent", NO_NUMBERS)
+def test_no_form_breaks_over_one(admin: User, browse: Callable[[User], Client], sent: str) -> None:
+    client = browse(admin)
+    topic("booking.created")
+    channel = Channel.objects.create(name="mail", kind="email", recipients=["a@hotel.example"])
+    for path, values in {
+        "/topics/booking.created/settings/": {"revision": sent, "partitions": sent, "retention_hours": sent},
+        f"/alerts/channels/{channel.pk}/": {"revision": sent},
+        "/access/tokens/new/": {"name": "t", "days": sent},
+    }.items():
+        assert client.post(path, values).status_code in {200, 302, 400, 422}, path
