@@ -1,12 +1,13 @@
-"""Disks that are full: for this process, and for a store of a test's own."""
+"""Disks that are full: for this process, for a store of a test's own, and one to be filled."""
 
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,41 @@ def no_room() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+class SmallDisk:
+    """A file system of a few megabytes that a test fills and makes room on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Take every byte that is left."""
+        with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+
+    def make_room(self) -> None:
+        self._ballast.unlink()
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[SmallDisk]:
+    """A disk at ``folder``, empty. Skips the test where this process may mount none."""
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "hbus-test", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip(f"this process may mount no disk: {made.stderr.strip()}")
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @contextmanager
