@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import visible
-from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.asking import ask
 
 #: So many of each kind are listed.
 SHOWN = 8
@@ -39,11 +38,14 @@ class Related:
     #: What features know of its correlation id, and of what it is about.
     correlated: list[Group] = field(default_factory=list)
     panels: list[Group] = field(default_factory=list)
+    #: Features that could not tell.
+    silent: list[str] = field(default_factory=list)
 
 
 def related(actor: Actor, entry: AuditEntry) -> Related:
     """What belongs to ``entry``."""
-    groups = [group for find in _finders() for group in find(actor, entry)]
+    answers = ask(lambda feature: [feature.audit_related] if feature.audit_related else [], actor, entry)
+    groups: list[Group] = [group for answer in answers.found for group in answer]
     entries: list[AuditEntry] = []
     if entry.correlation_id:
         others = visible(actor).filter(correlation_id=entry.correlation_id).exclude(seq=entry.seq)
@@ -53,8 +55,5 @@ def related(actor: Actor, entry: AuditEntry) -> Related:
         more_entries=len(entries) > SHOWN,
         correlated=[group for group in groups if group.correlated],
         panels=[group for group in groups if not group.correlated],
+        silent=answers.silent,
     )
-
-
-def _finders() -> list[Callable[[Actor, AuditEntry], list[Group]]]:
-    return [resolve(feature.audit_related) for feature in features() if feature.audit_related]

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import SYSTEM, Actor
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.services import record
 from hbus_console.overview import concerns, search
 from hbus_console.registry import asking, loading
 from hbus_console.registry.declaration import Feature, MenuEntry
@@ -29,6 +32,7 @@ TOY = Feature(
     concerns=(f"{__name__}:lying_around",),
     search=(f"{__name__}:find",),
     live=(f"{__name__}:cells",),
+    audit_related=f"{__name__}:know",
 )
 
 
@@ -48,6 +52,10 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     return LiveCells(texts={"toys": str(len(scopes))}, rows={"topic/booking.created": {"toys": "3"}})
 
 
+def know(who: Actor, entry: AuditEntry) -> list[object]:
+    return []
+
+
 @pytest.fixture(autouse=True)
 def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = (*loading.features(), TOY)
@@ -64,7 +72,7 @@ def mistaken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def fail(*_: object) -> object:
         raise KeyError("a mistake of the toy")
 
-    for name in ("count", "lying_around", "find", "cells"):
+    for name in ("count", "lying_around", "find", "cells", "know"):
         monkeypatch.setitem(globals(), name, fail)
     loading.resolve.cache_clear()
     yield
@@ -132,3 +140,10 @@ def test_its_mistake_leaves_the_figures_of_others_moving() -> None:
     assert isinstance(texts, dict)
     assert texts["dead"] == "0"
     assert event["stale"] == "The figures of toys cannot be read; the log says why."
+
+
+@pytest.mark.usefixtures("mistaken")
+def test_its_mistake_is_said_beside_an_audit_entry(page: Client) -> None:
+    record(SYSTEM, "toy.made", Subject("toy", "", "ball"))
+    seq = AuditEntry.objects.latest("seq").seq
+    assert "What toys knows of it cannot be told" in page.get(f"/audit/{seq}/").content.decode()
