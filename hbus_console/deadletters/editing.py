@@ -14,6 +14,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import Rules, shown
@@ -60,14 +61,14 @@ def parsed(text: str) -> Any:
 def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) -> Any:
     """``payload`` with the stored values where it holds their stand-ins.
 
-    Who may not reveal may not change what is masked either: a new value in its place, a missing one or a list around
-    it of another length raises ``Forbidden``.
+    Who may not reveal may not change what is masked either: any value in its place, a missing one or a list around
+    it of another length raises ``Forbidden``. The very value does too, or whoever tries could find it out.
     """
     rules = _rules(letter)
     stored = original.json()
     try:
-        for field in rules.masked_fields:
-            payload = _restore(payload, stored, field.replace("[]", "").split("."), masked(rules.classification))
+        for names in _outermost(rules.masked_fields):
+            payload = _restore(payload, stored, names, masked(rules.classification))
     except _Changed:
         require(actor, PAYLOAD_REVEAL, letter.topic)
     return payload
@@ -83,13 +84,20 @@ def _rules(letter: DeadLetter) -> Rules:
     return Rules.of(Topic.objects.filter(name=letter.topic).first())
 
 
+def _outermost(masked_fields: Sequence[str]) -> list[tuple[str, ...]]:
+    """The fields by their names, without those inside of another: one stand-in stands for them too."""
+    found: list[tuple[str, ...]] = []
+    for names in sorted((FieldPath.parse(field).names for field in masked_fields), key=len):
+        if not any(names[: len(outer)] == outer for outer in found):
+            found.append(names)
+    return found
+
+
 def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> Any:
     if not steps:
         if given == stand_in:
             return stored
-        if given != stored:
-            raise _Changed
-        return given
+        raise _Changed
     if isinstance(stored, list):
         if not isinstance(given, list) or len(given) != len(stored):
             raise _Changed

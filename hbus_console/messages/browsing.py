@@ -16,6 +16,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics import lookup
+from hbus_console.topics.field_paths import PATTERN, FieldPath
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import Payload, Rules, may_search, shown
 from hbus_console.wiring import bus
@@ -25,7 +26,7 @@ PAGE = 50
 MOST_SCANNED = 10_000
 LONGEST_S = 2.0
 _BROWSE = 500
-_CONDITION = re.compile(r"\s*([A-Za-z0-9_$-]+(?:\.[A-Za-z0-9_$-]+|\[\d+\])*)\s*(=|~)\s*(.*?)\s*", re.DOTALL)
+_CONDITION = re.compile(rf"\s*({PATTERN})\s*(=|~)\s*(.*?)\s*", re.DOTALL)
 _clock = SystemClock()
 
 
@@ -62,7 +63,7 @@ class Condition:
 
     def fits(self, value: Any) -> bool:
         """Whether ``value``, a JSON payload, has a matching field; lists match by any of their items."""
-        return any(self._same(item) for item in _values(value, _steps(self.path)))
+        return any(self._same(item) for item in FieldPath.parse(self.path).values(value))
 
     def _same(self, value: Any) -> bool:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -176,23 +177,6 @@ def _matches(stored: Stored, condition: Condition) -> bool:
     except MalformedEnvelope:
         return False
     return message.data_base64 is None and condition.fits(message.json())
-
-
-def _steps(path: str) -> list[str]:
-    return [step for step in re.split(r"\.|\[(\d+)\]", path) if step]
-
-
-def _values(node: Any, steps: list[str]) -> list[Any]:
-    if isinstance(node, list):
-        if steps and steps[0].isdigit():
-            index = int(steps[0])
-            return _values(node[index], steps[1:]) if index < len(node) else []
-        return [value for item in node for value in _values(item, steps)]
-    if not steps:
-        return [node]
-    if isinstance(node, dict) and steps[0] in node:
-        return _values(node[steps[0]], steps[1:])
-    return []
 
 
 def _number(text: str) -> float | None:

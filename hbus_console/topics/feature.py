@@ -17,6 +17,7 @@ FEATURE = Feature(
         "subjects",
         "lookup",
         "scopes",
+        "field_paths",
         "masking",
         "payloads",
         "catalog",

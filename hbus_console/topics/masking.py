@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
+from hbus_console.topics.field_paths import PATTERN, FieldPath
 
-#: One step of a path: a property, and ``[]`` for each list beneath it.
-_PATH = re.compile(r"[A-Za-z0-9_$-]+(?:\[\])*(?:\.[A-Za-z0-9_$-]+(?:\[\])*)*")
+_PATH = re.compile(PATTERN)
 #: How many fields one topic may mask.
 MAX_FIELDS = 200
 
@@ -30,7 +30,8 @@ def check_fields(fields: Iterable[object]) -> list[str]:
     checked = set()
     for field in fields:
         path = field.strip() if isinstance(field, str) else ""
-        if len(path) > 200 or not _PATH.fullmatch(path):
+        # Of a list all items are hidden: which one has which place is up to the publisher.
+        if len(path) > 200 or not _PATH.fullmatch(path) or FieldPath.parse(path).has_places:
             raise BadInput(
                 f"{field!r} is not a field path.",
                 remedy="Write dotted names, with [] after a list: guest.email, guests[].name.",
@@ -54,36 +55,14 @@ def mask(payload: Any, masked_fields: Sequence[str], classification: str = "pers
     """
     stand_in = masked(classification)
     for field in masked_fields:
-        payload = _hide(payload, field.replace("[]", "").split("."), stand_in)
+        payload = FieldPath.parse(field).replaced(payload, stand_in)
     return payload
 
 
 def is_masked(path: str, masked_fields: Iterable[str]) -> bool:
-    """Whether the value at ``path`` (list positions left out or written ``[3]``) is hidden: itself, or what holds it,
-    or a part of it. What is hidden must not be searched by either, or a search would reveal it."""
-    steps = _steps(path)
-    for field in masked_fields:
-        hidden = _steps(field)
-        shared = min(len(steps), len(hidden))
-        if steps[:shared] == hidden[:shared]:
-            return True
-    return False
+    """Whether asking for the value at ``path`` could tell a hidden one: itself, what holds it, or a part of it.
 
-
-def _steps(path: str) -> list[str]:
-    return re.sub(r"\[\d*\]", "", path).split(".")
-
-
-def _hide(node: Any, steps: list[str], stand_in: Masked) -> Any:
-    if isinstance(node, list):
-        return [_hide(item, steps, stand_in) for item in node]
-    if not steps:
-        return stand_in
-    if isinstance(node, dict) and steps[0] in node:
-        return {**node, steps[0]: _inner(node[steps[0]], steps[1:], stand_in)}
-    return node
-
-
-def _inner(value: Any, steps: list[str], stand_in: Masked) -> Any:
-    # A masked field is hidden whole, also when it holds a list: its length is part of what it says.
-    return _hide(value, steps, stand_in) if steps else stand_in
+    Places in lists make no difference: in one item a field is as hidden as in all of them.
+    """
+    asked = FieldPath.parse(path)
+    return any(asked.overlaps(FieldPath.parse(field)) for field in masked_fields)

@@ -80,6 +80,8 @@ def masked_changes() -> list[dict[str, Any]]:
         {**PAYLOAD, "guests": [rui]},
         {**PAYLOAD, "guests": [ana, rui, ana]},
         {**PAYLOAD, "guests": {"name": HIDDEN}},
+        # Guessed right: a refusal of wrong guesses alone would tell.
+        PAYLOAD,
         {"room": "DBL"},
         ["no object"],
     ]

@@ -98,7 +98,9 @@ class TestScan:
         assert scan(ALL, TOPIC, condition, start_ms=now_ms).entries
         assert not scan(ALL, TOPIC, condition, end_ms=now_ms - 1).entries
 
-    @pytest.mark.parametrize("field", ["guest.name=Ana Lima", "guest~Ana", "guest.name.first=Ana"])
+    @pytest.mark.parametrize(
+        "field", ["guest.name=Ana Lima", "guest~Ana", "guest.name.first=Ana", "guest[0].name~Ana", "guest[].name~Ana"]
+    )
     def test_what_is_masked_cannot_be_searched_by(self, field: str) -> None:
         with pytest.raises(BadInput, match="masked") as refused:
             scan(person("admin"), TOPIC, Condition.read(field))
@@ -117,6 +119,10 @@ class TestScan:
         ("tags=sea", True),
         ("tags[0]=sea", True),
         ("tags[1]=sea", False),
+        ("tags[]=sea", True),
+        # A step of digits is a name: a list has places, and they stand in brackets.
+        ("tags.0=sea", False),
+        (f"tags[{'9' * 5000}]=sea", False),
         ("nothing=x", False),
         ("  room.code  =  DBL-SEA ", True),
     ],
