@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from engine.core.subject import Subject
 from hbus_console.registry.pages import page
 
 
 def message(subject: Subject) -> str:
     """The page of a message."""
-    return page("messages:message", subject.name)
+    return page_of(subject.namespace, subject.name)
+
+
+def page_of(topic: str, message_id: str) -> str:
+    """The page of the message of that id in ``topic``: another topic may have one of the same id."""
+    address = page("messages:message", message_id)
+    return f"{address}?{urlencode({'topic': topic})}" if address else ""

@@ -69,6 +69,7 @@ _LIFE = {
     "properties": {
         "id": _TEXT,
         "topic": _TEXT,
+        "other_topics": {"type": "array", "items": _TEXT, "description": "Others with a message of this id."},
         "ledger": {"type": ["object", "null"]},
         "envelope": {"type": ["object", "null"]},
         "payload": _PAYLOAD,
@@ -91,6 +92,14 @@ _SCAN = {
         "next": {"type": ["string", "null"]},
     },
 }
+
+
+_TOPIC = [
+    OpenApiParameter(
+        "topic",
+        description="Publishers choose ids, so several topics may have a message of this one. Left out: the newest.",
+    )
+]
 
 
 class RevealBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -141,7 +150,7 @@ class Messages(ApiView):
         return Response(
             {
                 "next": next_page(request, found.next_cursor),
-                "results": [evidence.message_as_json(row, outcomes[row.message_id]) for row in found.messages],
+                "results": [evidence.message_as_json(row, outcomes[row.identity]) for row in found.messages],
             }
         )
 
@@ -152,10 +161,11 @@ class OneMessage(ApiView):
         summary="One message's whole life",
         description="Ledger, envelope, payload (masked), timeline, dead letters, cause and effects.",
         tags=["messages"],
+        parameters=_TOPIC,
         responses={(200, "application/json"): _LIFE, **REFUSED},
     )
     def get(self, request: Request, message_id: str) -> Response:
-        return Response(evidence.life_as_json(services.life(self.actor, message_id)))
+        return Response(evidence.life_as_json(services.life(self.actor, message_id, request.GET.get("topic", ""))))
 
 
 class Timeline(ApiView):
@@ -163,10 +173,12 @@ class Timeline(ApiView):
         operation_id="messages_timeline",
         summary="What happened to one message, in order",
         tags=["messages"],
+        parameters=_TOPIC,
         responses={(200, "application/json"): {"type": "array", "items": _MOMENT}, **REFUSED},
     )
     def get(self, request: Request, message_id: str) -> Response:
-        return Response([evidence.moment_as_json(moment) for moment in services.timeline(self.actor, message_id)])
+        moments = services.timeline(self.actor, message_id, request.GET.get("topic", ""))
+        return Response([evidence.moment_as_json(moment) for moment in moments])
 
 
 class Reveal(ApiView):
@@ -175,6 +187,7 @@ class Reveal(ApiView):
         summary="Show masked fields of one message",
         description="Needs a reason. The audit entry is written before the answer is given.",
         tags=["messages"],
+        parameters=_TOPIC,
         request={
             "application/json": {
                 "type": "object",
@@ -197,7 +210,8 @@ class Reveal(ApiView):
             self._record.delete()
             self._record = None
         body = read(request, RevealBody)
-        found = services.reveal(self.actor, message_id, body.reason, tuple(body.fields))
+        topic = request.GET.get("topic", "")
+        found = services.reveal(self.actor, message_id, body.reason, tuple(body.fields), topic_name=topic)
         answer = Response({"payload": evidence.payload_as_json(found.payload), "audit_entry": found.entry.seq})
         answer["Cache-Control"] = "no-store"
         return answer

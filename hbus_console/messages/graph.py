@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from hbus_console.messages.addresses import page_of
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.timeline import who
@@ -38,7 +39,7 @@ def before(life: Life) -> Box | None:
     causation = life.entry.causation_id if life.entry else ""
     if causation:
         role = {"redrive": "redriven from", "replay": "replayed from"}.get(replay, "caused by")
-        href = reverse("messages:message", args=[causation]) if life.cause is not None else ""
+        href = page_of(*life.cause.identity) if life.cause is not None else ""
         return Box(role, short_id(causation), "act" if replay else "", href, mono=True)
     if life.correlation_id:
         href = f"{reverse('messages:search')}?correlation={life.correlation_id}"
@@ -49,13 +50,12 @@ def before(life: Life) -> Box | None:
 def after(life: Life) -> list[Box]:
     """What it caused, redriven copies last."""
     copies = {letter.redriven_as for letter in life.letters if letter.redriven_as}
-    effects = [effect for effect in life.effects if effect.message_id not in copies]
+    effects = [effect for effect in life.effects if effect.topic != life.topic_name or effect.message_id not in copies]
     boxes = [_effect(effect) for effect in effects[:_MOST]]
     if len(effects) > _MOST:
         boxes.append(Box("and more", f"{len(life.effects) - _MOST} others", href=_same_correlation(life)))
     boxes += [
-        Box("redriven as", short_id(copy), "act", reverse("messages:message", args=[copy]), mono=True)
-        for copy in sorted(copies)
+        Box("redriven as", short_id(copy), "act", page_of(life.topic_name, copy), mono=True) for copy in sorted(copies)
     ]
     return boxes
 
@@ -86,8 +86,7 @@ def draw(life: Life) -> SafeString:
 
 
 def _effect(effect: LedgerMessage) -> Box:
-    href = reverse("messages:message", args=[effect.message_id])
-    return Box(_cut(f"by {who(effect.source)}", 17), _cut(effect.type, 17), href=href)
+    return Box(_cut(f"by {who(effect.source)}", 17), _cut(effect.type, 17), href=page_of(*effect.identity))
 
 
 def _same_correlation(life: Life) -> str:

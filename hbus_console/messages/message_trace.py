@@ -23,6 +23,7 @@ from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.repeats import off_index
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import Payload, Rules, shown
 from hbus_console.topics.scopes import topic_filter
@@ -68,6 +69,8 @@ class Life:
     copies: dict[str, list[LedgerEvent]] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
     subscriptions: list[str] = field(default_factory=list)
+    #: Further topics, of those the reader may see, that have a message of this id.
+    other_topics: list[str] = field(default_factory=list)
 
     @property
     def subject(self) -> Subject:
@@ -131,14 +134,20 @@ class Life:
         return self.envelope.type if self.envelope else self.topic_name
 
 
-def life(actor: Actor, message_id: str) -> Life:
-    """Gather it. Raises ``NotThere`` when neither ledger nor dead letters know the id, or ``actor`` may not see it;
-    ``NotYet`` for an id so young that its evidence may still be on its way.
+def life(actor: Actor, message_id: str, topic_name: str = "") -> Life:
+    """Gather it. Where several topics have a message of that id and none is named, it is the newest one that ``actor``
+    may see. Raises ``NotThere`` when neither ledger nor dead letters know it, or ``actor`` may not see it; ``NotYet``
+    for an id so young that its evidence may still be on its way.
     """
     seen = topic_filter(visible_scopes(actor))
-    entry = LedgerMessage.objects.filter(seen, message_id=message_id).order_by("-published_ms").first()
+    rows = LedgerMessage.objects.alias(its_topic=off_index("topic")).filter(seen, message_id=message_id)
     letters = list(DeadLetter.objects.filter(seen, message_id=message_id).order_by("died_at"))
-    if entry is None and not letters:
+    known = {*rows.values_list("topic", flat=True).distinct(), *(letter.topic for letter in letters)}
+    wanted = rows.filter(its_topic=topic_name) if topic_name else rows
+    entry = wanted.order_by("-published_ms", "-pk").first()
+    if not topic_name and known:
+        topic_name = entry.topic if entry else letters[-1].topic
+    if topic_name not in known:
         if settings.HBUS_LEDGER and _is_young(message_id):
             raise NotYet(
                 f"Message {message_id[:64]} is not yet in the ledger.",
@@ -150,9 +159,9 @@ def life(actor: Actor, message_id: str) -> Life:
             remedy="It may never have existed, lie outside your scope, or be older than what the ledger keeps.",
             field="id",
         )
-    topic_name = entry.topic if entry else letters[0].topic
+    letters = [letter for letter in letters if letter.topic == topic_name]
     topic = Topic.objects.select_related("team").filter(name=topic_name).first()
-    events = LedgerEvent.objects.filter(message_id=message_id).order_by("at_ms", "pk")
+    events = LedgerEvent.objects.filter(message_id=message_id, topic=topic_name).order_by("at_ms", "pk")
     first = list(events[: MOST_EVENTS + 1])
     found = Life(
         message_id=message_id,
@@ -166,6 +175,7 @@ def life(actor: Actor, message_id: str) -> Life:
         envelope=None,
         gone="",
         payload=None,
+        other_topics=sorted(known - {topic_name}),
     )
     _read_envelope(actor, found)
     _relate(found, seen)
@@ -248,8 +258,13 @@ def _relate(found: Life, seen: Q) -> None:
     causation = found.entry.causation_id if found.entry else (found.envelope.causationid if found.envelope else "")
     rows = LedgerMessage.objects.filter(seen)
     if causation:
-        found.cause = rows.filter(message_id=causation).first()
+        causes = rows.alias(its_topic=off_index("topic")).filter(message_id=causation)
+        if found.envelope is not None and found.envelope.hbusreplay == "redrive":
+            # A dead letter is redriven into its own topic.
+            causes = causes.filter(its_topic=found.topic_name)
+        found.cause = causes.order_by("-published_ms", "-pk").first()
     found.effects = list(rows.filter(causation_id=found.message_id).order_by("published_ms", "pk")[: MOST_EFFECTS + 1])
     copies = [letter.redriven_as for letter in found.letters if letter.redriven_as]
-    for event in LedgerEvent.objects.filter(message_id__in=copies).order_by("at_ms", "pk")[:MOST_EVENTS]:
+    told = LedgerEvent.objects.filter(message_id__in=copies, topic=found.topic_name).order_by("at_ms", "pk")
+    for event in told[:MOST_EVENTS]:
         found.copies.setdefault(event.message_id, []).append(event)

@@ -10,7 +10,11 @@ from hbus_console.topics.subjects import of_message, of_subscription
 
 
 class LedgerMessage(models.Model):
-    """One published message. The payload stays in the transport; ``position`` leads to it."""
+    """One message in its topic. The payload stays in the transport; ``position`` leads to it.
+
+    Publishers choose ids, and one that forwards an event keeps its id: only the topic and the id together name a
+    message, in this table and in all that speaks of its rows.
+    """
 
     message_id = models.CharField(max_length=64)
     topic = models.CharField(max_length=200)
@@ -30,7 +34,8 @@ class LedgerMessage(models.Model):
     stored_us = models.BigIntegerField(default=0)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["message_id", "source"], name="ledger_identity")]
+        # Of expressions, so that SQLite makes an index of it: one of fields it can only add by copying the table.
+        constraints = [models.UniqueConstraint("message_id", "topic", "source", name="ledger_identity")]
         indexes = [
             models.Index(fields=["topic", "published_ms"], name="ledger_topic_time"),
             models.Index(fields=["type", "published_ms"], name="ledger_type_time"),
@@ -45,6 +50,11 @@ class LedgerMessage(models.Model):
         """The message."""
         return of_message(self.topic, self.message_id)
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Its topic and its id, just as they are: what its events and dead letters have too."""
+        return self.topic, self.message_id
+
 
 #: Failed attempts, as a condition. The kinds stand in the SQL itself: SQLite uses the partial index on failures only
 #: when it can read them there, not when they come as parameters.
@@ -54,7 +64,10 @@ DEDUPLICATED = RawSQL("kind = 'deduplicated'", (), output_field=models.BooleanFi
 
 
 class LedgerEvent(models.Model):
-    """One thing that happened to a message: an attempt settled, failed, or died; a redrive, a discard …"""
+    """One thing that happened to a message: an attempt settled, failed, or died; a redrive, a discard …
+
+    Its topic is the message's.
+    """
 
     message_id = models.CharField(max_length=64)
     #: A fact's kind, see :data:`engine.bus.fact_kinds.KINDS`.

@@ -37,7 +37,7 @@ _MESSAGES = Insert(
     ("message_id", "topic", "type", "source", "key", "correlation_id", "causation_id", "trace_id", "position", "size",
      "published_ms", "due_ms", "stored_us"),
     # A delayed message is met twice: accepted without a position, then published with one, in either order.
-    """ON CONFLICT (message_id, source) DO UPDATE
+    """ON CONFLICT (message_id, topic, source) DO UPDATE
     SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
     WHERE excluded.position <> ''""",
 )  # fmt: skip

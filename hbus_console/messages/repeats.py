@@ -44,7 +44,8 @@ def events(which: Repeated) -> QuerySet[LedgerEvent]:
 
 def repeated(which: Repeated) -> Exists:
     """Whether a message was repeated: a condition for a query of messages that is narrow already."""
-    return Exists(events(which).filter(message_id=OuterRef("message_id")))
+    told = events(which).alias(its_topic=off_index("topic"))
+    return Exists(told.filter(message_id=OuterRef("message_id"), its_topic=OuterRef("topic")))
 
 
 def off_index(field: str) -> Coalesce:

@@ -25,13 +25,15 @@ class Revealed:
     entry: AuditEntry
 
 
-def reveal(actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] = ()) -> Revealed:
-    """Show the masked ``fields`` of one message (all of them when none is named).
+def reveal(
+    actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] = (), *, topic_name: str = ""
+) -> Revealed:
+    """Show the masked ``fields`` (all of them when none is named) of the message that :func:`life` would choose.
 
     The audit entry is committed before anything is returned. Raises ``NotThere``, ``Forbidden``, and ``BadInput``
     without a reason, when the payload is gone, when nothing is masked, or for a field that is not.
     """
-    found = life(actor, message_id)
+    found = life(actor, message_id, topic_name)
     require(actor, PAYLOAD_REVEAL, found.topic_name)
     why = checked_reason(reason)
     if found.payload is None:

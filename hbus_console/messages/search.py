@@ -111,21 +111,24 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     if names is None or query.topic:
         found = list(rows[: size + 1])
     elif query.is_exact or len(names) > _MERGED_TOPICS:
-        found = list(rows.filter(topic__in=names)[: size + 1])
+        found = list(rows.filter(**{f"{'its_topic' if query.id else 'topic'}__in": names})[: size + 1])
     else:
         found = _merged(rows, names, size + 1)
     more = len(found) > size
     return Found(found[:size], _cursor(found[size - 1]) if more else "")
 
 
-def outcomes(messages: Sequence[LedgerMessage]) -> dict[str, Outcome]:
-    """What became of ``messages``, by id, in one query."""
-    found = {message.message_id: Outcome() for message in messages}
+def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome]:
+    """What became of ``messages``, by their identities, in one query."""
+    found = {message.identity: Outcome() for message in messages}
     kinds = ("settled", "retried", "dead", "expired", "deduplicated")
-    events = LedgerEvent.objects.filter(message_id__in=list(found), kind__in=kinds).order_by()
-    told = events.values_list("message_id", "kind", "subscription").annotate(times=Count("pk"))
-    for message_id, kind, subscription, times in told:
-        outcome = found[message_id]
+    events = LedgerEvent.objects.filter(message_id__in={id_ for _, id_ in found}, kind__in=kinds).order_by()
+    told = events.values_list("topic", "message_id", "kind", "subscription").annotate(times=Count("pk"))
+    for topic, message_id, kind, subscription, times in told:
+        outcome = found.get((topic, message_id))
+        if outcome is None:
+            # Of a message of another topic that has the same id.
+            continue
         if kind == "retried":
             outcome.retried += times
         elif kind != "deduplicated":
@@ -168,10 +171,13 @@ def _by_repetition(
     if cursor:
         at_ms, number = _read_cursor(cursor)
         last = last.filter(Q(at_ms__lt=at_ms) | Q(at_ms=at_ms, pk__lt=number)).filter(at_ms__lte=at_ms)
-    found = list(last.values_list("message_id", "at_ms", "pk")[: size + 1])
-    place = {message_id: number for number, (message_id, _, _) in enumerate(found[:size])}
-    messages = sorted(rows.filter(message_id__in=place), key=lambda row: (place[row.message_id], -row.pk))
-    _, at_ms, number = found[size - 1] if len(found) > size else ("", 0, 0)
+    found = list(last.values_list("topic", "message_id", "at_ms", "pk")[: size + 1])
+    place = {(topic, message_id): number for number, (topic, message_id, _, _) in enumerate(found[:size])}
+    same_ids = rows.filter(message_id__in={message_id for _, message_id in place})
+    messages = sorted(
+        (row for row in same_ids if row.identity in place), key=lambda row: (place[row.identity], -row.pk)
+    )
+    *_, at_ms, number = found[size - 1] if len(found) > size else (0, 0)
     return Found(messages, f"{at_ms}-{number}" if number else "")
 
 
@@ -182,12 +188,13 @@ def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
             rows = rows.filter(message_id__gte=query.id, message_id__lt=query.id + "\U0010ffff")
         else:
             rows = rows.filter(message_id=query.id)
-    if query.by_repetition:
-        rows = rows.alias(its_topic=off_index("topic"), its_type=off_index("type"))
-        wanted = {"its_topic": query.topic, "its_type": query.type}
-        return rows.filter(**{name: value for name, value in wanted.items() if value})
     exact = {"key": query.key, "correlation_id": query.correlation, "topic": query.topic, "type": query.type}
+    if query.id or query.by_repetition:
+        rows = rows.alias(its_topic=off_index("topic"), its_type=off_index("type"))
+        exact |= {"topic": "", "type": "", "its_topic": query.topic, "its_type": query.type}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if query.by_repetition:
+        return rows
     if query.start_ms is not None:
         rows = rows.filter(published_ms__gte=query.start_ms)
     if query.end_ms is not None:

@@ -28,6 +28,6 @@ __all__ = [
 ]
 
 
-def timeline(actor: Actor, message_id: str) -> list[Moment]:
-    """What happened to one message, in order; raises as :func:`life`."""
-    return moments(life(actor, message_id))
+def timeline(actor: Actor, message_id: str, topic_name: str = "") -> list[Moment]:
+    """What happened to one message, in order; chosen and raised as by :func:`life`."""
+    return moments(life(actor, message_id, topic_name))

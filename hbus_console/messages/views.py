@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -103,7 +105,13 @@ def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
     """Answers with the page itself and not with a redirect: what is revealed must not survive a reload."""
     reason = request.POST.get("reason", "")
     try:
-        revealed = services.reveal(actor(request), message_id, reason, tuple(request.POST.getlist("fields")))
+        revealed = services.reveal(
+            actor(request),
+            message_id,
+            reason,
+            tuple(request.POST.getlist("fields")),
+            topic_name=request.GET.get("topic", ""),
+        )
     except NotThere:
         raise
     except BadInput as error:
@@ -116,7 +124,7 @@ def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
 @console_view(VIEW, resource=SOMEWHERE)
 def export(request: HttpRequest, message_id: str) -> HttpResponse:
     """Everything known about one message as a file; masked as on the page."""
-    found = services.life(actor(request), message_id)
+    found = services.life(actor(request), message_id, request.GET.get("topic", ""))
     safe = "".join(character if character.isalnum() else "-" for character in message_id)[:80]
     return JsonResponse(
         evidence.life_as_json(found),
@@ -166,13 +174,11 @@ def _from_log(request: HttpRequest, who_asks: Actor, query: search.Query, field:
 def rows_of(messages: list[LedgerMessage]) -> list[Row]:
     """Messages with their outcomes, in three queries."""
     outcomes = search.outcomes(messages)
-    waiting: dict[str, int] = {}
-    dead = [message.message_id for message in messages if outcomes[message.message_id].dead]
+    dead = [message.message_id for message in messages if outcomes[message.identity].dead]
     letters = DeadLetter.objects.filter(message_id__in=dead, state=DeadLetter.State.DEAD)
-    for message_id in letters.values_list("message_id", flat=True):
-        waiting[message_id] = waiting.get(message_id, 0) + 1
+    waiting = Counter(letters.values_list("topic", "message_id"))
     read = set(Subscription.objects.values_list("topic__name", flat=True).distinct().order_by())
-    return [Row(row, outcomes[row.message_id], waiting.get(row.message_id, 0), row.topic in read) for row in messages]
+    return [Row(row, outcomes[row.identity], waiting[row.identity], row.topic in read) for row in messages]
 
 
 def _message(
@@ -185,7 +191,8 @@ def _message(
     status: int = 200,
 ) -> HttpResponse:
     who_asks = actor(request)
-    found = services.life(who_asks, message_id)
+    found = services.life(who_asks, message_id, request.GET.get("topic", ""))
+    in_topic = urlencode({"topic": found.topic_name})
     talk = conversation(who_asks, found.correlation_id)
     same = same_key(who_asks, found.topic_name, found.key)
     tab = request.GET.get("tab", "timeline")
@@ -206,7 +213,8 @@ def _message(
         "same_key": same,
         "errors": errors or {},
         "reason": reason,
-        "curl_spec": CurlRequest("GET", f"/api/v1/messages/{message_id}"),
+        "in_topic": in_topic,
+        "curl_spec": CurlRequest("GET", f"/api/v1/messages/{message_id}?{in_topic}"),
     }
     if context["tab"] in ("conversation", "key"):
         neighbours = talk if context["tab"] == "conversation" else same

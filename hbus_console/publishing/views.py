@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -25,8 +25,10 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.publishing import forms
 from hbus_console.publishing import services as publishing
 from hbus_console.publishing.feature import PUBLISH
+from hbus_console.registry import subjects
 from hbus_console.schemas.sample import sample
 from hbus_console.topics.models import Topic
+from hbus_console.topics.subjects import of_message
 from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import Form, text
@@ -115,7 +117,7 @@ def _broken_schema(topic: str, refused: BadInput) -> dict[str, Any]:
 
 
 def _told(who: Actor, receipt: Receipt) -> SafeString:
-    link = _link(receipt.message_id) if allows(who, VIEW, receipt.topic) else receipt.message_id
+    link = _link(receipt) if allows(who, VIEW, receipt.topic) else receipt.message_id
     if receipt.status is ReceiptStatus.DUPLICATE:
         return format_html("That key was used before: {} is the message it stands for. Nothing was stored again.", link)
     if receipt.status is ReceiptStatus.DELAYED:
@@ -126,10 +128,8 @@ def _told(who: Actor, receipt: Receipt) -> SafeString:
     return format_html("{} is stored in {} at {}.", link, receipt.topic, receipt.position)
 
 
-def _link(message_id: str) -> SafeString | str:
-    try:
-        return format_html(
-            '<a class="mono" href="{}">{}</a>', reverse("messages:message", args=[message_id]), message_id
-        )
-    except NoReverseMatch:
-        return message_id
+def _link(receipt: Receipt) -> SafeString | str:
+    address = subjects.address(of_message(receipt.topic, receipt.message_id))
+    if not address:
+        return receipt.message_id
+    return format_html('<a class="mono" href="{}">{}</a>', address, receipt.message_id)

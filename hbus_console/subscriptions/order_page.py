@@ -170,17 +170,17 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
     )
     steps = [Step(message) for message in reversed(newest[:MESSAGES])]
     aside = next((each for each in parked if each.key == key), None)
-    _tell(steps, row.group, is_parked=aside is not None)
+    _tell(steps, row, is_parked=aside is not None)
     partition = partition_of(key, "", row.topic.partitions)
     owner = next((owned for owned in table if owned.partition == partition), None)
     return KeyView(key, partition, owner, aside, steps, len(newest) > MESSAGES)
 
 
-def _tell(steps: Sequence[Step], group: str, *, is_parked: bool) -> None:
+def _tell(steps: Sequence[Step], row: Subscription, *, is_parked: bool) -> None:
     """Fill in what became of each."""
     by_id = {step.message.message_id: step for step in steps}
-    events = LedgerEvent.objects.filter(message_id__in=list(by_id), subscription=group).order_by("at_ms", "pk")
-    for event in events:
+    events = LedgerEvent.objects.filter(message_id__in=list(by_id), topic=row.topic.name, subscription=row.group)
+    for event in events.order_by("at_ms", "pk"):
         step = by_id[event.message_id]
         if decided(event) or (event.kind in ATTEMPTED and (event.error or event.kind == "settled")):
             step.events.append(event)
@@ -202,7 +202,10 @@ def _blocked(row: Subscription, now_ms: int) -> list[BlockedKey]:
     for event in failures:
         newest.setdefault(event.message_id, event)
     through = LedgerEvent.objects.filter(
-        message_id__in=list(newest), subscription=row.group, kind__in=(*FINAL, "parked", "released")
+        message_id__in=list(newest),
+        topic=row.topic.name,
+        subscription=row.group,
+        kind__in=(*FINAL, "parked", "released"),
     ).values_list("message_id", "at_ms")
     for message_id, at_ms in through:
         if message_id in newest and newest[message_id].at_ms <= at_ms:

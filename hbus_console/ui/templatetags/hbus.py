@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from engine.core.subject import Subject
 from hbus_console.registry import subjects
+from hbus_console.subjects import readable
 from hbus_console.ui import curl as curls
 from hbus_console.ui import formats, icons, jsonview, menu, sparks
 from hbus_console.ui.states import tone_of
@@ -128,7 +129,13 @@ def subject_href(context: Context, subject: Subject) -> str:
     """``{% subject_href item.subject as page %}``: the page of a subject like ``href``; empty when it has none."""
     address = subjects.address(subject)
     query = getattr(context.get("range"), "query", "")
-    return f"{address}?{query}" if address and query else address
+    return f"{address}{'&' if '?' in address else '?'}{query}" if address and query else address
+
+
+@register.simple_tag(takes_context=True)
+def href_to(context: Context, kind: str, namespace: str, name: str = "") -> str:
+    """``{% href_to "message" row.topic row.message_id %}``: like ``subject_href``, of a subject by its parts."""
+    return subject_href(context, readable(kind, namespace, name))
 
 
 @register.simple_tag(takes_context=True)

@@ -28,7 +28,7 @@ def told(subject: Subject, action: str = "thing.change") -> Told:
     [
         (Subject("topic", "booking.created"), "/topics/booking.created/", "namespace"),
         (Subject("subscription", "booking.created", "billing"), "/subscriptions/booking.created/billing/", "topic"),
-        (Subject("message", "booking.created", "01M7"), "/messages/01M7", "topic"),
+        (Subject("message", "booking.created", "01M7"), "/messages/01M7?topic=booking.created", "topic"),
         (Subject("dead-letter", "booking.created", "7"), "/dead-letters/", "topic"),
         (Subject("user", "", "bob"), "/access/users/bob/", "namespace"),
         (Subject("operation", "booking.created", "12"), "/operations/12/", "namespace"),

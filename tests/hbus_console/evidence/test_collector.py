@@ -235,7 +235,7 @@ def test_unreadable_bytes_are_reported_and_passed(
 def test_a_delayed_message_has_one_row_with_the_position_it_got(
     stream: FactStream, collector: FactCollector, early_first: bool
 ) -> None:
-    accepted = Fact("delayed", AT - 9_000, topic="t", message_id="m1", source="/tests", due_ms=AT)
+    accepted = Fact("delayed", AT - 9_000, topic="booking.created", message_id="m1", source="/tests", due_ms=AT)
     appended = published("m1", position="7-0", due_ms=AT)
     for fact in (accepted, appended) if early_first else (appended, accepted):
         tell(stream, fact)

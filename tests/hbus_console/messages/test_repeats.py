@@ -83,9 +83,9 @@ def test_a_scope_hides_repetitions_elsewhere() -> None:
 @pytest.mark.usefixtures("world")
 def test_what_became_of_a_message_counts_its_repetitions() -> None:
     outcomes = search.outcomes(search.search(ALL, Query(key="b/1")).messages)
-    assert (outcomes["key"].published_again, outcomes["key"].delivered_again) == (2, {})
-    assert (outcomes["both"].published_again, outcomes["both"].delivered_again) == (1, {"billing": 1})
-    assert outcomes["once"].published_again == 0
+    assert (outcomes[TOPIC, "key"].published_again, outcomes[TOPIC, "key"].delivered_again) == (2, {})
+    assert (outcomes[TOPIC, "both"].published_again, outcomes[TOPIC, "both"].delivered_again) == (1, {"billing": 1})
+    assert outcomes[TOPIC, "once"].published_again == 0
 
 
 def test_a_message_known_to_the_inbox_counts_as_handled() -> None:
@@ -93,7 +93,7 @@ def test_a_message_known_to_the_inbox_counts_as_handled() -> None:
     Subscription.objects.create(topic=Topic.objects.create(name=TOPIC), group="billing")
     row = message("m1")
     event("m1", "deduplicated", 30_000, attempt=2, node="consumer-2", duration_us=2_000)
-    assert search.outcomes([row])["m1"].settled == {"billing"}
+    assert search.outcomes([row])[TOPIC, "m1"].settled == {"billing"}
     life = services.life(ALL, "m1")
     assert life.settled_in == {"billing"}
     assert [moment.sentence for moment in services.timeline(ALL, "m1")][1] == (

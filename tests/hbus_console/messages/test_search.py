@@ -11,7 +11,7 @@ from hbus_console.messages import search
 from hbus_console.messages.search import Query
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
-from tests.hbus_console.messages.conftest import AT, event, message, person
+from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -104,9 +104,9 @@ def test_what_became_of_a_page_is_one_query(django_assert_num_queries: DjangoAss
     event("m1", "dead", 9)
     with django_assert_num_queries(1, using="ledger"):
         outcomes = search.outcomes(rows)
-    assert outcomes["m0"].settled == {"billing", "availability"}
-    assert (outcomes["m1"].retried, outcomes["m1"].dead) == (1, {"billing"})
-    assert outcomes["m2"] == search.Outcome()
+    assert outcomes[TOPIC, "m0"].settled == {"billing", "availability"}
+    assert (outcomes[TOPIC, "m1"].retried, outcomes[TOPIC, "m1"].dead) == (1, {"billing"})
+    assert outcomes[TOPIC, "m2"] == search.Outcome()
 
 
 def test_the_reach_is_told() -> None:

@@ -102,14 +102,14 @@ def test_attempts_are_drawn_to_scale_in_a_lane_for_each_subscription() -> None:
 def test_cause_and_effects_are_drawn_with_where_they_lead() -> None:
     svg = graph.draw(life())
     assert "req-9f21c0" in svg
-    assert 'href="/messages/m3"' in svg
+    assert 'href="/messages/m3?topic=invoice.drafted"' in svg
     assert "by billing" in svg
     assert "redriven as" in svg
-    assert 'href="/messages/m2"' in svg
+    assert f'href="/messages/m2?topic={TOPIC}"' in svg
     assert svg.count("<rect") == 4
     copy = graph.draw(life("m2"))
     assert "caused by" in copy
-    assert 'href="/messages/m1"' in copy
+    assert f'href="/messages/m1?topic={TOPIC}"' in copy
 
 
 def test_names_are_escaped_in_pictures() -> None:
