@@ -13,6 +13,7 @@ from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services, standing
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.models import Alert
+from hbus_console.alerts.silences import Silenced
 from hbus_console.alerts.standing import Filters
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
@@ -38,8 +39,8 @@ class Alerts(ApiView):
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         rows = Filters.read(request.GET.dict()).rows(self.actor)
-        now_ms = _clock.now_ms()
-        return self.page(rows, lambda row: shapes.alert(standing.shown([row], now_ms)[0]))
+        silenced = Silenced(_clock.now_ms())
+        return self.page(rows, lambda row: shapes.alert(standing.Row(row, silenced.of(row))))
 
 
 class EvaluationState(ApiView):

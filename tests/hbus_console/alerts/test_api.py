@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from hbus_console.access.acts import Role
 from hbus_console.alerts.models import Alert, Rule
@@ -79,3 +81,18 @@ def test_a_channels_life(calling: Calling) -> None:
     changed = call("PATCH", f"alert-channels/{number}", {"enabled": False}).json()
     assert changed["enabled"] is False
     assert call("DELETE", f"alert-channels/{number}", {"reason": "gone"}).status_code == 204
+
+
+def test_a_list_costs_two_queries_however_long_it_is(calling: Calling) -> None:
+    call, state = calling(Role.OPERATOR), Alert.State.FIRING
+    common = {"rule_name": "r", "kind": "lag", "severity": "warning", "threshold": 1, "value": 2, "peak": 2}
+    counts = []
+    for number in (1, 30):
+        Alert.objects.bulk_create(
+            Alert(subject_kind="topic", namespace=f"t.{n}", state=state, began_ms=1, measured_ms=1, **common)
+            for n in range(number)
+        )
+        with CaptureQueriesContext(connection) as seen:
+            assert call("GET", "alerts").json()["results"]
+        counts.append(sum('FROM "alerts_alert"' in it["sql"] or "alerts_silence" in it["sql"] for it in seen))
+    assert counts == [2, 2]
