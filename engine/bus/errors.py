@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.errors import BadInput, Conflict, NotThere, OutcomeUnknown, StateLost, Unavailable
+from engine.core.errors import BadInput, ConfigurationError, Conflict, NotThere, OutcomeUnknown, StateLost, Unavailable
 
 
 class PublishRefused(BadInput):
@@ -41,6 +41,11 @@ class GroupLost(StateLost):
     """The subscription's state is gone from the store (flushed, failed over or deleted by hand)."""
 
     title = "Subscription lost in the store"
+
+
+#: What a question to a transport or a breaker board may raise when there is nobody to answer it: the store is away,
+#: has lost the subscription, or is not among those that the settings name. For who can do without the answer.
+UNANSWERED = (Unavailable, GroupLost, ConfigurationError)
 
 
 class MalformedEnvelope(BadInput):

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from engine.bus import dead
 from engine.bus.dead import DeadRecord
-from engine.bus.errors import GroupLost
+from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.fact_kinds import ATTEMPTED, FINAL
 from engine.bus.partitions import Owned, Parked, partition_of
-from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
@@ -141,7 +140,7 @@ def partitions(row: Subscription) -> tuple[list[Owned], str]:
         return (keeper.owners(row.topic.name, row.group) if keeper else []), ""
     except GroupLost:
         return [], "The store does not know this subscription; the keeper makes it anew at its last checkpoint."
-    except (Unavailable, ConfigurationError) as error:
+    except UNANSWERED as error:
         return [], f"The store cannot be asked: {error.what}"
 
 

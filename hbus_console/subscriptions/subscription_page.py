@@ -11,10 +11,10 @@ from django.conf import settings
 
 from engine.bus.breaker_board import Standing
 from engine.bus.consumer_names import NamesConsumers
-from engine.bus.errors import GroupLost
+from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
-from engine.core.errors import ConfigurationError, Unavailable
+from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import FAILED, LedgerEvent
@@ -158,7 +158,7 @@ def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
         if not isinstance(admin, NamesConsumers):
             return []
         names = admin.consumer_names(row.topic.name, row.group)
-    except (GroupLost, Unavailable, ConfigurationError):
+    except UNANSWERED:
         # The page says so elsewhere.
         return []
     kept_ms = settings.FORGET_CONSUMERS_H * 3_600_000
@@ -172,7 +172,7 @@ def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
 def _breaker(topic: str, group: str) -> Standing | None:
     try:
         return bus.breakers().look(topic, group)
-    except (Unavailable, ConfigurationError):
+    except UNANSWERED:
         return None
 
 
@@ -181,7 +181,7 @@ def _lag(row: Subscription) -> tuple[Lag | None, str]:
         return bus.admin(row.topic.transport).lag(row.topic.name, row.group), ""
     except GroupLost:
         return None, "The store does not know this subscription; the keeper makes it anew at its last checkpoint."
-    except (Unavailable, ConfigurationError) as error:
+    except UNANSWERED as error:
         return None, f"The store cannot be asked: {error.what}"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.bus.errors import UNANSWERED
 from engine.bus.transport import Depth
-from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerMessage
@@ -60,7 +60,7 @@ def depth(topic: Topic) -> Depth | None:
         return None
     try:
         return bus.admin(topic.transport).depth(topic.name)
-    except (Unavailable, ConfigurationError):
+    except UNANSWERED:
         return None
 
 

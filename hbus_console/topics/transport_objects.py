@@ -9,9 +9,8 @@ from typing import Protocol
 import structlog
 from django.db import transaction
 
-from engine.bus.errors import GroupLost
+from engine.bus.errors import UNANSWERED
 from engine.bus.partitions import Partitioned
-from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.topics import catalog
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
@@ -44,7 +43,7 @@ def after_commit(what: str, act: Callable[[], object]) -> None:
     def attempt() -> None:
         try:
             act()
-        except (Unavailable, GroupLost, ConfigurationError) as error:
+        except UNANSWERED as error:
             log.warning("store not in line yet; the keeper will see to it", act=what, error=str(error))
 
     catalog.changed()

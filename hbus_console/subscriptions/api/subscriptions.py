@@ -7,9 +7,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine.bus.errors import GroupLost
+from engine.bus.errors import UNANSWERED
 from engine.bus.transport import Lag
-from engine.core.errors import Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.access.scopes import namespace_q
@@ -206,5 +205,5 @@ class Breaker(ApiView):
 def _lag(row: Subscription) -> Lag | None:
     try:
         return bus.admin(row.topic.transport).lag(row.topic.name, row.group)
-    except (Unavailable, GroupLost):
+    except UNANSWERED:
         return None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import redis
 from django.db import transaction
 
-from engine.bus.errors import GroupLost
+from engine.bus.errors import UNANSWERED
 from engine.bus.partitions import together
-from engine.core.errors import ConfigurationError, Unavailable
+from engine.core.errors import Unavailable
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
@@ -102,7 +102,7 @@ def drain_status_if_known(actor: Actor, topic: str, group: str) -> DrainStatus:
     """The same for one who has just asked for a drain: a store that is away leaves the counts unknown."""
     try:
         return drain_status(actor, topic, group)
-    except (Unavailable, GroupLost, ConfigurationError):
+    except UNANSWERED:
         return DrainStatus(paused=False, in_flight=None)
 
 

@@ -86,6 +86,13 @@ def test_with_the_store_away_the_rest_is_still_given(call: Caller, monkeypatch: 
     assert call("GET", ONE).json()["lag"] is None
 
 
+def test_with_its_store_no_longer_named_the_rest_is_still_given(call: Caller) -> None:
+    call("POST", PATH, NEW)
+    Topic.objects.update(transport="redis_stream@gone")
+    answer = call("GET", ONE)
+    assert (answer.status_code, answer.json()["lag"]) == (200, None)
+
+
 def test_scopes_hold(calling: Callable[..., Caller], call: Caller) -> None:
     call("POST", PATH, NEW)
     elsewhere = calling(Role.OPERATOR, "stay.*")
