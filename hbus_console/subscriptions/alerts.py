@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
 from hbus_console.alerts.round import Case, Round
-from hbus_console.evidence.models import Notice
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.breaker import outages
 from hbus_console.subscriptions.targets import SUBSCRIPTIONS
 from hbus_console.traffic.lag import newest_sample
-
-#: How far back an opened breaker is looked for.
-BREAKER_MS = 7 * 24 * 3_600_000
 
 
 def _parked(case: Case) -> float | None:
@@ -19,28 +17,18 @@ def _parked(case: Case) -> float | None:
     return None if sampled is None else float(sampled.parked)
 
 
-def _breaker_open(case: Case) -> float:
-    """Seconds since it opened; below every threshold while it is closed."""
-    opened_ms = case.round.once(_opened).get(case.target.key)
+def _breaker_open(case: Case) -> float | None:
+    """Seconds since it opened; below every threshold while it is closed, ``None`` while the store cannot be asked."""
+    open_since = case.round.once(_outages)
+    if open_since is None:
+        return None
+    opened_ms = open_since.get(case.target.key)
     return -1.0 if opened_ms is None else max(0, case.round.now_ms - opened_ms) / 1000
 
 
-def _opened(now: Round) -> Mapping[tuple[str, str], int]:
-    """The open breakers, and since when."""
-    rows = (
-        Notice.objects.filter(
-            at_ms__gte=now.now_ms - BREAKER_MS, kind__in=("breaker_opened", "breaker_closed"), subscription__gt=""
-        )
-        .order_by("at_ms", "pk")
-        .values_list("kind", "topic", "subscription", "at_ms")
-    )
-    opened: dict[tuple[str, str], int] = {}
-    for kind, topic, group, at_ms in rows:
-        if kind == "breaker_closed":
-            opened.pop((topic, group), None)
-        else:
-            opened.setdefault((topic, group), at_ms)
-    return opened
+def _outages(now: Round) -> Mapping[tuple[str, str], int] | None:
+    """The open breakers, and since when. The board is asked: a log of what it did forgets who opened one long ago."""
+    return outages(list(Subscription.objects.values_list("topic__name", "group")))
 
 
 KINDS = (

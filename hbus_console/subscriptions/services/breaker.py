@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from engine.bus.breaker_board import Standing
+from engine.bus.errors import UNANSWERED
 from engine.bus.facts import Fact
 from engine.core.clock import SystemClock
-from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
@@ -35,8 +35,18 @@ def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, s
         return {}
     try:
         return bus.breakers().states(subscriptions)
-    except (Unavailable, ConfigurationError):
+    except UNANSWERED:
         return {}
+
+
+def outages(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int] | None:
+    """Since when those are open that are not closed, epoch milliseconds; ``None`` while the store cannot be asked."""
+    if probes.obstacle():
+        return None
+    try:
+        return bus.breakers().outages(subscriptions)
+    except UNANSWERED:
+        return None
 
 
 def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> Standing:

@@ -148,9 +148,12 @@ def test_what_one_consumer_finds_holds_for_all(
             clock.advance(2)
             assert not service.recorder.calls
             assert board.states([WHERE, ("other", "one")]) == {WHERE: "open"}
+            opened_ms = board.look(*WHERE).since_ms
+            assert board.outages([WHERE, ("other", "one")]) == {WHERE: opened_ms}
             service.up.set()
             until(lambda: bool(bus.facts.of("breaker_closed")), between=_tick(clock))
         assert board.states([WHERE]) == {}
+        assert board.outages([WHERE]) == {}
 
 
 def test_a_person_opens_and_closes_it(

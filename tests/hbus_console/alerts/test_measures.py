@@ -9,6 +9,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
+from engine.bus.breaker_board import Pauses, RedisBreakers
 from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock, to_datetime
 from hbus_console.alerts import services
@@ -22,10 +23,15 @@ from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import store
 from tests.costs import calls, database_work
 from tests.hbus_console.alerts.conftest import Watch, rule
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+READER = ("booking.created", "billing")
+PAUSES = Pauses(first_ms=1_000, longest_ms=5_000)
 
 
 def book(*facts: Fact) -> None:
@@ -120,16 +126,44 @@ def test_failed_publishes_are_counted_in_messages(watch: Watch) -> None:
     assert watch.go(0, rounds=9) == ["resolved"]
 
 
-def test_a_breaker_that_is_open(watch: Watch) -> None:
+@pytest.fixture
+def board(watch: Watch, own_keys: None, settings: Settings) -> RedisBreakers:
+    """Where the consumers of this installation would note that a breaker opened."""
+    return RedisBreakers(store.client(), settings.HBUS_PREFIX, watch.clock)
+
+
+def test_a_breaker_that_is_open(watch: Watch, board: RedisBreakers) -> None:
     rule("breaker_open", 30)
-    book(Fact("breaker_opened", watch.clock.now_ms(), "booking.created", "billing"))
+    board.trip(*READER, "c1", "away", PAUSES)
     assert watch.go(0, rounds=2) == []
     # Opening again is not a new beginning.
-    book(Fact("breaker_opened", watch.clock.now_ms(), "booking.created", "billing"))
+    assert board.probe(*READER, "c1").state == "probing"
+    assert board.failed(*READER, "c1", "still away", PAUSES).state == "open"
     assert watch.go(0) == ["firing"]
     assert Alert.objects.get().value == 30
-    book(Fact("breaker_closed", watch.clock.now_ms(), "booking.created", "billing"))
+    board.force_close(*READER, "mended")
     assert watch.go(0) == ["resolved"]
+
+
+def test_a_breaker_that_a_person_opened_stays_open_however_long(watch: Watch, board: RedisBreakers) -> None:
+    rule("breaker_open", 30)
+    board.force_open(*READER, "the partner moves house")
+    assert watch.go(0, rounds=3) == ["firing"]
+    watch.clock.advance(100 * 86_400)
+    assert watch.go(0) == ["firing"]
+    assert Alert.objects.get().value == 100 * 86_400 + 40
+
+
+def test_while_the_board_cannot_be_asked_the_alert_stays(
+    watch: Watch, board: RedisBreakers, settings: Settings
+) -> None:
+    rule("breaker_open", 30)
+    board.force_open(*READER, "the partner moves house")
+    assert watch.go(0, rounds=3) == ["firing"]
+    store.close()
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    assert watch.go(0, rounds=3) == ["firing"]
+    assert Alert.objects.get().value == 30
 
 
 def test_a_breaker_that_closed_again_is_not_said_to_be_open() -> None:
