@@ -14,7 +14,7 @@ class OutboxMessage(models.Model):
     id = models.BigAutoField(primary_key=True)
     topic = models.CharField(max_length=200)
     key = models.CharField(max_length=200, blank=True)
-    message_id = models.CharField(max_length=64, unique=True)
+    message_id = models.CharField(max_length=64)
     #: Under which the relay publishes, so that a repeat after a crash is not stored twice.
     idempotency_key = models.CharField(max_length=512)
     body = models.BinaryField()
@@ -28,6 +28,8 @@ class OutboxMessage(models.Model):
 
     class Meta:
         ordering = ["id"]
+        # One event may leave for several topics under its one id.
+        constraints = [models.UniqueConstraint(fields=["topic", "message_id"], name="outbox_identity")]
         indexes = [models.Index(fields=["refused_at", "id"], name="outbox_pending")]
 
     @property

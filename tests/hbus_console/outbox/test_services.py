@@ -29,6 +29,18 @@ def test_the_message_waits_in_the_outbox_once_the_transaction_commits_and_the_re
     assert store.client().llen(wake_key()) == 1
 
 
+def test_one_event_may_leave_for_two_topics_under_its_id(topic: Topic) -> None:
+    other = Topic.objects.create(name="outbox.other", team=topic.team)
+    catalog.changed()
+    with transaction.atomic():
+        for name in (topic.name, other.name):
+            publish_on_commit(name, {"amount": 1}, PublishOptions(message_id="order-1"))
+    assert set(OutboxMessage.objects.values_list("topic", "message_id")) == {
+        (topic.name, "order-1"),
+        (other.name, "order-1"),
+    }
+
+
 def test_the_wake_list_does_not_grow(topic: Topic) -> None:
     for _ in range(3):
         with transaction.atomic():
