@@ -34,7 +34,7 @@ class StreamRetention:
         self._said: dict[tuple[str, str], tuple[tuple[str, ...], int]] = {}
 
     def tick(self) -> None:
-        """Trim every topic, on all its transports. Raises what went wrong with some at the end, as :meth:`Parts.tell`."""
+        """Trim every topic on all its transports. Raises at the end what went wrong, as :meth:`Parts.tell` does."""
         parts = Parts("Retention could not be applied to {parts}")
         for topic in Topic.objects.order_by("name"):
             for transport in topic.carriers:
