@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -9,9 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import TimeoutError as NotInTime
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NARROW, Console, Watched
+
+#: The second key of two counts for a moment only; on a busy machine it may come too late.
+TRIES = 3
 
 
 def test_keys_lead_through_the_console(watched: Watched) -> None:
@@ -24,8 +29,12 @@ def test_keys_lead_through_the_console(watched: Watched) -> None:
     expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#help")).not_to_be_visible()
-    page.keyboard.press("g")
-    page.keyboard.press("t")
+    for _ in range(TRIES):
+        page.keyboard.press("g")
+        page.keyboard.press("t")
+        with contextlib.suppress(NotInTime):
+            page.wait_for_url("**/topics/", timeout=5_000)
+            break
     page.wait_for_url("**/topics/")
     page.keyboard.press("j")
     page.keyboard.press("j")
