@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from engine.bus.breaker_board import BreakerBoard
 from engine.bus.consuming.dispatch import Dispatcher, FifoDispatcher, KeyedDispatcher
 from engine.bus.consuming.heartbeat import Heartbeat
+from engine.bus.consuming.hung import Hung
 from engine.bus.consuming.partition_assignment import PartitionAssignment
 from engine.bus.consuming.reader import Breaker, Reader
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Settler
 from engine.bus.consuming.status import ConsumerStatus, Left
-from engine.bus.consuming.worker import Handler, Hung, Worker, WorkerPool
+from engine.bus.consuming.worker import Handler, Worker, WorkerPool
 from engine.bus.dead import RetryDecider
 from engine.bus.inbox import Inbox, Positions
 from engine.bus.partitions import Partitioned, PartitionedReceiver

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-import traceback
 
 import msgspec
 
@@ -13,6 +12,7 @@ from engine.bus.errors import MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Attempt, Verdict
 from engine.core.clock import jitter
+from engine.core.error_text import causes_of, class_of, storable, text_of, traceback_of, words_of
 
 #: The longest normalised message kept in a cause, in characters.
 CAUSE_LIMIT = 400
@@ -75,23 +75,22 @@ class RetryDecider:
     def __init__(self, policy: SubscriptionPolicy, *, consumer: str, handler: str, rng: random.Random) -> None:
         self._policy = policy
         self._consumer = consumer
-        self._handler = handler
+        self._handler = storable(handler)
         self._rng = rng
 
     def decide(
         self, error: BaseException, number: int, history: tuple[Attempt, ...], *, begun_ms: int, duration_us: int
     ) -> RetryDecision:
         """Decide on attempt ``number``, which began at ``begun_ms`` and failed with ``error``."""
-        error_class, said = type(error).__name__, str(error)
-        text = f"{error_class}: {said}" if said else error_class
-        attempt = Attempt(number, begun_ms, duration_us, self._consumer, text[:ATTEMPT_ERROR_LIMIT])
+        error_class, said = class_of(error), words_of(error)
+        attempt = Attempt(number, begun_ms, duration_us, self._consumer, text_of(error, ATTEMPT_ERROR_LIMIT))
         mark = fingerprint(self._policy.group, error_class, said)
         hopeless = isinstance(error, Unrecoverable | MalformedEnvelope)
         if not hopeless and number < self._policy.retry.max_attempts:
             return RetryDecision(Verdict.RETRY, attempt, mark, after_s=self.pause_s(error, number))
         record = DeadRecord(
             cause=cause_of(error_class, said),
-            error=_with_traceback(text, error),
+            error=_with_traceback(error),
             fingerprint=mark,
             attempts=number,
             history=(*history, attempt),
@@ -147,9 +146,8 @@ def fingerprint(group: str, error_class: str, message: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _with_traceback(text: str, error: BaseException) -> str:
-    where = "".join(traceback.format_tb(error.__traceback__, limit=-FRAMES))
-    cause = error.__cause__
-    because = f"\ncaused by {type(cause).__name__}: {cause}" if cause is not None else ""
-    room = ERROR_LIMIT - min(len(text), ERROR_LIMIT // 2)
-    return f"{text[: ERROR_LIMIT // 2]}{because[:500]}\n{where[-room:]}".strip()
+def _with_traceback(error: BaseException) -> str:
+    text = text_of(error, ERROR_LIMIT // 2)
+    because = causes_of(error, 500)
+    where = traceback_of(error, FRAMES)
+    return "\n".join((text, *([because] if because else ()), where[-(ERROR_LIMIT - len(text)) :])).strip()

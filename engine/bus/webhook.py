@@ -10,6 +10,7 @@ from engine.bus.context import Context
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, encode
 from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.error_text import text_of
 from engine.core.errors import BadInput
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 
@@ -67,7 +68,7 @@ class WebhookHandler:
             with self._client.stream("POST", self._url, content=body, headers=headers) as response:
                 self._judge(response)
         except httpx.HTTPError as error:
-            raise WebhookFailed(f"{self._url}: {type(error).__name__}: {error}") from None
+            raise WebhookFailed(f"{self._url}: {text_of(error)}") from None
 
     def close(self) -> None:
         """Close idle connections."""

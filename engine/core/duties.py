@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import text_of
 from engine.core.errors import Unavailable
 from engine.core.leases import LeaseSource, Ownership
 
@@ -163,7 +164,7 @@ class _Loop:
                 _log.warning("duty %s was taken over by another process", self._duty.name)
         except Exception as error:  # noqa: BLE001
             # The lease stays ours until it runs out; the next renewal may succeed.
-            self._last_error = f"{type(error).__name__}: {error}"
+            self._last_error = text_of(error)
 
     def _run(self) -> None:
         try:
@@ -183,7 +184,7 @@ class _Loop:
         except Exception as error:  # noqa: BLE001
             # Whatever the lease's store raises, the loop goes on and says so in its status.
             self._state = "store lost"
-            self._last_error = f"{type(error).__name__}: {error}"
+            self._last_error = text_of(error)
             return False
         self._state = "running" if owned else "elsewhere"
         return owned
@@ -197,7 +198,7 @@ class _Loop:
         except BaseException as error:  # noqa: BLE001
             # A duty is foreign code: even a SystemExit raised in it must not end its thread unseen.
             self._failures += 1
-            self._last_error = f"{type(error).__name__}: {error}"
+            self._last_error = text_of(error)
             if isinstance(error, Unavailable):
                 _log.warning("duty %s: %s", self._duty.name, error)
             else:
@@ -214,4 +215,4 @@ class _Loop:
             self.lease.release()
         except Exception as error:  # noqa: BLE001
             # It runs out by itself; only the takeover is slower.
-            self._last_error = f"{type(error).__name__}: {error}"
+            self._last_error = text_of(error)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import text_of
 from engine.core.facts import BATCH_LIMIT, CoreFields, FactBatch, FactSink, merged
 
 #: How many facts may wait for the sink before new ones are dropped and counted.
@@ -146,7 +147,7 @@ class FactLog:
                     batches = []
                 except Exception as error:  # noqa: BLE001
                     # A sink is foreign code: whatever it raises is kept for status and the same is offered again.
-                    self._last_error = f"{type(error).__name__}: {error}"
+                    self._last_error = text_of(error)
                     if self._stop.wait(self._retry_s):
                         with self._lock:
                             self._dropped_total += sum(batch.count for batch in batches)

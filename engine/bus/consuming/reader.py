@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from engine.bus.breaker_board import BreakerBoard, LocalBoard, Pauses, Standing
+from engine.bus.breaker_board import WHY_LIMIT, BreakerBoard, LocalBoard, Pauses, Standing
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
@@ -15,6 +15,7 @@ from engine.bus.consuming.settler import Settler
 from engine.bus.errors import GroupLost, MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.transport import Delivery
 from engine.core.clock import jitter
+from engine.core.error_text import text_of
 from engine.core.errors import Unavailable
 
 #: The most deliveries asked for at once.
@@ -294,7 +295,7 @@ class Breaker:
             return
         if isinstance(error, RetryLater):
             return
-        why = f"{type(error).__name__}: {error}"[:500]
+        why = text_of(error, WHY_LIMIT)
         where = self._where
         if held.probe and self.probes:
             standing = self._ask(lambda board: board.failed(*where, self._scope.name, why, self._pauses()))

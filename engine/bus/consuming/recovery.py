@@ -7,6 +7,7 @@ import logging
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.errors import GroupLost
 from engine.bus.inbox import Positions
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Unavailable
 
 _log = logging.getLogger(__name__)
@@ -43,8 +44,9 @@ class Recovery:
         if not made:
             return
         detail = f"made anew after {start} ({whence})"
-        _log.critical("the state of %s was lost from the store: %s; %s", scope, error, detail)
-        scope.say("group_lost", position=start, error=str(error), detail=detail)
+        said = words_of(error)
+        _log.critical("the state of %s was lost from the store: %s; %s", scope, said, detail)
+        scope.say("group_lost", position=start, error=said, detail=detail)
 
     def _start(self) -> tuple[str, str]:
         try:

@@ -13,6 +13,7 @@ from engine.bus.policy import SubscriptionPolicy
 from engine.bus.subjects import subscription_subject
 from engine.bus.transport import Admin, Receiver
 from engine.core.clock import Clock, jitter
+from engine.core.error_text import storable, text_of, words_of
 from engine.core.facts import Emitter, FactBatch
 
 #: Seconds before the first repetition, and at most between two.
@@ -63,7 +64,7 @@ class ConsumerScope:
 
     def say(self, kind: str, *, position: str = "", error: str = "", detail: str = "") -> None:
         """Emit a fact about the subscription here; one about a delivery is the settler's."""
-        fields = BusFields(position=position, error=error[:500])
+        fields = BusFields(position=position, error=storable(error, 500))
         self.facts.emit([FactBatch(kind, self.clock.now_ms(), self.subject, self.name, detail=detail, fields=fields)])
 
     def backoff(self) -> Backoff:
@@ -93,7 +94,7 @@ class StoreHealth:
     def trouble(self, error: BaseException | str) -> None:
         """Remember what went wrong."""
         self.last_error_ms = self._scope.clock.now_ms()
-        self.last_error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        self.last_error = error if isinstance(error, str) else text_of(error)
 
     def away(self, error: Exception) -> None:
         """The store did not answer."""
@@ -102,8 +103,9 @@ class StoreHealth:
             if self.lost:
                 return
             self.lost = True
-        _log.error("consumer %s of %s lost its store: %s", self._scope.name, self._scope, error)
-        self._scope.say("store_lost", error=str(error))
+        said = words_of(error)
+        _log.error("consumer %s of %s lost its store: %s", self._scope.name, self._scope, said)
+        self._scope.say("store_lost", error=said)
 
     def answered(self) -> None:
         """The store answered. Costs nothing while all is well."""

@@ -138,17 +138,15 @@ class Settler:
             taken: Sequence[bool] | None = None
             with self._in_flight.settling:
                 try:
-                    taken = self._ask(batch)
+                    taken = self._ask(batch) if tries < TRIES else self._ask_parts(batch)
                 except Unavailable as error:
                     self._scope.health.away(error)
                     repeated = True
                 except Exception as error:  # noqa: BLE001
-                    # A batch the store can never take must not hold up all that follow: its leases run out.
+                    # What the store can never take must not hold up the rest: it is found, and its lease runs out.
                     _log.exception("settling %d deliveries of %s failed", len(batch), self._scope)
                     self._scope.health.trouble(error)
                     tries += 1
-                    if tries == TRIES:
-                        taken = [False] * len(batch)
                 told = [] if taken is None else self._book(batch, taken, repeated=repeated)
             if taken is not None:
                 break
@@ -167,6 +165,20 @@ class Settler:
         return self._scope.receiver.settle(
             [Settlement(each.held.delivery.receipt) if each.verdict is ack else _settlement(each) for each in batch]
         )
+
+    def _ask_parts(self, batch: Sequence[Finished]) -> Sequence[bool]:
+        """What the store takes of what it cannot take as a whole: halved until the one is found that breaks."""
+        if len(batch) == 1:
+            return [False]
+        middle, answers = len(batch) // 2, list[bool]()
+        for part in (batch[:middle], batch[middle:]):
+            try:
+                answers += self._ask(part)
+            except Unavailable:
+                raise
+            except Exception:  # noqa: BLE001
+                answers += self._ask_parts(part)
+        return answers
 
     def _book(self, batch: Sequence[Finished], taken: Sequence[bool], *, repeated: bool) -> list[FactBatch]:
         """Forget what the store has answered; the facts of it."""

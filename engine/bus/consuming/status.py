@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.bus.consuming.worker import Hung
+from engine.bus.consuming.hung import Hung
 
 
 @dataclass(frozen=True)

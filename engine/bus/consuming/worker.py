@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from engine.bus import context as contexts
 from engine.bus.consuming.dispatch import InFlight
+from engine.bus.consuming.hung import HUNG_S, Hung
 from engine.bus.consuming.reader import Breaker, Reader
 from engine.bus.consuming.scope import ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Finished, Settler
@@ -19,15 +17,12 @@ from engine.bus.dead import RetryDecider
 from engine.bus.errors import HandlerHung, MalformedEnvelope, Unrecoverable
 from engine.bus.inbox import Inbox
 from engine.bus.message import Message, decode
-from engine.bus.transport import Verdict
+from engine.bus.transport import Attempt, Verdict
+from engine.core.error_text import text_of
 
 #: How many attempts beyond the policy's last a message is given when its consumers died under it: a deployment or a
 #: crash is not its fault, but a message that kills every consumer must not go round for ever.
 LAPSES_FORGIVEN = 3
-#: A handler that runs for longer than this, and than its lease, is shown as hung, in seconds.
-HUNG_S = 30.0
-#: How much of a hung handler's stack is shown, counted from where it is.
-FRAMES = 12
 #: Seconds between two looks for handlers that have taken longer than they may, at most.
 WATCH_S = 1.0
 
@@ -80,7 +75,7 @@ class Worker:
                 return
             self.running = held
             try:
-                kept = self._handle(held)
+                kept = self._decided(held, self._handle)
             finally:
                 self.running = None
             if self._given_up:
@@ -89,6 +84,37 @@ class Worker:
             if not kept:
                 self._dispatcher.done(held)
             freed()
+
+    def _decided(self, held: InFlight, decide: Callable[[InFlight], bool]) -> bool:
+        """What ``decide`` answers. If it breaks, the attempt failed; if not even that can be said, it comes again."""
+        try:
+            return decide(held)
+        except BaseException as error:  # noqa: BLE001
+            # A delivery that nobody decides about would be held for ever: its lease is renewed while it is in flight.
+            self._broke(held, error, "it counts as a failed attempt")
+            cause = error
+        try:
+            return self._fail(held, cause, self._clock.now_ms(), 0)
+        except BaseException as error:  # noqa: BLE001
+            self._broke(held, error, "it is let go")
+            return self._undecided(held, text_of(error, 400))
+
+    def _undecided(self, held: InFlight, why: str) -> bool:
+        """Have it again after a lease: here where order asks for it, and otherwise when its lease has run out."""
+        number, now_ms, pause_ms = held.attempt, self._clock.now_ms(), round(self._lease_s * 1000)
+        attempt = Attempt(number, now_ms, 0, self._scope.name, why)
+        held.attempt, held.context = number + 1, None
+        if number <= self._last_attempt and self._dispatcher.retry(held, self._lease_s):
+            self._settler.say_retry(Finished(held, "retried", now_ms, after_ms=pause_ms, attempt=attempt, error=why))
+            return True
+        self._scope.in_flight.drop(held)
+        held.lose()
+        self._settler.say(held, "lease_lost", f"nothing could be decided: {why}")
+        return False
+
+    def _broke(self, held: InFlight, error: BaseException, then: str) -> None:
+        self._scope.health.trouble(error)
+        _log.error("deciding about %s of %s broke; %s", held.delivery.position, self._scope, then, exc_info=error)
 
     def _handle(self, held: InFlight) -> bool:
         """Handle one delivery; ``True`` when the dispatcher keeps it for another attempt."""
@@ -147,8 +173,7 @@ class Worker:
         self._observe(duration_s)
         if failure is not None:
             return self._failed(held, failure, begun_ms, int(duration_s * 1e6))
-        if self._breaker is not None:
-            self._breaker.worked(held)
+        self._tell_breaker(held, None)
         self._settler.add(Finished(held, kind, begun_ms + int(duration_s * 1e3), int(duration_s * 1e6)))
         return False
 
@@ -170,7 +195,8 @@ class Worker:
         error = HandlerHung(
             f"the handler did not return within {self._scope.policy.max_handler_s:g} s and was given up"
         )
-        kept = self._failed(held, error, self._clock.now_ms() - int(ran_s * 1e3), int(ran_s * 1e6))
+        begun_ms, ran_us = self._clock.now_ms() - int(ran_s * 1e3), int(ran_s * 1e6)
+        kept = self._decided(held, lambda held: self._failed(held, error, begun_ms, ran_us))
         if not kept:
             self._dispatcher.done(held)
         self._freed()
@@ -189,10 +215,22 @@ class Worker:
     def _failed(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         """An attempt of the handler failed: decide what becomes of it, and let the breaker know."""
         kept = self._fail(held, error, begun_ms, duration_us)
-        if self._breaker is not None:
-            # Last: it may withdraw what waits, this one included.
-            self._breaker.failed(held, error)
+        # Last: it may withdraw what waits, this one included.
+        self._tell_breaker(held, error)
         return kept
+
+    def _tell_breaker(self, held: InFlight, error: BaseException | None) -> None:
+        if self._breaker is None:
+            return
+        try:
+            if error is None:
+                self._breaker.worked(held)
+            else:
+                self._breaker.failed(held, error)
+        except Exception as defect:  # noqa: BLE001
+            # What has become of the message is decided elsewhere, and holds.
+            self._scope.health.trouble(defect)
+            _log.exception("the breaker of %s broke", self._scope)
 
     def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:
         return inbox.once(
@@ -209,7 +247,7 @@ class Worker:
         if held.lost:
             # Another consumer has it: what becomes of it is decided there.
             self._scope.in_flight.drop(held)
-            self._settler.say(held, "lease_lost", f"the attempt had failed: {error}"[:500])
+            self._settler.say(held, "lease_lost", f"the attempt had failed: {text_of(error, 400)}")
             return self._let_go(held)
         decision = self._decider.decide(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
         finished = Finished(
@@ -269,20 +307,6 @@ class Worker:
         return True
 
 
-@dataclass(frozen=True)
-class Hung:
-    """A handler that does not return. Its lease is renewed all the same: nobody else is given its message."""
-
-    message_id: str
-    position: str
-    attempt: int
-    running_s: float
-    #: Where it is: file, line and function of each call, without any values.
-    stack: tuple[str, ...]
-    #: Its message was given up and is tried again elsewhere; only the thread is left.
-    given_up: bool = False
-
-
 class WorkerPool:
     """As many threads as are wanted now, and one more for each that hangs and was given up. Thread-safe."""
 
@@ -327,11 +351,7 @@ class WorkerPool:
 
     def running(self) -> int:
         """How many handlers run now."""
-        count = 0
-        for worker, _ in self._members:
-            if worker.running is not None:
-                count += 1
-        return count
+        return sum(worker.running is not None for worker, _ in self._members)
 
     def oldest_s(self, now: float) -> float:
         """For how long the oldest running handler has been at it."""
@@ -343,23 +363,11 @@ class WorkerPool:
         with self._lock:
             self._prune()
             found = [(*one, False) for one in self._members] + [(*one, True) for one in self._given_up]
-        frames: dict[int, object] = {}
         hung = []
         for worker, thread, given_up in found:
             held, begun = worker.call or (None, now)
-            if held is None or (now - begun < self._hung_s and not given_up):
-                continue
-            frames = frames or dict(sys._current_frames())
-            hung.append(
-                Hung(
-                    held.message.id if held.message else "",
-                    held.delivery.position,
-                    held.attempt,
-                    now - begun,
-                    _stack(frames.get(thread.ident or 0)),
-                    given_up,
-                )
-            )
+            if held is not None and (given_up or now - begun >= self._hung_s):
+                hung.append(Hung.shown(held, now - begun, thread.ident or 0, given_up=given_up))
         return tuple(hung)
 
     def watch(self) -> None:
@@ -388,11 +396,3 @@ class WorkerPool:
     def _prune(self) -> None:
         self._members = [one for one in self._members if not one[1].ended.is_set()]
         self._given_up = [one for one in self._given_up if not one[1].ended.is_set()]
-
-
-def _stack(frame: object) -> tuple[str, ...]:
-    if frame is None:
-        return ()
-    # Names and places only: values may be somebody's personal data.
-    frames = traceback.extract_stack(frame, limit=None)[-FRAMES:]  # type: ignore[arg-type]
-    return tuple(f"{each.filename.rpartition('/')[2]}:{each.lineno} {each.name}" for each in frames)
