@@ -181,11 +181,13 @@ class Consumer:
         scope, health = self._scope, self._scope.health
         now = scope.clock.monotonic()
         hung = self._pool.hung(now)
+        failing = tuple(thread.name for thread in self._threads.values() if thread.died or thread.failing(now))
+        failing += self._pool.failing(now)
         return ConsumerStatus(
             name=scope.name,
             topic=scope.topic,
             group=scope.group,
-            state=self._state(hung),
+            state=self._state(hung, failing),
             in_flight=self._pool.running(),
             queued=scope.dispatcher.ready() + scope.dispatcher.blocked(),
             unsettled=self._settler.waiting,
@@ -196,7 +198,7 @@ class Consumer:
             partitions=dict(self._assignment.owned) if self._assignment else {},
             last_error=health.last_error,
             oldest_running_s=self._pool.oldest_s(now),
-            dead_threads=tuple(thread.name for thread in self._threads.values() if thread.died),
+            dead_threads=failing,
             hung=hung,
             concurrency=self._pool.size,
             breaker=self._breaker.standing.state if self._breaker else "off",
@@ -225,7 +227,7 @@ class Consumer:
             loops["watch"] = self._pool.watch
         return {duty: self._scope.thread(duty, loop) for duty, loop in loops.items()}
 
-    def _state(self, hung: Sequence[Hung]) -> str:
+    def _state(self, hung: Sequence[Hung], failing: Sequence[str]) -> str:
         """The first that is true."""
         states = {
             "stopped": self._stopped,
@@ -233,6 +235,7 @@ class Consumer:
             "paused": self._reader.paused,
             "store lost": self._scope.health.lost,
             "hung": sum(not one.given_up for one in hung) >= self._pool.size,
+            "failing": bool(failing),
             "breaker open": self._breaker is not None and not self._breaker.closed,
             "waiting for ownership": self._assignment is not None and not self._assignment.owned,
             "running": self._reader.began,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from engine.bus.consuming.dispatch import Dispatcher, InFlightTable
@@ -21,6 +22,8 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 #: Seconds before a loop that broke is started again.
 RESTART_S = 1.0
+#: A loop that breaks twice within this time is shown as failing, in seconds.
+FAILING_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -157,6 +160,8 @@ class RestartingThread:
         self._stop = stop
         self._clock = clock
         self._report = report
+        #: When it broke last, and before; monotonic seconds.
+        self._broke: deque[float] = deque(maxlen=2)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -176,6 +181,11 @@ class RestartingThread:
         """Gone without having been asked to."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._stop.is_set()
 
+    def failing(self, now: float) -> bool:
+        """Whether it breaks again and again."""
+        broke = tuple(self._broke)
+        return len(broke) == 2 and now - broke[0] <= FAILING_S
+
     def _run(self) -> None:
         try:
             while True:
@@ -185,6 +195,7 @@ class RestartingThread:
                 except BaseException as error:  # noqa: BLE001
                     # Nothing may end a duty of a consumer silently, not even a SystemExit.
                     _log.exception("%s broke and is started again", self.name)
+                    self._broke.append(self._clock.monotonic())
                     self._report(error)
                     if self._clock.wait(self._stop, RESTART_S):
                         return

@@ -14,8 +14,8 @@ class ConsumerStatus:
     name: str
     topic: str
     group: str
-    #: starting | running | paused | draining | stopped | store lost | breaker open | hung | waiting for ownership;
-    #: ``hung``: none of its handlers returns
+    #: starting | running | paused | draining | stopped | store lost | breaker open | hung | failing | waiting for
+    #: ownership; ``hung``: none of its handlers returns; ``failing``: see ``dead_threads``
     state: str
     #: Handlers running now.
     in_flight: int
@@ -36,7 +36,7 @@ class ConsumerStatus:
     last_error: str
     #: How long the oldest running handler has been at it.
     oldest_running_s: float
-    #: Threads that are gone and should not be; normally empty.
+    #: Threads that are gone and should not be, or that break again and again; normally empty.
     dead_threads: tuple[str, ...] = ()
     #: Handlers that do not return.
     hung: tuple[Hung, ...] = ()

@@ -233,12 +233,7 @@ class Worker:
             _log.exception("the breaker of %s broke", self._scope)
 
     def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:
-        return inbox.once(
-            str(self._scope),
-            message.source,
-            message.id,
-            lambda: self._effect(message, context),
-        )
+        return inbox.once(str(self._scope), message.source, message.id, lambda: self._effect(message, context))
 
     def _effect(self, message: Message, context: Context) -> None:
         self._handler(message, context)
@@ -352,6 +347,10 @@ class WorkerPool:
     def running(self) -> int:
         """How many handlers run now."""
         return sum(worker.running is not None for worker, _ in self._members)
+
+    def failing(self, now: float) -> tuple[str, ...]:
+        """Names of the threads that break again and again."""
+        return tuple(thread.name for _, thread in self._members if thread.failing(now))
 
     def oldest_s(self, now: float) -> float:
         """For how long the oldest running handler has been at it."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.bus import dead
+from engine.bus.consuming.dispatch import FifoDispatcher
 from engine.bus.consuming.reader import Breaker
 from engine.bus.consuming.worker import Worker
 from engine.bus.dead import RetryDecider
@@ -197,3 +198,29 @@ def test_what_cannot_be_settled_holds_back_nobody_who_was_asked_for_with_it(bus:
         assert len(bus.facts.of("lease_lost")) == 1
         until(lambda: len(bus.facts.of("settled")) == 20, between=lambda: clock.advance(60))
     assert bus.unsettled() == 0
+
+
+def test_a_consumer_whose_threads_break_again_and_again_says_so(
+    bus: Bus, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, broken = FifoDispatcher.done, [True]
+
+    def defective(*args: Any) -> None:
+        if broken[0]:
+            raise Mute
+        done(*args)
+
+    monkeypatch.setattr(FifoDispatcher, "done", defective)
+    consumer = bus.consumer(Recorder(), concurrency=1)
+    with running(consumer):
+        until(lambda: consumer.status().state == "running")
+        for number in range(3):
+            bus.publish({"n": number})
+        until(lambda: consumer.status().state == "failing", between=lambda: clock.advance(1))
+        (name,) = consumer.status().dead_threads
+        assert "worker" in name
+        assert consumer.status().last_error == "Mute: (its text cannot be had: SystemExit)"
+        broken[0] = False
+        until(lambda: len(bus.facts.of("settled")) == 3, between=lambda: clock.advance(1))
+        until(lambda: consumer.status().state == "running", between=lambda: clock.advance(10))
+        assert consumer.status().dead_threads == ()
