@@ -91,6 +91,8 @@ class MessageProjection:
                 self._messages += _messages(batch, fields, topic)
             if kind.books & Books.EVENT:
                 self._events += _events(batch, fields, topic, subscription)
+        if self._per_message and kind.books & Books.EVENT:
+            self._notices += _nameless(batch, fields, topic, subscription)
 
     def write(self) -> None:
         """Insert everything into the ledger database. The caller opens the transaction."""
@@ -194,6 +196,26 @@ def _told(message_ids: str | list[str], rows: Iterable[Row]) -> Iterable[Row]:
     if isinstance(message_ids, list) and not whole(message_ids):
         return compress(rows, message_ids)
     return rows
+
+
+def _nameless(batch: FactBatch, fields: BusFields, topic: str, subscription: str) -> Iterable[Row]:
+    """Notices of what happened to messages that could not be named: their envelopes are unreadable."""
+    count, ids = batch.count, fields.message_id
+    if ids if isinstance(ids, str) else whole(ids):
+        return ()
+    told = zip(each(fields.position, count), each(batch.detail, count), each(fields.error, count), strict=True)
+    details = [f"message at {position or '?'} without a readable name: {one or other}" for position, one, other in told]
+    rows = zip(
+        repeat(batch.kind, count),
+        each(batch.at_ms, count),
+        repeat(topic, count),
+        repeat(subscription, count),
+        texts(batch.node, count, 100),
+        repeat(1, count),
+        texts(details, count, 500),
+        strict=True,
+    )
+    return compress(rows, [not one for one in each(ids, count)])
 
 
 def _notices(batch: FactBatch, fields: BusFields, topic: str, subscription: str) -> Iterable[Row]:

@@ -11,8 +11,9 @@ import msgspec
 
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import BusFields, column
-from engine.bus.message import Message
+from engine.bus.message import Message, decode
 from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
 from engine.core.facts import FactBatch, Texts
@@ -233,8 +234,7 @@ class Settler:
         """The facts of ``told``, what they share said once."""
         scope = self._scope
         held = [each.held for each in told]
-        # An envelope that nobody can read has no names.
-        messages = [each.message or _NAMELESS for each in held]
+        messages = [each.message or _named(each) for each in held]
         deliveries = [each.delivery for each in held]
         # What settles has neither failed nor a due time, and is by far the most.
         failed = kind != "settled"
@@ -262,6 +262,15 @@ class Settler:
                 column([each.fingerprint for each in told]) if failed else "",
             ),
         )
+
+
+def _named(held: InFlight) -> Message:
+    """What no worker has looked at yet has its names all the same, unless nobody can read its envelope."""
+    try:
+        held.message = decode(held.delivery.body)
+    except MalformedEnvelope:
+        return _NAMELESS
+    return held.message
 
 
 def _settlement(finished: Finished) -> Settlement:

@@ -39,6 +39,8 @@ def test_a_drain_finishes_what_runs_and_hands_back_what_waits(any_bus: Bus) -> N
         assert left[0].running == left[0].unsettled == 0
         assert left[0].clean
         assert left[0].released == len(any_bus.facts.of("released")) >= 1
+        # Nobody had looked at them; they are named all the same.
+        assert all(fact.message_id and fact.type for fact in any_bus.facts.of("released"))
         assert len(handler.calls) == 5
         assert consumer.stop(1.0) == Left()
     # Nothing waits for a lease to end: another consumer has the rest at once, as first attempts.

@@ -129,6 +129,24 @@ def test_a_crash_after_the_commit_books_nothing_twice(
     assert LedgerEvent.objects.count() == 1
 
 
+def test_what_happens_to_a_message_that_cannot_be_named_is_told_with_its_place(
+    stream: FactStream, collector: FactCollector
+) -> None:
+    where: dict[str, Any] = {"topic": "t", "subscription": "s", "node": "c1"}
+    tell(
+        stream,
+        Fact("lease_lost", AT, **where, position="7-0", detail="the lease ran out"),
+        Fact("lease_lost", AT + 1, **where, message_id="m1", position="8-0"),
+        Fact("dead", AT + 2, **where, position="9-0", error="MalformedEnvelope: no JSON"),
+    )
+    collector.tick()
+    assert LedgerEvent.objects.get().message_id == "m1"
+    assert list(Notice.objects.order_by("at_ms").values_list("kind", "topic", "subscription", "count", "detail")) == [
+        ("lease_lost", "t", "s", 1, "message at 7-0 without a readable name: the lease ran out"),
+        ("dead", "t", "s", 1, "message at 9-0 without a readable name: MalformedEnvelope: no JSON"),
+    ]
+
+
 def test_a_failed_write_moves_no_cursor(
     stream: FactStream, collector: FactCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
