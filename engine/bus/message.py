@@ -127,6 +127,10 @@ def encode(message: Message) -> bytes:
     return plain[:-1] + b"," + extensions[1:]
 
 
+#: What the decoder raises on bytes that are no JSON, or nested deeper than anybody follows.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
 def decode(body: bytes) -> Message:
     """Read a wire form of any producer.
 
@@ -137,7 +141,7 @@ def decode(body: bytes) -> Message:
     except msgspec.ValidationError:
         # Either it is malformed or it carries further attributes. Looking only now keeps the common case at one pass.
         return _decode_extended(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise _malformed(error) from error
     if message.extensions:
         raise _bad_name("_extensions")
@@ -149,7 +153,7 @@ def _decode_extended(body: bytes) -> Message:
         members = _members.decode(body)
         further = {name: members.pop(name) for name in [*members] if name not in KNOWN_ATTRIBUTES}
         message = _decoder.decode(_encoder.encode(members))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise _malformed(error) from error
     extensions = {name: _extension(name, raw) for name, raw in further.items()}
     return msgspec.structs.replace(message, extensions=extensions)
@@ -158,7 +162,10 @@ def _decode_extended(body: bytes) -> Message:
 def _extension(name: str, raw: msgspec.Raw) -> str:
     if not ATTRIBUTE_NAME.fullmatch(name):
         raise _bad_name(name)
-    value = msgspec.json.decode(bytes(raw))
+    try:
+        value = msgspec.json.decode(bytes(raw))
+    except UNREADABLE as error:
+        raise _malformed(error) from error
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -13,6 +13,7 @@ from engine.bus.consuming.worker import Worker
 from engine.bus.dead import RetryDecider
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.policy import BreakerPolicy, RetryPolicy
+from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import GROUP, TOPIC, Bus, Recorder, running, until
 
@@ -224,3 +225,24 @@ def test_a_consumer_whose_threads_break_again_and_again_says_so(
         until(lambda: len(bus.facts.of("settled")) == 3, between=lambda: clock.advance(1))
         until(lambda: consumer.status().state == "running", between=lambda: clock.advance(10))
         assert consumer.status().dead_threads == ()
+
+
+@pytest.mark.parametrize("ordering", ["none", "key"])
+@pytest.mark.parametrize(
+    "member",
+    [b'"data":' + b"[" * 100_000 + b"]" * 100_000, b'"note":' + b"[" * 100_000 + b"]" * 100_000, b'"note":1e999'],
+)
+def test_an_envelope_that_no_reader_gets_through_dies_and_the_next_is_handled(
+    bus: Bus, clock: ManualClock, member: bytes, ordering: str
+) -> None:
+    # Given an envelope that another program has put there
+    body = b'{"specversion":"1.0","id":"deep","source":"/other","type":"t",' + member + b"}"
+    bus.transport.publish(TOPIC, [Outgoing("deep", body)])
+    bus.publish({"n": 1}, key="stay-1")
+    recorder = Recorder()
+    with running(bus.consumer(recorder, ordering=ordering)):
+        until(lambda: bool(bus.facts.of("dead")), between=lambda: clock.advance(1))
+        until(lambda: bool(bus.facts.of("settled")), between=lambda: clock.advance(1))
+    assert "MalformedEnvelope" in bus.facts.of("dead")[0].error
+    assert [message.json()["n"] for message in recorder.calls] == [1]
+    assert bus.unsettled() == 0
