@@ -216,7 +216,7 @@ REST_FRAMEWORK = {
         "hbus_console.accounts.authentication.TokenAuthentication",
         "hbus_console.accounts.authentication.ConsoleSessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": ["hbus_console.accounts.authentication.SignedIn"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_PAGINATION_CLASS": "hbus_console.api.pagination.CursorPages",

@@ -64,7 +64,7 @@ class Actor:
     grants: tuple[ScopedRole, ...] = ()
     #: A token's ceiling; ``None`` for people.
     limit: ScopedRole | None = None
-    #: Somebody else knows the password: no page opens before it is changed.
+    #: Somebody else knows the password: no page, stream or endpoint opens before it is changed.
     must_change_password: bool = False
 
     @property

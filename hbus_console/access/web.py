@@ -47,7 +47,8 @@ def console_view(
     ``action`` is required for every request and ``post`` also for POST, PUT, PATCH and DELETE, on ``resource``:
     ``GLOBAL`` (the default), ``SOMEWHERE``, or ``"{name}"``, which takes the URL keyword ``name`` as the namespace. The
     check comes before any look-up, so a refusal does not tell whether the thing exists. Nobody signed in: on to the
-    login page (htmx follows too; a ``stream`` answers 401). ``Forbidden`` from here or from a service: the 403 page,
+    login page (htmx follows too; a ``stream`` answers 401). Who must change the password: on to that page (a ``stream``
+    answers 403). ``Forbidden`` from here or from a service: the 403 page,
     and the refused governed act is audited. Other errors of ours that the view lets through: 404, 409, 400, 503.
 
     The service called by the view still decides by itself; this is the door, not the lock.
@@ -58,7 +59,9 @@ def console_view(
             who = actor(request)
             if not who.is_authenticated:
                 return HttpResponse(status=HTTPStatus.UNAUTHORIZED) if stream else sign_in_first(request)
-            if not stream and who.must_change_password:
+            if who.must_change_password:
+                if stream:
+                    return HttpResponse(status=HTTPStatus.FORBIDDEN)
                 return _redirect(request, resolve_url("accounts:password"))
             about = resource.format_map(kwargs)
             require(who, action, about)

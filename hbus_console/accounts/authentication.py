@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from rest_framework import authentication, exceptions
+from typing import Any
+
+from rest_framework import authentication, exceptions, permissions
 from rest_framework.request import Request
 
+from hbus_console.access.permissions import Forbidden
+from hbus_console.access.web import actor
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of_token
 from hbus_console.accounts.models import ApiToken, User
@@ -35,3 +39,21 @@ class ConsoleSessionAuthentication(authentication.SessionAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+class SignedIn(permissions.IsAuthenticated):
+    """Somebody is calling, and not with a session whose password somebody else knows: that raises ``Forbidden``.
+
+    A token is a secret of its own and goes on while its maker must change the password.
+    """
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if not super().has_permission(request, view):
+            return False
+        who = actor(request._request)
+        if who.must_change_password:
+            raise Forbidden(
+                f"{who.name} signed in with a password that somebody else knows.",
+                remedy="Change the password in the console first.",
+            )
+        return True

@@ -24,6 +24,7 @@ from engine.core.errors import (
 from hbus_console.access import context
 from hbus_console.access.permissions import Forbidden
 from hbus_console.access.refusals import refused
+from hbus_console.access.web import actor
 
 CONTENT_TYPE = "application/problem+json"
 #: The same for the OpenAPI document.
@@ -90,7 +91,7 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
     """DRF's exception handler. ``None`` lets Django log an unforeseen error and answer 500."""
     if isinstance(error, HbusError):
         if isinstance(error, Forbidden):
-            refused.send(None, actor=where["view"].actor, error=error)
+            refused.send(None, actor=actor(where["request"]._request), error=error)
         return of(error)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)

@@ -53,4 +53,7 @@ async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) 
 
 def _still(request: HttpRequest, key: str, scopes: Scopes) -> bool:
     """Whether the session lives and its owner may still see exactly the same."""
-    return request.session.exists(key) and visible_scopes(actor_now(request)) == scopes
+    if not request.session.exists(key):
+        return False
+    who = actor_now(request)
+    return not who.must_change_password and visible_scopes(who) == scopes

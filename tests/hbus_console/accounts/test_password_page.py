@@ -10,7 +10,7 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of, actor_of_token
-from hbus_console.accounts.models import User
+from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.throttle import FREE, LoginThrottle
 from hbus_console.accounts.views import session
 from hbus_console.audit.models import AuditEntry
@@ -87,3 +87,29 @@ def test_a_token_cannot_change_its_makers_password(anna: User, rf: object) -> No
     request.user = anna
     with pytest.raises(Forbidden):
         services.change_own_password(actor_of_token(token), request, PASSWORD, NEW, LoginThrottle(ManualClock()))
+
+
+@pytest.mark.parametrize("address", ["/api/v1/me", "/api/v1/tokens"])
+def test_who_must_change_the_password_reads_nothing_beside_the_pages(client: Client, anna: User, address: str) -> None:
+    assert client.get(address).status_code == 200
+    password = services.reset_password(SYSTEM, anna)
+    client.post("/login/", {"username": "anna", "password": password})
+    assert client.get(address).status_code == 403
+    change(client, current=password)
+    assert client.get(address).status_code == 200
+
+
+def test_a_temporary_password_makes_no_token(client: Client, anna: User) -> None:
+    password = services.reset_password(SYSTEM, anna)
+    client.post("/login/", {"username": "anna", "password": password})
+    body = {"name": "mine", "role": "viewer", "scope": "*", "expires_at": later().isoformat()}
+    answer = client.post("/api/v1/tokens", body, "application/json")
+    assert (answer.status_code, answer.json()["title"]) == (403, "Not allowed")
+    assert "password" in answer.json()["remedy"]
+    assert not ApiToken.objects.exists()
+
+
+def test_a_token_goes_on_while_its_maker_must_change_the_password(client: Client, anna: User) -> None:
+    raw = services.create_token(actor_of(anna), "ci", Role.VIEWER, "*", later()).raw
+    services.reset_password(SYSTEM, anna)
+    assert Client().get("/api/v1/me", headers={"Authorization": f"Bearer {raw}"}).status_code == 200

@@ -242,8 +242,19 @@ def test_rights_and_session_are_asked_again(viewer: User, browse: Callable[[User
     Grant.objects.filter(user=viewer).update(scope="stay.*")
     assert not _still(request, key, ("booking.*",))
     Grant.objects.filter(user=viewer).update(scope="booking.*")
+    User.objects.filter(pk=viewer.pk).update(must_change_password=True)
+    assert not _still(request, key, ("booking.*",))
+    User.objects.filter(pk=viewer.pk).update(must_change_password=False)
+    assert _still(request, key, ("booking.*",))
     session.delete()
     assert not _still(request, key, ("booking.*",))
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_nothing_streams_to_who_must_change_the_password(viewer: User, browse: Callable[[User], Client]) -> None:
+    client = browse(viewer)
+    User.objects.filter(pk=viewer.pk).update(must_change_password=True)
+    assert client.get("/live/").status_code == 403
 
 
 @pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
