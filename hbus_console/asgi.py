@@ -6,5 +6,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from hbus_console.body_limit import BodyLimit
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
-application = get_asgi_application()
+application = BodyLimit(get_asgi_application())

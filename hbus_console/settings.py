@@ -208,7 +208,7 @@ EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL")
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "hbus@localhost")
 
-#: The largest request body, in bytes: a batch of publishes.
+#: The largest request body, in bytes: a batch of publishes. See hbus_console.body_limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 
 REST_FRAMEWORK = {
@@ -218,7 +218,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["hbus_console.accounts.authentication.SignedIn"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["hbus_console.api.parsing.JsonBody"],
     "DEFAULT_PAGINATION_CLASS": "hbus_console.api.pagination.CursorPages",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.NamespaceVersioning",

@@ -153,9 +153,9 @@ def _decode_extended(body: bytes) -> Message:
         members = _members.decode(body)
         further = {name: members.pop(name) for name in [*members] if name not in KNOWN_ATTRIBUTES}
         message = _decoder.decode(_encoder.encode(members))
+        extensions = {name: _extension(name, raw) for name, raw in further.items()}
     except UNREADABLE as error:
         raise _malformed(error) from error
-    extensions = {name: _extension(name, raw) for name, raw in further.items()}
     return msgspec.structs.replace(message, extensions=extensions)
 
 

@@ -20,6 +20,7 @@ from engine.core.errors import BadInput, HbusError
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.api import problems
+from hbus_console.api.parsing import bounded
 from hbus_console.api.views import ApiView
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
@@ -31,7 +32,7 @@ class _Bytes(BaseParser):
     """Hands the body over unread: :mod:`hbus_console.publishing.envelopes` reads it once, strictly."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, bytes]:
-        return {"body": stream.read()}
+        return {"body": bounded(stream)}
 
 
 class JsonBytes(_Bytes):
@@ -124,6 +125,8 @@ class PublishView(ApiView):
         },
     )
     def post(self, request: Request, topic: str) -> Response:
+        # Before the body is read: who may not publish here makes nobody take megabytes.
+        require(self.actor, PUBLISH, topic)
         item = parse_one(_media_type(request), _body(request), _defaults(request))
         answer = publish(self.actor, topic, [item])[0]
         if isinstance(answer, HbusError):
@@ -148,6 +151,7 @@ class PublishBatchView(ApiView):
         responses={(200, "application/json"): BATCH_RESPONSE, (422, problems.CONTENT_TYPE): problems.PROBLEM},
     )
     def post(self, request: Request, topic: str) -> Response:
+        require(self.actor, PUBLISH, topic)
         items = parse_batch(_media_type(request), _body(request), _defaults(request))
         answers = publish(self.actor, topic, items)
         results = [_result(index, answer) for index, answer in enumerate(answers)]

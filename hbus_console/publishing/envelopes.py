@@ -104,6 +104,8 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
             remedy="See the schema of this request under /api/v1/docs/.",
             field=_field_of(error),
         ) from error
+    except RecursionError:
+        raise BadInput("The body nests too deep.", remedy="Flatten it.") from None
 
 
 def _field_of(error: Exception) -> str:

@@ -145,3 +145,24 @@ def test_a_request_larger_than_the_limit_is_told_so(program: Callable[..., Calle
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
     answer = program()("post", PATH, {"data": "x" * 2000}, **{"Idempotency-Key": "k"})
     assert answer.status_code == 413, answer.content
+
+
+def test_without_a_told_length_a_body_is_read_up_to_the_limit(program: Callable[..., Caller], settings: Any) -> None:
+    call = program()
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    for path in (PATH, f"{PATH}/batch", "topics"):
+        assert call("post", path, {"data": "x" * 2000}).status_code == 413, path
+
+
+def test_who_may_not_publish_is_told_so_before_the_body_is_read(program: Callable[..., Caller]) -> None:
+    call = program(Role.VIEWER)
+    assert call("post", PATH, b"{not json").status_code == 403
+    assert call("post", f"{PATH}/batch", b"{not json").status_code == 403
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/batch", "topics", "tokens"])
+def test_a_body_nested_without_end_is_bad_input(program: Callable[..., Caller], path: str) -> None:
+    call = program(Role.ADMIN)
+    for body in (b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"data":' * 100_000 + b"1" + b"}" * 100_000):
+        answer = call("post", path, body)
+        assert answer.status_code == 422, (path, answer.content[:300])

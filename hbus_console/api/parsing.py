@@ -1,0 +1,35 @@
+"""Reading a request's body: bounded, and strict about what is JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from rest_framework.parsers import BaseParser
+
+from engine.core.errors import BadInput
+
+
+def bounded(stream: Any) -> bytes:
+    """What is left of ``stream``; raises ``RequestDataTooBig`` beyond ``DATA_UPLOAD_MAX_MEMORY_SIZE`` bytes."""
+    limit: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    body: bytes = stream.read(limit + 1)
+    if len(body) > limit:
+        raise RequestDataTooBig(f"The request body has more than {limit:,} bytes.")
+    return body
+
+
+class JsonBody(BaseParser):
+    """A JSON body, as Python values. Raises ``BadInput`` for what is no JSON and for what nests too deep to be read."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        try:
+            return msgspec.json.decode(bounded(stream))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadInput(f"The body is not JSON: {error}.", remedy="Send valid JSON in UTF-8.") from None
+        except RecursionError:
+            raise BadInput("The body nests too deep.", remedy="Flatten it.") from None
