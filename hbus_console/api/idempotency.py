@@ -7,6 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
+from django.http.request import RawPostDataException
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput, Conflict
@@ -41,7 +43,12 @@ def claim(request: Request, actor: Actor) -> IdempotencyRecord | None:
             field=HEADER,
         )
     route = f"{request.method} {request.path}"
-    digest = hashlib.sha256(request.get_full_path().encode() + b"\n" + request.body).hexdigest()
+    try:
+        body = request.body
+    except RawPostDataException:
+        # A form, which the check of its origin has read already. No endpoint takes one.
+        raise UnsupportedMediaType(request.content_type) from None
+    digest = hashlib.sha256(request.get_full_path().encode() + b"\n" + body).hexdigest()
     try:
         with transaction.atomic():
             return IdempotencyRecord.objects.create(actor=actor.name, route=route, key=key, request_digest=digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -131,12 +132,18 @@ def _of_framework(error: exceptions.APIException) -> Response:
             field=errors[0]["field"] if errors else "",
             errors=errors,
         )
-    response = problem(error.status_code, str(error.default_detail).rstrip("."), str(error.detail))
+    response = problem(error.status_code, _title(error), str(error.detail))
     if challenge := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = challenge
     if wait := getattr(error, "wait", None):
         response["Retry-After"] = str(int(wait))
     return response
+
+
+def _title(error: exceptions.APIException) -> str:
+    general = str(error.default_detail).rstrip(".")
+    # Some are templates that only the detail has filled in.
+    return HTTPStatus(error.status_code).phrase if "{" in general else general
 
 
 def _flatten(detail: Any, path: str = "") -> list[dict[str, str]]:

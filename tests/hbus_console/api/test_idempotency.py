@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db.models import F
+from django.test import Client
 
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
+from hbus_console.accounts.models import User
+from hbus_console.accounts.services import create_user
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.wiring import bus
@@ -95,3 +102,33 @@ def test_keys_are_forgotten_after_a_day(program: Callable[..., Caller]) -> None:
     assert idempotency.expire() == 0
     IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.KEEP - timedelta(seconds=1))
     assert idempotency.expire() == 1
+
+
+def test_a_session_has_keys_too(installation: None) -> None:
+    call = _in_a_session()
+    first, again = call(b'{"data": 1}'), call(b'{"data": 1}')
+    assert (first.status_code, again.status_code) == (201, 201), (first.content, again.content)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert stored() == 1
+
+
+@pytest.mark.parametrize("media_type", ["multipart/form-data; boundary=b", "application/x-www-form-urlencoded"])
+def test_a_form_with_a_key_is_no_media_type_of_ours(installation: None, media_type: str) -> None:
+    answer = _in_a_session()(b"--b\r\n\r\n--b--\r\n", media_type)
+    assert answer.status_code == 415, answer.content
+    assert answer.json()["title"] == "Unsupported Media Type"
+
+
+def _in_a_session() -> Callable[..., Any]:
+    person = create_user(SYSTEM, "anna", [ScopedRole(Role.OPERATOR, "*")]).user
+    User.objects.update(must_change_password=False)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.get(pk=person.pk))
+    secret = "a" * 32
+    client.cookies[settings.CSRF_COOKIE_NAME] = secret
+    headers = {"X-CSRFToken": secret, **KEY}
+
+    def call(body: bytes, media_type: str = "application/json") -> Any:
+        return client.post(f"/api/v1/{PATH}", body, media_type, headers=headers)
+
+    return call
