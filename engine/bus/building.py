@@ -19,6 +19,7 @@ from engine.bus.partitions import partition_of
 from engine.bus.transport import Outgoing, Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
 from engine.core.ids import new_id, new_ids, new_traceparents, parse_traceparent, trace_id_of
+from engine.core.nesting import DEEPEST, too_deep
 
 JSON = "application/json"
 #: The longest idempotency key, in characters.
@@ -114,6 +115,7 @@ class EnvelopeBuilder:
                 if item.options is not options or item.body is not None:
                     break
                 data = _encoder.encode(item.payload)
+                _check_nesting(data, "payload")
                 if schema is not None:
                     _check_schema(self._policy, msgspec.Raw(data), None)
                 written.append(data)
@@ -245,17 +247,20 @@ def check_owner(policy: TopicPolicy) -> None:
 
 
 def json_data(payload: Any) -> msgspec.Raw:
-    """The payload as JSON text; ``msgspec.Raw`` is taken as it is."""
+    """The payload as JSON text; ``msgspec.Raw`` is taken as it is. Raises :class:`PublishRefused`."""
     if isinstance(payload, msgspec.Raw):
+        _check_nesting(bytes(payload), "payload")
         return payload
     try:
-        return msgspec.Raw(_encoder.encode(payload))
+        data = _encoder.encode(payload)
     except (TypeError, ValueError, RecursionError) as error:
         raise PublishRefused(
             f"The payload cannot be written as JSON: {error}.",
             remedy="Send JSON values, a msgspec.Struct or a dataclass; send bytes with publish_raw.",
             field="payload",
         ) from error
+    _check_nesting(data, "payload")
+    return msgspec.Raw(data)
 
 
 def is_json(content_type: str) -> bool:
@@ -304,6 +309,7 @@ def check_idempotency_key(key: str) -> None:
 
 
 def _json_text(body: bytes) -> msgspec.Raw:
+    _check_nesting(body, "body")
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -311,6 +317,14 @@ def _json_text(body: bytes) -> msgspec.Raw:
             f"The body is not JSON: {error}.", remedy="Send valid JSON, or another content type.", field="body"
         ) from error
     return msgspec.Raw(body)
+
+
+def _check_nesting(data: bytes, field: str) -> None:
+    # Most payloads hold so few brackets that counting them is enough.
+    if data.count(b"[") + data.count(b"{") > DEEPEST and too_deep(data):
+        raise PublishRefused(
+            f"The payload nests deeper than {DEEPEST} levels.", remedy="Flatten it, or send it as bytes.", field=field
+        )
 
 
 def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) -> None:

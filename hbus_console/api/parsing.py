@@ -10,6 +10,7 @@ from django.core.exceptions import RequestDataTooBig
 from rest_framework.parsers import BaseParser
 
 from engine.core.errors import BadInput
+from engine.core.nesting import DEEPEST, too_deep
 
 
 def bounded(stream: Any) -> bytes:
@@ -22,14 +23,15 @@ def bounded(stream: Any) -> bytes:
 
 
 class JsonBody(BaseParser):
-    """A JSON body, as Python values. Raises ``BadInput`` for what is no JSON and for what nests too deep to be read."""
+    """A JSON body, as Python values. Raises ``BadInput`` for what is no JSON, or nests too deep."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        body = bounded(stream)
+        if too_deep(body):
+            raise BadInput(f"The body nests deeper than {DEEPEST} levels.", remedy="Flatten it.")
         try:
-            return msgspec.json.decode(bounded(stream))
+            return msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"The body is not JSON: {error}.", remedy="Send valid JSON in UTF-8.") from None
-        except RecursionError:
-            raise BadInput("The body nests too deep.", remedy="Flatten it.") from None

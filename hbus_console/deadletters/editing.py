@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bus import message as envelope
+from engine.bus.building import json_data
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
 from engine.core.errors import BadInput
@@ -64,6 +65,8 @@ def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) ->
     Who may not reveal may not change what is masked either: any value in its place, a missing one or a list around
     it of another length raises ``Forbidden``. The very value does too, or whoever tries could find it out.
     """
+    # Refuses what would nest too deep to be published, before anything walks over it.
+    json_data(payload)
     rules = _rules(letter)
     stored = original.json()
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engine.bus.message import Message
+from engine.bus.message import NO_DATA, Message
 from engine.core.clock import to_rfc3339
 from hbus_console.messages.browsing import Scan, Seen
 from hbus_console.messages.message_trace import Life
@@ -53,7 +53,7 @@ def moment_as_json(moment: Moment) -> dict[str, Any]:
 
 def envelope_as_json(message: Message) -> dict[str, Any]:
     """Every attribute but the payload."""
-    attributes = msgspec.json.decode(msgspec.json.encode(message))
+    attributes = msgspec.to_builtins(msgspec.structs.replace(message, data=NO_DATA, data_base64=None))
     for name in ("data", "data_base64", "_extensions"):
         attributes.pop(name, None)
     return {"specversion": "1.0", **attributes, **message.extensions}

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from engine.bus.building import json_data
 from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.errors import BadInput
@@ -34,7 +35,9 @@ def publish_options(form: Form) -> PublishOptions:
 def payload(form: Form) -> Any:
     """The payload's JSON; raises :class:`BadInput` with the line at fault."""
     try:
-        return json.loads(form.get("payload", ""), parse_constant=_no_constant)
+        value = json.loads(form.get("payload", ""), parse_constant=_no_constant)
+        json_data(value)
+        return value
     except json.JSONDecodeError as error:
         raise BadInput(
             f"Not JSON: {error.msg} in line {error.lineno}, column {error.colno}.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.bus.message import Message
+from engine.core.nesting import too_deep
 from hbus_console.topics.masking import is_masked, mask, masked
 from hbus_console.topics.models import Topic
 
@@ -48,7 +49,8 @@ def shown(message: Message, rules: Rules, revealed: Sequence[str] = ()) -> Paylo
     if not size:
         return Payload("none", None, 0)
     everything = "*" in revealed
-    if message.data_base64 is not None:
+    # JSON of an older publisher may nest without end: then it is shown, or hidden, whole.
+    if message.data_base64 is not None or too_deep(body):
         form, value = _opaque(body)
         if rules.opaque_hidden and not everything:
             return Payload(form, masked(rules.classification), size, ("*",))
