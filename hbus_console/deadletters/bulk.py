@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.core.errors import BadInput
-from engine.core.numbers import whole
+from engine.core.numbers import MOST_DIGITS, whole
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, allows, visible_scopes
 from hbus_console.deadletters import services
@@ -73,7 +73,7 @@ class Bulk:
                 )
             return {**chosen, "upto": newest}
         letters = spec["letters"]
-        if not isinstance(letters, list) or not letters or not all(type(each) is int for each in letters):
+        if not isinstance(letters, list) or not letters or not all(map(_is_id, letters)):
             raise BadInput("letters is no list of ids.", remedy="Send the ids of the letters.", field="spec.letters")
         if len(letters) > MOST_CHOSEN:
             raise BadInput(
@@ -153,6 +153,10 @@ class Bulk:
             elif row.paused or row.topic.paused:
                 said.append(f"{count:,} will wait: {group} on {topic} is paused.")
         return said
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 10**MOST_DIGITS
 
 
 def _facets(letter: DeadLetter) -> dict[str, str]:

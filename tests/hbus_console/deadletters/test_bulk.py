@@ -129,6 +129,8 @@ def test_a_filter_does_not_reach_beyond_the_scope(make_letter: MakeLetter, facts
         ({"letters": []}, "spec.letters"),
         ({"letters": ["1"]}, "spec.letters"),
         ({"letters": [True]}, "spec.letters"),
+        ({"letters": [-1]}, "spec.letters"),
+        ({"letters": [10**30]}, "spec.letters"),
         ({"letters": list(range(1_001))}, "spec.letters"),
         ({"topic": 5}, "spec.topic"),
     ],
