@@ -33,7 +33,7 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
-from hbus_console.operations.kinds import NotInstalled, Plan, installed_kind, kind_named
+from hbus_console.operations.kinds import Kind, NotInstalled, Plan, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 
 State = Operation.State
@@ -90,7 +90,7 @@ def start(
     plan = kind.plan(actor, asked)
     if plan.obstacle:
         raise BadInput(plan.obstacle, remedy="Look at the dry run.", field="spec")
-    digest = _digest(kind_name, spec)
+    digest = _digest(kind_name, spec, _reach(actor, kind, asked))
     if plan.total == 0:
         same = Operation.objects.filter(digest=digest)
         before = (
@@ -249,6 +249,17 @@ def _require(actor: Actor, found: Operation) -> None:
     require(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
 
 
-def _digest(kind_name: str, spec: Mapping[str, Any]) -> str:
-    text = json.dumps([kind_name, spec], sort_keys=True, default=str)
+def _reach(actor: Actor, kind: Kind, asked: Mapping[str, Any]) -> list[str]:
+    """What the same work must share to be the same: one namespace, everything, or else its very starter.
+
+    Somebody of another scope chooses others by the same words, and may not even see the operation.
+    """
+    if namespace := kind.namespace(asked):
+        return [namespace]
+    scopes = visible_scopes(actor, kind.action)
+    return [GLOBAL] if GLOBAL in scopes else [actor.kind, actor.name, *sorted(scopes)]
+
+
+def _digest(kind_name: str, spec: Mapping[str, Any], reach: Sequence[str]) -> str:
+    text = json.dumps([kind_name, spec, reach], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -121,6 +121,29 @@ def test_a_filter_does_not_reach_beyond_the_scope(make_letter: MakeLetter, facts
         services.start(narrow, "redrive", {"letters": [DeadLetter.objects.get(state="dead").pk]}, reason="why")
 
 
+def test_the_same_words_of_another_scope_are_work_of_their_own(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
+) -> None:
+    make_letter()
+    spec = {"subscription": "partner-sync"}
+    first = services.start(olga, "redrive", spec, reason="why")
+    people = []
+    for name in ("narrow", "beside"):
+        user = User.objects.create(username=name)
+        user.grants.create(role="operator", scope="booking.*")
+        people.append(actor_of(user))
+
+    started = [services.start(each, "redrive", spec, reason="why") for each in people]
+
+    assert [each.new for each in started] == [True, True]
+    assert len({first.operation.pk, *(each.operation.pk for each in started)}) == 3
+    assert not services.start(people[0], "redrive", spec, reason="why").new
+    # Where all of it lies in one namespace, whoever may do it there meets the one under way.
+    inside = {"topic": "booking.changed"}
+    assert services.start(people[0], "redrive", inside, reason="why").new
+    assert not services.start(people[1], "redrive", inside, reason="why").new
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
