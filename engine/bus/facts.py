@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from engine.bus.subjects import SUBSCRIPTION, subscription_subject, topic_subject
-from engine.core.facts import CoreFields, FactBatch, Fields, Numbers, Texts, merged
+from engine.core.facts import CoreFields, FactBatch, Fields, Moment, Moments, Numbers, Texts, merged
 from engine.core.subject import Subject
 
 T = TypeVar("T", str, int)
@@ -31,7 +31,7 @@ class BusFields(Fields, frozen=True, array_like=True, gc=False):
     #: Bytes of the envelope; of a kind that concerns no single message, how many it concerns.
     size: Numbers = 0
     #: When it is due (again), epoch milliseconds; 0 unless it waits.
-    due_ms: Numbers = 0
+    due_ms: Moments = 0
     error: Texts = ""
     fingerprint: Texts = ""
 
@@ -43,7 +43,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     kind: str
-    at_ms: int
+    at_ms: Moment
     topic: str = ""
     subscription: str = ""
     message_id: str = ""
@@ -57,7 +57,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     attempt: int = 0
     duration_us: int = 0
     size: int = 0
-    due_ms: int = 0
+    due_ms: Moment = 0
     node: str = ""
     error: str = ""
     fingerprint: str = ""

@@ -92,21 +92,31 @@ class ManualClock:
         return event.is_set()
 
 
+#: The moments that every time zone can say: from the year 1 to 9999, a day short at either end.
+EARLIEST_MS, LATEST_MS = -62_135_510_400_000, 253_402_214_399_999
+#: The seconds that RFC 3339 can say.
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+
+
 def to_datetime(epoch_ms: int) -> datetime:
-    """The UTC datetime of ``epoch_ms``."""
+    """The UTC datetime of ``epoch_ms``. Raises ``ValueError``, ``OverflowError`` or ``OSError`` when there is none."""
     return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
 
 
 # Every message is stamped; formatting is dear, and messages of one batch share their stamp.
 @lru_cache(maxsize=1024)
 def to_rfc3339(epoch_ms: int) -> str:
-    """``epoch_ms`` as RFC 3339 in UTC with milliseconds, the form CloudEvents asks for."""
-    return f"{_to_the_second(epoch_ms // 1000)}.{epoch_ms % 1000:03d}Z"
+    """``epoch_ms`` as RFC 3339 in UTC with milliseconds, the form CloudEvents asks for.
+
+    Never raises: a moment before the year 1 or after 9999 is written as the nearest second that can be.
+    """
+    return f"{_to_the_second(min(max(epoch_ms // 1000, _FIRST_S), _LAST_S))}.{epoch_ms % 1000:03d}Z"
 
 
 @lru_cache(maxsize=1024)
 def _to_the_second(epoch_s: int) -> str:
-    return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    # Not strftime: it writes the year 33 with two digits.
+    return datetime.fromtimestamp(epoch_s, tz=UTC).replace(tzinfo=None).isoformat()
 
 
 def from_rfc3339(text: str) -> int:

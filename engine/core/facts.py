@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta
 
+from engine.core.clock import LATEST_MS
 from engine.core.subject import Subject
 
 #: The most facts of one batch; who has more to say makes several.
@@ -23,6 +24,13 @@ Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: A column: one value for all facts of a batch, or a list with one for each.
 Texts = str | list[str]
 Numbers = Whole | list[Whole]
+#: A moment in epoch milliseconds, as every page can show it. Like every bound of a column it holds for what is read.
+Moment = Annotated[int, Meta(ge=0, le=LATEST_MS)]
+Moments = Moment | list[Moment]
+#: The most things that one fact tells of. A ledger's worth of them can be added up in 64 bits.
+MOST_THINGS = 10**12
+Amount = Annotated[int, Meta(ge=0, le=MOST_THINGS)]
+Amounts = Amount | list[Amount]
 
 
 class Fields(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -37,7 +45,7 @@ class CoreFields(Fields, frozen=True, array_like=True, gc=False):
     """Those of the facts that belong to no engine."""
 
     #: How many things a fact tells of.
-    amount: Numbers = 0
+    amount: Amounts = 0
 
 
 NO_FIELDS = CoreFields()
@@ -51,7 +59,7 @@ class FactBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     kind: str
-    at_ms: Numbers
+    at_ms: Moments
     #: What it is about; ``None`` for the installation as such.
     subject: Subject | None = None
     #: Who says so.

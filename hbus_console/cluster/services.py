@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import redis
 from django.conf import settings
-from django.db.models import Sum
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor, covers, visible_scopes
 from hbus_console.cluster import probes
 from hbus_console.evidence.models import Notice
+from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
@@ -203,7 +203,7 @@ def duties(found: Sequence[Node]) -> list[DutyLine]:
 def facts_dropped(now_ms: int) -> int:
     """How many facts of evidence were dropped within the last day."""
     rows = Notice.objects.filter(kind="facts_dropped", at_ms__gte=now_ms - _LATELY_MS)
-    return rows.aggregate(total=Sum("count"))["total"] or 0
+    return rows.aggregate(total=total("count"))["total"] or 0
 
 
 def _of(role: Role, found: Sequence[Node]) -> list[Node]:

@@ -10,7 +10,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
-from engine.core.facts import CoreFields, FactBatch
+from engine.core.facts import MOST_THINGS, CoreFields, FactBatch
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.models import Cursor
@@ -83,7 +83,7 @@ class FactCollector:
             rows.add(self._missing(entry, position))
             rows.add(entry.contents.batches)
             booked += entry.count
-            # A broken entry tells no number; the next one shows what it was worth.
+            # Who writes an entry without a number has not counted its facts with the others.
             position = entry.last or position
         last, now_ms = entries[-1].id, self._clock.now_ms()
         with transaction.atomic(using=LEDGER):
@@ -104,10 +104,10 @@ class FactCollector:
             self._dropped(count, f"A part of entry {entry.id} of the fact stream is unreadable: {why}.")
             for count, why in entry.contents.lost[:MOST_NOTICES]
         ]
-        lost = entry.last - entry.count - position
+        lost = entry.last - entry.count - position if entry.last else 0
         if lost > 0:
             said = f"{lost} facts were dropped because the keeper was away for too long."
-            found.append(self._dropped(lost, said))
+            found.append(self._dropped(min(lost, MOST_THINGS), said))
         elif lost < 0:
             said = "The store has forgotten facts: it was emptied, or restored from an older state."
             found.append(self._dropped(0, said))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import BigIntegerField, Max, Q, Sum
+from django.db.models import BigIntegerField, Max, Q
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
@@ -12,6 +12,7 @@ from hbus_console.access.permissions import GLOBAL, covers
 from hbus_console.access.scopes import scopes_q
 from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.models import Evidence, Notice
+from hbus_console.evidence.totals import total
 from hbus_console.registry import subjects
 from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Look, at
 from hbus_console.ui.formats import clock, num
@@ -31,7 +32,7 @@ def _notices(look: Look, calling: list[str]) -> list[Concern]:
     # Q() | x is x, not everything.
     seen = scopes_q(look.scopes, "topic") | Q(topic="") if GLOBAL not in look.scopes else Q()
     rows = Notice.objects.filter(seen, at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
-    groups = rows.values("kind", "topic", "subscription").annotate(total=Sum("count"), newest=Max("id"))
+    groups = rows.values("kind", "topic", "subscription").annotate(total=total("count"), newest=Max("id"))
     totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[:_MOST]}
     return [_line(row, row.subject, totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
 
@@ -39,7 +40,7 @@ def _notices(look: Look, calling: list[str]) -> list[Concern]:
 def _evidence(look: Look, calling: list[str]) -> list[Concern]:
     amount = Coalesce(Cast(KT("fields__amount"), BigIntegerField()), 1)
     rows = Evidence.objects.filter(at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
-    groups = rows.values("kind", "subject").annotate(total=Sum(amount), newest=Max("id")).order_by("-newest")
+    groups = rows.values("kind", "subject").annotate(total=total(amount), newest=Max("id")).order_by("-newest")
     seen = [group for group in groups[:_LOOKED_THROUGH] if _may_see(look, group["subject"])]
     totals = {group["newest"]: group["total"] for group in seen[:_MOST]}
     return [

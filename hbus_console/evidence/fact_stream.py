@@ -19,8 +19,8 @@ from hbus_console.evidence import wire
 BACKLOG_LIMIT = 1_000_000
 #: How long a writer's last batch is remembered, so that repeating it after a timeout adds nothing.
 REMEMBER_S = 600
-#: No more digits than this are taken for a number.
-_LONGEST_NUMBER = 20
+#: More facts than this no installation has ever emitted.
+_MOST_EVER = 10**15
 
 _APPEND = load_scripts(Path(__file__).parent / "lua")["append_facts"]
 
@@ -64,7 +64,7 @@ class FactStream:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the stream. ``last`` is the running number of its last fact, counted from 1."""
+    """One entry of the stream. ``last`` is the running number of its last fact, counted from 1; 0: it tells none."""
 
     id: str
     last: int
@@ -98,7 +98,8 @@ class FactReader:
             if "no such key" not in str(error):
                 raise
             return "0-0", 0
-        return _text(info["last-generated-id"]), int(cast(bytes, self._store.get(self._keys.count)) or 0)
+        count = cast("bytes | None", self._store.get(self._keys.count))
+        return _text(info["last-generated-id"]), (_number(count) or 0) if count else 0
 
     def forget(self, through: str, booked: int) -> None:
         """Drop the entries before ``through``: they are booked, up to fact number ``booked``."""
@@ -109,13 +110,20 @@ class FactReader:
 
     def _entry(self, entry: bytes, fields: dict[bytes, bytes]) -> Entry:
         try:
-            last = int(fields[b"n"][:_LONGEST_NUMBER])
-            if not 0 <= last < 2**63:
-                raise ValueError(f"its facts end with number {last}")
-            return Entry(_text(entry), last, wire.decode(fields[b"f"]))
+            written, contents = fields[b"n"], wire.decode(fields[b"f"])
         except (KeyError, ValueError) as error:
             # Foreign bytes under our key must not stop the booking of everything after them.
             return Entry(_text(entry), 0, wire.Contents(), broken=f"{type(error).__name__}: {error}")
+        last = _number(written)
+        if last is None:
+            contents.lost.append((0, f"its facts end with number {written[:40]!r}"))
+        return Entry(_text(entry), last or 0, contents)
+
+
+def _number(written: bytes) -> int | None:
+    """The running number that ``written`` tells, if it is one."""
+    digits = len(written) <= len(str(_MOST_EVER)) and written.isdigit()
+    return number if digits and (number := int(written)) <= _MOST_EVER else None
 
 
 def _streams(answer: Any) -> list[tuple[Any, Any]]:

@@ -8,8 +8,8 @@ from itertools import repeat
 import msgspec
 
 from engine.core.fact_kinds import FACTS
-from engine.core.facts import CoreFields, FactBatch, Fields
-from hbus_console.evidence.columns import Row, each, texts
+from engine.core.facts import MOST_THINGS, CoreFields, FactBatch, Fields
+from hbus_console.evidence.columns import Row, each, numbers, texts
 from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
 
@@ -94,7 +94,7 @@ def _notices(batch: FactBatch) -> Iterable[Row]:
         repeat("", count),
         repeat("", count),
         texts(batch.node, count, 100),
-        each(amounts, count),
+        numbers(amounts, count, MOST_THINGS),
         texts(batch.detail, count, 500),
         strict=True,
     )

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from engine.core.errors import HbusError
-from engine.core.facts import SHARED, FactBatch, Fields, Numbers, Texts
+from engine.core.facts import SHARED, FactBatch, Fields, Moments, Texts
 from engine.core.subject import Subject
 from hbus_console.evidence.kinds import catalog_of, catalogs
 
@@ -35,7 +35,7 @@ class _Written(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A batch whose fields are still to be read, by the declaration that its kind belongs to."""
 
     kind: Annotated[str, Meta(max_length=40)]
-    at_ms: Numbers
+    at_ms: Moments
     subject: Subject | None
     node: str
     count: Annotated[int, Meta(ge=1, le=MOST_FACTS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -144,7 +145,8 @@ def _placed(bar: Bar, scale: float) -> tuple[float, float]:
 
 def _ticks(end_ms: float) -> list[float]:
     """About five round values from 0."""
-    step = next((step for step in _STEPS_MS if end_ms / step <= 6), _STEPS_MS[-1])
+    longest = _STEPS_MS[-1]
+    step = next((step for step in _STEPS_MS if end_ms / step <= 6), longest * ceil(end_ms / longest / 6))
     return [step * number for number in range(int(end_ms // step) + 1)]
 
 

@@ -13,7 +13,7 @@ from django.db import connections
 
 from engine.bus.fact_kinds import FACTS, Books, BusKind
 from engine.bus.facts import BusFields
-from engine.core.facts import FactBatch
+from engine.core.facts import MOST_THINGS, FactBatch
 from hbus_console.evidence.columns import INT4, Row, each, numbers, texts, whole
 from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
@@ -227,7 +227,7 @@ def _notices(batch: FactBatch, fields: BusFields, topic: str, subscription: str)
         repeat(topic, count),
         repeat(subscription, count),
         texts(batch.node, count, 100),
-        each(fields.size, count),
+        numbers(fields.size, count, MOST_THINGS),
         texts(details, count, 500),
         strict=True,
     )

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engine.core.clock import SystemClock, to_datetime
+from engine.core.clock import EARLIEST_MS, LATEST_MS, SystemClock, to_datetime
 
 _clock = SystemClock()
 
@@ -25,10 +25,13 @@ NOTHING = "–"
 
 
 def instant(value: Any) -> datetime | None:
-    """A moment given as epoch milliseconds or as a datetime, in the console's zone; ``None`` for none."""
+    """A moment given as epoch milliseconds or as a datetime, in the console's zone; ``None`` for none.
+
+    Milliseconds that no calendar has are shown as the nearest moment that it has.
+    """
     if value is None or value in {"", 0}:
         return None
-    moment = value if isinstance(value, datetime) else to_datetime(int(value))
+    moment = value if isinstance(value, datetime) else to_datetime(min(max(int(value), EARLIEST_MS), LATEST_MS))
     return timezone.localtime(moment)
 
 

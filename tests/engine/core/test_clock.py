@@ -22,6 +22,18 @@ def test_instants_are_written_and_read_in_utc(epoch_ms: int, text: str) -> None:
     assert round(to_datetime(epoch_ms).timestamp() * 1000) == epoch_ms
 
 
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (253_402_300_800_000, "9999-12-31T23:59:59.000Z"),
+        (2**63 - 1, "9999-12-31T23:59:59.807Z"),
+        (-(2**63), "0001-01-01T00:00:00.192Z"),
+    ],
+)
+def test_what_no_calendar_has_is_written_as_the_nearest_that_it_has(epoch_ms: int, text: str) -> None:
+    assert to_rfc3339(epoch_ms) == text
+
+
 def test_an_offset_is_honoured_and_required() -> None:
     assert from_rfc3339("2026-11-21T09:00:00+01:00") == from_rfc3339("2026-11-21T08:00:00Z")
     with pytest.raises(ValueError, match="no UTC offset"):

@@ -1,0 +1,59 @@
+"""Rows that were booked before facts had bounds: pages show them, and what surrounds them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.evidence.models import Evidence, Notice
+from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from tests.hbus_console.messages.conftest import TOPIC
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+MOST = 2**63 - 1
+
+
+@pytest.fixture(params=[253_402_300_800_000, MOST, -MOST], ids=["the year 10000", "the last", "the first"])
+def hostile(request: pytest.FixtureRequest, installation: None) -> None:
+    at_ms, now_ms = request.param, time.time_ns() // 1_000_000
+    LedgerMessage.objects.create(
+        message_id="m1", topic=TOPIC, type=TOPIC, source="/s", key="k", correlation_id="c1", size=1, position="1-0",
+        published_ms=at_ms, due_ms=at_ms,
+    )  # fmt: skip
+    LedgerMessage.objects.create(
+        message_id="m2", topic=TOPIC, type=TOPIC, source="/s", key="k", correlation_id="c1", size=1, position="2-0",
+        published_ms=now_ms, causation_id="m1",
+    )  # fmt: skip
+    for message_id in ("m1", "m2"):
+        for kind in ("retried", "dead", "settled", "deduplicated", "delayed"):
+            for at in (now_ms, at_ms):
+                LedgerEvent.objects.create(
+                    message_id=message_id, kind=kind, topic=TOPIC, subscription="billing", at_ms=at, due_ms=at_ms,
+                    duration_us=5, attempt=1,
+                )  # fmt: skip
+    for at in (now_ms, at_ms):
+        for _ in range(2):
+            Notice.objects.create(kind="facts_dropped", at_ms=at, count=MOST)
+            Notice.objects.create(kind="group_lost", at_ms=at, count=-MOST, topic=TOPIC, subscription="billing")
+            Evidence.objects.create(kind="facts_dropped", at_ms=at, fields={"amount": MOST})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/", "/cluster/", "/api/v1/cluster", "/messages/", "/messages/?q=c1", "/messages/m1", "/messages/m2",
+        "/messages/m2?tab=conversation", "/messages/m2?tab=key", "/messages/evidence/m1", "/api/v1/messages/m1",
+        "/api/v1/messages/m2", f"/topics/{TOPIC}/", f"/api/v1/topics/{TOPIC}", f"/subscriptions/{TOPIC}/billing/",
+        f"/api/v1/topics/{TOPIC}/log", "/api/v1/messages?q=c1", "/charts/flow/",
+        "/api/v1/messages/m1/timeline", "/subscriptions/", "/topics/",
+    ],
+)  # fmt: skip
+def test_no_page_breaks(sign_in: Callable[..., Client], hostile: None, path: str) -> None:
+    answer = sign_in().get(path, follow=True)
+    if answer.streaming:
+        b"".join(answer.streaming_content)  # type: ignore[arg-type]
+    assert answer.status_code == 200
