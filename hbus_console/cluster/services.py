@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import redis
 from django.conf import settings
 
@@ -125,7 +124,7 @@ def living(clock: Clock | None = None) -> tuple[list[Node], str]:
     """The nodes, or none and why they could not be read."""
     try:
         return read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock()), ""
-    except (redis.RedisError, ConfigurationError, msgspec.MsgspecError) as error:
+    except (redis.RedisError, ConfigurationError) as error:
         return [], str(error) or type(error).__name__
 
 

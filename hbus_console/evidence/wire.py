@@ -20,6 +20,7 @@ from msgspec import Meta
 from engine.core.errors import HbusError
 from engine.core.facts import SHARED, FactBatch, Fields, Moments, Texts
 from engine.core.subject import Subject
+from engine.core.utf8 import sayable
 from hbus_console.evidence.kinds import catalog_of, catalogs
 
 #: The number of the form.
@@ -145,14 +146,8 @@ def _scrubbed(batch: FactBatch) -> FactBatch:
     names = batch.fields.__struct_fields__
     return msgspec.structs.replace(
         batch,
-        node=_utf8(batch.node),
-        correlation_id=_utf8(batch.correlation_id),
-        detail=_utf8(batch.detail),
-        fields=msgspec.structs.replace(batch.fields, **{name: _utf8(getattr(batch.fields, name)) for name in names}),
+        node=sayable(batch.node),
+        correlation_id=sayable(batch.correlation_id),
+        detail=sayable(batch.detail),
+        fields=msgspec.structs.replace(batch.fields, **{name: sayable(getattr(batch.fields, name)) for name in names}),
     )
-
-
-def _utf8(column: Any) -> Any:
-    if isinstance(column, list):
-        return [_utf8(each) for each in column]
-    return column.encode("utf-8", "replace").decode() if isinstance(column, str) else column

@@ -13,8 +13,9 @@ import redis
 import structlog
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.utf8 import sayable
 from hbus_console.nodes.clocks import measure
-from hbus_console.nodes.stamps import FORGET_AFTER_MS, Stamp, key
+from hbus_console.nodes.stamps import FORGET_AFTER_MS, Stamp, key, read_stamps
 
 #: How often a process stamps.
 BEAT_S = 2.0
@@ -28,7 +29,7 @@ class NodeBeat:
     ``turned_ms`` tells when the role's own loop last turned (epoch milliseconds); that, not the beat thread's life, is
     what gets stamped, so that a hung loop falls silent. Without it the time of the beat is stamped.
     ``detail`` is called for each stamp and must be quick and thread-safe; what it returns must be JSON-able.
-    With the store away it keeps trying and says so once.
+    When that fails, the stamp goes without. With the store away it keeps trying and says so once.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class NodeBeat:
         turned_ms: Callable[[], int] | None = None,
     ) -> None:
         self._store = store
+        self._prefix = prefix
         self._key = key(prefix)
         self._name = name
         self._role = role
@@ -55,9 +57,10 @@ class NodeBeat:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failing = False
+        self._speechless = False
 
     def start(self) -> NodeBeat:
-        """Drop what others left more than a day ago, stamp once, and go on stamping."""
+        """Stamp once, drop what others left more than a day ago, and go on stamping."""
         self._thread = threading.Thread(target=self._run, name="node-beat", daemon=True)
         self._thread.start()
         return self
@@ -81,29 +84,47 @@ class NodeBeat:
             slot=self._slot,
             started_ms=self._started_ms,
             stamp_ms=self._turned_ms(),
-            detail=self._detail(),
+            detail=self._told(),
             clock=measure(self._store, self._clock),
         )
         self._store.hset(self._key, self._name, cast("str", msgspec.json.encode(stamp)))
 
+    def _told(self) -> dict[str, Any]:
+        """The detail, as JSON can say it. Without it the process is still alive."""
+        try:
+            told = cast("dict[str, Any]", sayable(msgspec.to_builtins(self._detail())))
+            msgspec.json.encode(told)
+        except Exception as error:  # noqa: BLE001 - whatever a role tells, it lives
+            if not self._speechless:
+                _log.exception("node stamp goes without detail", node=self._name, error=type(error).__name__)
+            self._speechless = True
+            return {}
+        self._speechless = False
+        return told
+
     def forget_gone(self) -> None:
-        """Remove entries nobody has stamped for a day. Raises ``redis.RedisError``."""
+        """Remove entries nobody has stamped for a day, and those that nobody can read: who lives stamps again.
+
+        Raises ``redis.RedisError``.
+        """
         oldest_ms = self._clock.now_ms() - FORGET_AFTER_MS
-        for name, raw in cast("dict[bytes, bytes]", self._store.hgetall(self._key)).items():
-            if msgspec.json.decode(raw, type=Stamp).stamp_ms < oldest_ms:
+        for name, stamp in read_stamps(self._store, self._prefix):
+            if stamp is None or stamp.stamp_ms < oldest_ms:
                 self._store.hdel(self._key, cast("str", name))
 
     def _run(self) -> None:
         swept = False
         while True:
             try:
+                self.beat()
                 if not swept:
                     self.forget_gone()
                     swept = True
-                self.beat()
-            except redis.RedisError as error:
+            except Exception as error:  # noqa: BLE001 - and logged
+                # A thread that has died of anything would make a process that lives look dead.
                 if not self._failing:
-                    _log.warning("node stamp not written", node=self._name, error=str(error))
+                    expected = isinstance(error, redis.RedisError)
+                    _log.warning("node stamp not written", node=self._name, error=str(error), exc_info=not expected)
                 self._failing = True
             else:
                 if self._failing:

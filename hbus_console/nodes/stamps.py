@@ -5,20 +5,26 @@ The supervisor reads it too, so nothing heavy is imported here; see :mod:`~.beat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 import redis
 
 from engine.core.clock import Clock
+from engine.core.facts import Moment
 from hbus_console.nodes.clocks import ClockDifference
+from hbus_console.nodes.reports import why_unreadable
 
 #: A stamp older than this means the process, its loop or its way to the store has stopped.
 SILENT_AFTER_MS = 10_000
 #: A silent node is shown this long before its entry is dropped.
 FORGET_AFTER_MS = 24 * 3600 * 1000
+
+_log = logging.getLogger(__name__)
 
 
 class Stamp(msgspec.Struct):
@@ -28,8 +34,8 @@ class Stamp(msgspec.Struct):
     pid: int
     host: str
     slot: str
-    started_ms: int
-    stamp_ms: int
+    started_ms: Moment
+    stamp_ms: Moment
     detail: dict[str, Any] = {}
     clock: ClockDifference | None = None
 
@@ -47,6 +53,7 @@ class Node:
     stamp_ms: int
     #: True once the last stamp is older than :data:`SILENT_AFTER_MS`.
     silent: bool
+    #: What its role tells, as far as it is a :class:`~.reports.Report`; empty when it is none.
     detail: Mapping[str, Any] = field(default_factory=dict)
     #: How far its clock was from the store's with its last stamp; ``None`` from a node that does not tell.
     clock: ClockDifference | None = None
@@ -57,18 +64,33 @@ def key(prefix: str) -> str:
     return f"{prefix}:{{cluster}}:nodes"
 
 
+def read_stamps(store: redis.Redis, prefix: str) -> Iterator[tuple[bytes, Stamp | None]]:
+    """Every entry of the hash, with ``None`` for a stamp that cannot be read. Raises ``redis.RedisError``."""
+    for name, raw in cast("dict[bytes, bytes]", store.hgetall(key(prefix))).items():
+        try:
+            yield name, msgspec.json.decode(raw, type=Stamp)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            _say_once("the stamp of node %s cannot be read: %s", _text(name), str(error) or type(error).__name__)
+            yield name, None
+
+
 def read_nodes(store: redis.Redis, prefix: str, clock: Clock) -> list[Node]:
-    """Every node that stamped within the last day, by role and name. Raises ``redis.RedisError``."""
+    """Every node that stamped within the last day, by role and name; one whose stamp cannot be read is left out and
+    logged. Raises ``redis.RedisError``.
+    """
     now_ms = clock.now_ms()
     found = []
-    for name, raw in cast("dict[bytes, bytes]", store.hgetall(key(prefix))).items():
-        stamp = msgspec.json.decode(raw, type=Stamp)
-        age_ms = now_ms - stamp.stamp_ms
-        if age_ms > FORGET_AFTER_MS:
+    for field_name, stamp in read_stamps(store, prefix):
+        age_ms = now_ms - stamp.stamp_ms if stamp is not None else 0
+        if stamp is None or age_ms > FORGET_AFTER_MS:
             continue
+        name = _text(field_name)
+        why = why_unreadable(stamp.detail)
+        if why:
+            _say_once("what node %s tells in its stamp cannot be read: %s", name, why)
         found.append(
             Node(
-                name=name.decode(),
+                name=name,
                 role=stamp.role,
                 slot=stamp.slot,
                 host=stamp.host,
@@ -76,8 +98,18 @@ def read_nodes(store: redis.Redis, prefix: str, clock: Clock) -> list[Node]:
                 started_ms=stamp.started_ms,
                 stamp_ms=stamp.stamp_ms,
                 silent=age_ms > SILENT_AFTER_MS,
-                detail=stamp.detail,
+                detail={} if why else stamp.detail,
                 clock=stamp.clock,
             )
         )
     return sorted(found, key=lambda node: (node.role, node.name))
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "replace")
+
+
+# Pages ask every few seconds, and what is wrong stays so.
+@lru_cache(maxsize=256)
+def _say_once(message: str, name: str, why: str) -> None:
+    _log.warning(message, name, why)

@@ -58,7 +58,7 @@ def _hung(look: Look) -> list[Concern]:
     for node in look.once(nodes):
         for status in () if node.silent else node.detail.get("consumers", ()):
             pair = (str(status.get("topic")), str(status.get("group")))
-            running = [float(one["running_s"]) for one in status.get("hung", ()) if not one["given_up"]]
+            running = [float(one.get("running_s", 0)) for one in status.get("hung", ()) if not one.get("given_up")]
             if running and pair in look.once(seen):
                 longest[pair] = max(longest.get(pair, (0.0, "")), (max(running), node.name))
     return spell(

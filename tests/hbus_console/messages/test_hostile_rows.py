@@ -1,4 +1,4 @@
-"""Rows that were booked before facts had bounds: pages show them, and what surrounds them."""
+"""Rows that were booked before facts had bounds, and stamps of strangers: pages show what surrounds them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from hbus_console.evidence.models import Evidence, Notice
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.nodes.stamps import key
+from hbus_console.wiring import store
 from tests.hbus_console.messages.conftest import TOPIC
+from tests.hbus_console.nodes.test_stamps import UNREADABLE, UNSPEAKABLE, stamp
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -55,5 +59,13 @@ def hostile(request: pytest.FixtureRequest, installation: None) -> None:
 def test_no_page_breaks(sign_in: Callable[..., Client], hostile: None, path: str) -> None:
     answer = sign_in().get(path, follow=True)
     if answer.streaming:
-        b"".join(answer.streaming_content)  # type: ignore[arg-type]
+        b"".join(answer)
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/cluster/", "/api/v1/cluster", f"/subscriptions/{TOPIC}/billing/"])
+def test_no_stamp_breaks_a_page(sign_in: Callable[..., Client], installation: None, path: str) -> None:
+    client = store.client()
+    for name, raw in {**UNREADABLE, **{name: stamp(detail=detail) for name, detail in UNSPEAKABLE.items()}}.items():
+        client.hset(key(settings.HBUS_PREFIX), name, raw)
+    assert sign_in().get(path).status_code == 200

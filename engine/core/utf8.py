@@ -1,0 +1,17 @@
+"""Text as UTF-8 can say it: file names and the errors that quote them may hold what it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def sayable(value: Any) -> Any:
+    """``value`` with a question mark for each lone surrogate, inside of lists, tuples and mappings too."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list | tuple):
+        return [sayable(each) for each in value]
+    if isinstance(value, Mapping):
+        return {sayable(name): sayable(each) for name, each in value.items()}
+    return value
