@@ -98,16 +98,19 @@ class FactCollector:
 
     def _missing(self, entry: Entry, position: int) -> list[FactBatch]:
         """Notices about what is missing between fact number ``position`` and ``entry``, and in it."""
-        if entry.broken:
-            return [self._dropped(0, f"Entry {entry.id} of the fact stream is unreadable: {entry.broken}.")]
-        found = [
-            self._dropped(count, f"A part of entry {entry.id} of the fact stream is unreadable: {why}.")
-            for count, why in entry.contents.lost[:MOST_NOTICES]
-        ]
         lost = entry.last - entry.count - position if entry.last else 0
+        if entry.broken:
+            return [self._dropped(max(lost, 0), f"Entry {entry.id} of the fact stream is unreadable: {entry.broken}.")]
+        found = []
+        for known, why in entry.contents.lost[:MOST_NOTICES]:
+            # Where nobody knows how many it was, all that is missing will have been in it.
+            count = known or max(lost, 0)
+            lost -= 0 if known else count
+            said = f"A part of entry {entry.id} of the fact stream is unreadable: {why}."
+            found.append(self._dropped(count, said))
         if lost > 0:
             said = f"{lost} facts were dropped because the keeper was away for too long."
-            found.append(self._dropped(min(lost, MOST_THINGS), said))
+            found.append(self._dropped(lost, said))
         elif lost < 0:
             said = "The store has forgotten facts: it was emptied, or restored from an older state."
             found.append(self._dropped(0, said))
@@ -128,7 +131,9 @@ class FactCollector:
         return 0
 
     def _dropped(self, count: int, detail: str) -> FactBatch:
-        return FactBatch("facts_dropped", self._clock.now_ms(), detail=detail, fields=CoreFields(count))
+        return FactBatch(
+            "facts_dropped", self._clock.now_ms(), detail=detail, fields=CoreFields(min(count, MOST_THINGS))
+        )
 
 
 def _batches(entries: list[Entry]) -> list[list[Entry]]:

@@ -109,12 +109,13 @@ class FactReader:
             pipe.execute()
 
     def _entry(self, entry: bytes, fields: dict[bytes, bytes]) -> Entry:
+        written = fields.get(b"n", b"")
+        last = _number(written)
         try:
-            written, contents = fields[b"n"], wire.decode(fields[b"f"])
+            contents = wire.decode(fields[b"f"])
         except (KeyError, ValueError) as error:
             # Foreign bytes under our key must not stop the booking of everything after them.
-            return Entry(_text(entry), 0, wire.Contents(), broken=f"{type(error).__name__}: {error}")
-        last = _number(written)
+            return Entry(_text(entry), last or 0, wire.Contents(), broken=f"{type(error).__name__}: {error}")
         if last is None:
             contents.lost.append((0, f"its facts end with number {written[:40]!r}"))
         return Entry(_text(entry), last or 0, contents)

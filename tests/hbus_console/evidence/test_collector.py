@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
@@ -247,6 +248,25 @@ def test_unreadable_bytes_are_reported_and_passed(
     collector.tick()
     assert LedgerMessage.objects.count() == 1
     assert "unreadable" in Notice.objects.first().detail  # type: ignore[union-attr]
+
+
+def test_an_unreadable_entry_is_told_once_with_what_it_held(
+    store: redis.Redis, prefix: str, stream: FactStream, collector: FactCollector
+) -> None:
+    # Given an entry of which three facts are readable no more, and one of which a part is
+    tell(stream, published())
+    keys = Keys(prefix)
+    store.xadd(keys.log, {"n": store.incrby(keys.count, 3), "f": b"\xc1 not msgpack"})
+    tell(stream, published())
+    store.xadd(keys.log, {"n": store.incrby(keys.count, 2), "f": msgspec.msgpack.encode([2, [None]])})
+    tell(stream, published())
+    # When they are collected
+    collector.tick()
+    # Then each is told once, with how many facts it held
+    notices = list(Notice.objects.order_by("pk"))
+    assert [notice.count for notice in notices] == [3, 2]
+    assert all("unreadable" in notice.detail for notice in notices)
+    assert LedgerMessage.objects.count() == 3
 
 
 @pytest.mark.parametrize("early_first", [True, False])
