@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from engine.bus.subjects import SUBSCRIPTION, subscription_subject, topic_subject
+from engine.core.errors import HbusError
 from engine.core.facts import CoreFields, FactBatch, Fields, Moment, Moments, Numbers, Texts, merged
 from engine.core.subject import Subject
 
@@ -124,9 +126,24 @@ def facts_of(batches: Iterable[FactBatch]) -> Iterator[Fact]:
             yield Fact(batch.kind, topic=topic, subscription=subscription, node=batch.node, **row)
 
 
-_rows = msgspec.msgpack.Decoder(list[Fact])
+#: More rows than any release wrote at once.
+_MOST_ROWS = 20_000
+_rows = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], Meta(max_length=_MOST_ROWS)])
+_row = msgspec.msgpack.Decoder(Fact)
 
 
-def read_rows(body: bytes) -> list[FactBatch]:
-    """Facts as the releases before columns wrote them. Raises what the decoder raises, and ``BadInput``."""
-    return batches(_rows.decode(body))
+def read_rows(body: bytes) -> tuple[list[FactBatch], list[str]]:
+    """Facts as the releases before columns wrote them, and for each that is none the reason.
+
+    Raises what the decoder raises when ``body`` is no list, and the first reason as ``ValueError`` when nothing in it
+    is a fact.
+    """
+    found, lost = [], []
+    for raw in _rows.decode(body):
+        try:
+            found.append(_row.decode(raw).batch())
+        except (msgspec.MsgspecError, ValueError, RecursionError, HbusError) as error:
+            lost.append(f"{type(error).__name__}: {error}")
+    if lost and not found:
+        raise ValueError(lost[0])
+    return merged(found), lost

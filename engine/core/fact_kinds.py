@@ -69,7 +69,7 @@ class FactKind:
     booked: bool = True
 
 
-def _no_rows(_: bytes) -> list[FactBatch]:
+def _no_rows(_: bytes) -> tuple[list[FactBatch], list[str]]:
     raise ValueError("this engine never wrote facts row by row")
 
 
@@ -82,8 +82,9 @@ class FactCatalog:
     fields: type[Fields] = CoreFields
     #: What log lines call the namespace of a subject, and its name; without them a line shows the subject's text.
     labels: tuple[str, ...] = ()
-    #: Reads facts that an older release wrote row by row; raises what its decoder raises.
-    read_rows: Callable[[bytes], list[FactBatch]] = field(default=_no_rows, compare=False)
+    #: Reads facts that an older release wrote row by row, with a reason for each that cannot be read; raises what its
+    #: decoder raises when none can.
+    read_rows: Callable[[bytes], tuple[list[FactBatch], list[str]]] = field(default=_no_rows, compare=False)
 
 
 #: The kinds that belong to no engine.

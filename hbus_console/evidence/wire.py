@@ -80,10 +80,10 @@ def decode(body: bytes) -> Contents:
     try:
         form, written = _form.decode(body)
     except _UNREADABLE as error:
-        rows = _rows(body)
-        if rows is None:
+        found = _rows(body)
+        if found is None:
             raise ValueError(f"{type(error).__name__}: {error}") from error
-        return Contents(rows)
+        return found
     if form != FORM:
         raise ValueError(f"it has the form {form}, which this release does not know")
     found = Contents()
@@ -132,13 +132,20 @@ def _fields(declared: type[Fields]) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(declared)
 
 
-def _rows(body: bytes) -> list[FactBatch] | None:
+def _rows(body: bytes) -> Contents | None:
     """Facts as the releases before this form wrote them; ``None`` when these are none."""
     for catalog in catalogs():
         try:
-            return catalog.read_rows(body)
+            batches, reasons = catalog.read_rows(body)
         except _UNREADABLE:
             continue
+        found = Contents(lost=[(1, why) for why in reasons])
+        for batch in batches:
+            if catalog_of(batch.kind) is None:
+                found.lost.append((batch.count, f"no engine declares the kind {batch.kind!r}"[:100]))
+            else:
+                found.batches.append(batch)
+        return found
     return None
 
 

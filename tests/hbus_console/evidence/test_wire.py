@@ -120,6 +120,15 @@ def test_what_the_release_before_columns_wrote_is_read() -> None:
     assert [fact.size for fact in facts if fact.kind == "facts_dropped"] == [40]
 
 
+def test_of_rows_that_the_release_before_wrote_each_is_read_by_itself() -> None:
+    good = [Fact("settled", AT, "t", "g", "m1"), Fact("settled", AT, "t", "g", "m2")]
+    bad = [Fact("settled", 2**62, "t", "g", "m3"), Fact("settled", AT, "a b", "g", "m4"), ["settled"], None]
+    found = wire.decode(pack([good[0], *bad, Fact("hacked", AT, "t", "g", "m5"), good[1]]))
+    assert list(facts_of(found.batches)) == good
+    assert [count for count, _ in found.lost] == [1] * 5
+    assert (found.count, all(why for _, why in found.lost)) == (7, True)
+
+
 def test_text_that_no_utf8_can_say_costs_a_letter_and_not_the_fact() -> None:
     broken = Fact("dead", AT, "t", "g", "m1", error="No such file: '\udcff.txt'", detail="ok").batch()
     (found,) = facts_of(wire.decode(wire.encode([broken, settled(1)])).batches[:1])
