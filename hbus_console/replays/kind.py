@@ -22,10 +22,9 @@ from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
-from hbus_console.access.permissions import Actor, Forbidden, require
+from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
-from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
@@ -202,9 +201,7 @@ def _expiry(message: Message) -> int | None:
 
 def _still_allowed(actor: Actor, wanted: Selection) -> None:
     try:
-        require(actor, REPLAY, wanted.topic)
-        if wanted.into_topic:
-            require(actor, PUBLISH, wanted.into_topic)
+        specs.require_still(actor, wanted)
     except Forbidden as error:
         raise BadInput(f"It may not go on: {error.what}") from error
 

@@ -11,8 +11,10 @@ from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
+from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
+from hbus_console.messages.leaving import require_move
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays.feature import REPLAY
@@ -74,8 +76,7 @@ def read(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
     An open end becomes now: what comes later, the copies among it, is not replayed.
     """
     given = {name: _text(spec, name) for name in spec}
-    topic = _topic(given.get("topic", ""), "topic")
-    require(actor, REPLAY, topic.name)
+    topic = _topic(actor, REPLAY, given.get("topic", ""), "topic")
     _check_target(actor, topic, given)
     return _range(actor, topic, given, now_ms)
 
@@ -83,8 +84,7 @@ def read(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
 def read_range(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
     """Likewise without a target: to look only, for whoever may read payloads."""
     given = {name: _text(spec, name) for name in spec if not name.startswith("into_")}
-    topic = _topic(given.get("topic", ""), "topic")
-    require(actor, PAYLOAD_READ, topic.name)
+    topic = _topic(actor, PAYLOAD_READ, given.get("topic", ""), "topic")
     return _range(actor, topic, given, now_ms)
 
 
@@ -118,6 +118,14 @@ def stored(spec: Mapping[str, Any]) -> Selection:
     return Selection(**spec)
 
 
+def require_still(actor: Actor, wanted: Selection) -> None:
+    """Ask again for every right that :func:`read` asked for, as rights and masks are now. Raises as it does."""
+    topic = _topic(actor, REPLAY, wanted.topic, "topic")
+    if wanted.into_topic:
+        require_move(actor, topic, _topic(actor, PUBLISH, wanted.into_topic, "into_topic"))
+    _check_filter(actor, topic, wanted.filter)
+
+
 def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
     group, target = given.get("into_group", ""), given.get("into_topic", "")
     if bool(group) == bool(target):
@@ -131,12 +139,12 @@ def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
             f"{group!r} is not subscribed to {topic.name}.", remedy="Name a subscription.", field="spec.into_group"
         )
     if target:
-        into = _topic(target, "into_topic")
+        into = _topic(actor, PUBLISH, target, "into_topic")
         if into.pk == topic.pk:
             raise BadInput(
                 "A topic is not replayed into itself.", remedy="Name a subscription.", field="spec.into_topic"
             )
-        require(actor, PUBLISH, into.name)
+        require_move(actor, topic, into)
 
 
 def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
@@ -151,7 +159,10 @@ def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
         require(actor, PAYLOAD_REVEAL, topic.name)
 
 
-def _topic(name: str, field: str) -> Topic:
+def _topic(actor: Actor, act: Act, name: str, field: str) -> Topic:
+    """The topic. The right is asked first, so a refusal does not tell whether it exists."""
+    if name:
+        require(actor, act, name)
     found = Topic.objects.filter(name=name).first()
     if found is None:
         raise BadInput(f"There is no topic {name!r}.", remedy="Name one that is there.", field=f"spec.{field}")

@@ -50,6 +50,10 @@ class FieldPath:
         shared = min(len(self.names), len(other.names))
         return self.names[:shared] == other.names[:shared]
 
+    def lies_in(self, other: FieldPath) -> bool:
+        """Whether all that it reaches is, or is part of, what the other reaches, places in lists left aside."""
+        return self.names[: len(other.names)] == other.names
+
     def values(self, payload: Any) -> Iterator[Any]:
         """Every value that it reaches; of a list the items."""
         return _values(payload, self.steps)

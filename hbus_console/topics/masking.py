@@ -66,3 +66,9 @@ def is_masked(path: str, masked_fields: Iterable[str]) -> bool:
     """
     asked = FieldPath.parse(path)
     return any(asked.overlaps(FieldPath.parse(field)) for field in masked_fields)
+
+
+def hides(masked_fields: Iterable[str], path: str) -> bool:
+    """Whether hiding ``masked_fields`` hides the whole value at ``path``: itself is named, or what holds it."""
+    asked = FieldPath.parse(path)
+    return any(asked.lies_in(FieldPath.parse(field)) for field in masked_fields)

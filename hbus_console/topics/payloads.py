@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.bus.message import Message
 from engine.core.nesting import too_deep
-from hbus_console.topics.masking import is_masked, mask, masked
+from hbus_console.topics.masking import hides, is_masked, mask, masked
 from hbus_console.topics.models import Topic
 
 
@@ -40,6 +40,17 @@ class Rules:
             return cls(("*",), "unknown", opaque_hidden=True)
         guarded = topic.classification in (Topic.Classification.CONFIDENTIAL, Topic.Classification.PERSONAL)
         return cls(tuple(topic.masked_fields), topic.classification, opaque_hidden=guarded or bool(topic.masked_fields))
+
+    @property
+    def hide_something(self) -> bool:
+        """Whether any payload could hold what these hide."""
+        return self.opaque_hidden or bool(self.masked_fields)
+
+    def keep(self, others: Rules) -> bool:
+        """Whether all that ``others`` hide is hidden by these too, whatever the payload."""
+        if others.opaque_hidden and not self.opaque_hidden:
+            return False
+        return "*" in self.masked_fields or all(hides(self.masked_fields, field) for field in others.masked_fields)
 
 
 def shown(message: Message, rules: Rules, revealed: Sequence[str] = ()) -> Payload:

@@ -36,7 +36,7 @@ def topic(settings: Settings, prefix: str, transactional_db: None) -> Iterator[T
     catalog.changed()
     team = Team.objects.create(name="Bookings", contact="bookings@hotel.example")
     made = Topic.objects.create(name=TOPIC, team=team, masked_fields=["guest"])
-    Topic.objects.create(name="booking.again", team=team)
+    Topic.objects.create(name="booking.again", team=team, masked_fields=["guest"])
     for group in ("availability", "billing"):
         Subscription.objects.create(
             topic=made, group=group, team=team, handler="webhook", webhook_url="https://x.example/"

@@ -211,6 +211,79 @@ def test_who_lost_the_permission_does_not_go_on(editor: Actor, published: list[R
     assert "may not" in operation.last_error
 
 
+MOVE = {"topic": TOPIC, "into_topic": "booking.again"}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ({}, {"masked_fields": []}),
+        ({}, {"masked_fields": ["guest.name"]}),
+        ({"masked_fields": [], "classification": "personal"}, {"masked_fields": []}),
+    ],
+)
+def test_what_the_target_does_not_hide_goes_there_by_who_may_reveal_it(
+    published: list[Receipt], make_user: MakeUser, source: dict[str, Any], target: dict[str, Any]
+) -> None:
+    Topic.objects.filter(name=TOPIC).update(**source)
+    Topic.objects.filter(name="booking.again").update(**target)
+    with pytest.raises(Forbidden, match=r"reveal masked fields on booking.created, which booking.again does not hide"):
+        services.dry_run(actor_of(make_user()), "replay", MOVE)
+    # To reveal there is not to reveal here.
+    narrow = make_user("editor", "booking.*", "gustav")
+    narrow.grants.create(role="governor", scope="booking.again")
+    with pytest.raises(Forbidden):
+        services.dry_run(actor_of(narrow), "replay", MOVE)
+    services.dry_run(actor_of(make_user("governor", "*", "gova")), "replay", MOVE)
+
+
+def test_a_target_that_hides_as_much_takes_it(published: list[Receipt], editor: Actor) -> None:
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest.name", "guests[].mail"])
+    Topic.objects.filter(name="booking.again").update(masked_fields=["guest", "guests.mail", "room"])
+    services.dry_run(editor, "replay", MOVE)
+
+
+def test_what_is_hidden_goes_to_no_topic_where_the_actor_may_reveal_it_or_a_webhook_takes_it(
+    published: list[Receipt], editor: Actor, make_user: MakeUser
+) -> None:
+    narrow = make_user("editor", "booking.*", "gustav")
+    narrow.grants.create(role="governor", scope="booking.again")
+    with pytest.raises(Forbidden, match=r"which they may reveal on booking.again"):
+        services.dry_run(actor_of(narrow), "replay", MOVE)
+    Subscription.objects.create(topic=Topic.objects.get(name="booking.again"), group="out", handler="webhook")
+    with pytest.raises(Forbidden, match=r"which webhooks on booking.again would send out"):
+        services.dry_run(editor, "replay", MOVE)
+
+
+def test_masks_added_after_the_start_hold_it(editor: Actor, published: list[Receipt]) -> None:
+    operation = services.start(editor, "replay", MOVE, reason="why").operation
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest", "hotel"])
+    run(operation)
+    assert (operation.state, stored("booking.again")) == ("failed", [])
+    assert "may not reveal" in operation.last_error
+
+
+def test_who_may_no_longer_reveal_does_not_go_on_asking(published: list[Receipt], make_user: MakeUser) -> None:
+    governor = make_user("governor", "*", "gova")
+    spec = {"topic": TOPIC, "into_group": "billing", "filter": 'payload.guest == "g1"'}
+    operation = services.start(actor_of(governor), "replay", spec, reason="why").operation
+    governor.grants.update(role="editor")
+    run(operation)
+    assert (operation.state, copies()) == ("failed", [])
+    assert "may not reveal" in operation.last_error
+
+
+def test_a_refusal_does_not_tell_what_exists(published: list[Receipt], make_user: MakeUser) -> None:
+    narrow = actor_of(make_user("editor", "booking.created"))
+    for spec in (
+        {"topic": TOPIC, "into_topic": "booking.again"},
+        {"topic": TOPIC, "into_topic": "booking.nowhere"},
+        {"topic": "booking.nowhere", "into_group": "billing"},
+    ):
+        with pytest.raises(Forbidden):
+            services.dry_run(narrow, "replay", spec)
+
+
 def test_a_paused_target_is_said_before(editor: Actor, published: list[Receipt]) -> None:
     Subscription.objects.filter(group="billing").update(paused=True)
     plan = services.dry_run(editor, "replay", {"topic": TOPIC, "into_group": "billing"})
