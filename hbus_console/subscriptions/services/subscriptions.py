@@ -12,6 +12,7 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
+from hbus_console.messages.leaving import require_exit
 from hbus_console.outgoing import check_url
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -27,6 +28,7 @@ from hbus_console.wiring import bus
 def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = "") -> Subscription:
     """Make a subscription. A webhook's secret is in ``webhook_secret`` of the answer: show it now, never again.
 
+    A webhook on a topic that masks something takes the right to reveal it: the receiver gets it in clear.
     Raises ``Forbidden``, :class:`BadInput` naming the field, :class:`Conflict` when the group exists.
     """
     require(actor, SUBSCRIPTION_EDIT, draft.topic)
@@ -40,6 +42,8 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
     checkpoint = _start(topic_lookup.topic(draft.topic), draft.start)
     with transaction.atomic():
         topic = topic_lookup.topic(draft.topic)
+        if handler == Subscription.Handler.WEBHOOK:
+            require_exit(actor, topic)
         _refuse_taken(topic, group)
         row = Subscription(topic=topic, group=group, team=teams.owner(draft.owner), handler=handler)
         _apply(row, values)
@@ -65,7 +69,8 @@ def change_subscription(
 ) -> Subscription:
     """Change some settings. Policies set here hold against the declaration in code until :func:`follow_code`.
 
-    Each setting asks for its own permission, and a new owner for a reason. ``revision`` guards a form against a change
+    Each setting asks for its own permission, a new owner for a reason, and another address of a webhook for the right
+    to reveal what the topic masks. ``revision`` guards a form against a change
     made meanwhile (:class:`Conflict`).
     """
     require(actor, SUBSCRIPTION_EDIT, topic)
@@ -158,6 +163,8 @@ def _change(
     acts = SETTINGS.acts_of(wanted)
     for act in acts:
         require(actor, act, row.topic.name)
+    if "webhook_url" in wanted:
+        require_exit(actor, row.topic)
     reason = checks.reason(reason, required=SUBSCRIPTION_GOVERN in acts)
     if revision is not None and revision != row.revision:
         raise Conflict(

@@ -130,6 +130,23 @@ def test_a_webhook_cannot_be_led_inside_later(topic: Topic, settings: Settings) 
     assert Subscription.objects.get().webhook_url == "http://127.0.0.1/"
 
 
+@pytest.mark.parametrize("hides", [{"masked_fields": ["guest"]}, {"classification": "confidential"}])
+def test_what_is_masked_leaves_by_a_webhook_of_who_may_reveal_it(topic: Topic, hides: dict[str, Any]) -> None:
+    Topic.objects.update(**hides)
+    with pytest.raises(Forbidden, match=r"may not reveal masked fields on booking.created, which a webhook would send"):
+        services.create_subscription(EDITOR, HOOK)
+    assert not Subscription.objects.exists()
+    services.create_subscription(EDITOR, DRAFT)
+    services.create_subscription(GOVERNOR, HOOK)
+    away = {"webhook_url": "https://93.184.216.34/elsewhere"}
+    with pytest.raises(Forbidden):
+        services.change_subscription(EDITOR, topic.name, "partner", away)
+    assert Subscription.objects.get(group="partner").webhook_url == HOOK.webhook_url
+    services.change_subscription(EDITOR, topic.name, "partner", {"webhook_url": HOOK.webhook_url, "concurrency": 2})
+    services.change_subscription(GOVERNOR, topic.name, "partner", away)
+    assert Subscription.objects.get(group="partner").webhook_url == away["webhook_url"]
+
+
 def test_a_change_is_told_raises_the_revision_and_holds_against_code(billing: Subscription) -> None:
     services.change_subscription(EDITOR, "booking.created", "billing", {"concurrency": 8, "description": "slow"})
     billing.refresh_from_db()
