@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from engine.core.errors import BadInput
 from engine.core.numbers import MOST_DIGITS, whole
 from hbus_console.access.acts import Act
-from hbus_console.access.permissions import Actor, allows, visible_scopes
+from hbus_console.access.permissions import Actor, Forbidden, allows, visible_scopes
 from hbus_console.deadletters import services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import Filters
@@ -130,7 +130,7 @@ class Bulk:
                     copy = letter.copy
                 else:
                     result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
-            except BadInput as error:
+            except (BadInput, Forbidden) as error:
                 result, detail = Result.FAILED, error.what
         return Item(str(letter.pk), letter.subject, result, detail, copy, _facets(letter))
 

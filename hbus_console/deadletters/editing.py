@@ -84,7 +84,7 @@ def visible(letter: DeadLetter, payload: Any) -> Any:
 
 
 def _rules(letter: DeadLetter) -> Rules:
-    return Rules.of(Topic.objects.filter(name=letter.topic).first())
+    return Rules.at(Topic.objects.filter(name=letter.topic).first(), letter.died_at)
 
 
 def _outermost(masked_fields: Sequence[str]) -> list[tuple[str, ...]]:

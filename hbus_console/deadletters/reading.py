@@ -76,7 +76,7 @@ def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, 
     except MalformedEnvelope:
         return answer | {"envelope": None, "payload": None, "masked": ["*"]}
     attributes = {name: getattr(message, name) for name in _ATTRIBUTES if getattr(message, name)}
-    payload = shown(message, Rules.of(topic))
+    payload = shown(message, Rules.at(topic, letter.died_at))
     readable = allows(actor, PAYLOAD_READ, letter.topic)
     return answer | {
         "envelope": attributes | message.extensions,

@@ -23,9 +23,10 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages.leaving import require_return
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics import catalog
+from hbus_console.topics import catalog, lookup
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import fact_log, store
 
@@ -111,15 +112,18 @@ def redrive(actor: Actor, letter_id: int, reason: str, *, clock: Clock = _clock)
 def redrive_now(
     actor: Actor, letter: DeadLetter, reason: str, *, clock: Clock = _clock, edited: Any = _AS_IT_IS
 ) -> bool:
-    """The decision and the copy, in the caller's transaction, without permission and audit entry.
+    """The decision and the copy, in the caller's transaction, without audit entry; the caller has asked for the act.
 
-    ``False`` when somebody had decided before; the letter then tells what. Raises ``BadInput`` when it cannot be.
+    ``False`` when somebody had decided before; the letter then tells what. Raises ``BadInput`` when it cannot be, and
+    ``Forbidden`` for a letter older than its topic, whose payload the present masks were not made for, unless
+    ``actor`` may reveal it.
     """
     obstacle = effect(letter, clock=clock).obstacle
     original, _ = _message(letter)
     check_owner(catalog.shared().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
+    require_return(actor, lookup.topic(letter.topic), letter.died_at)
     now_ms = clock.now_ms()
     copy = _copy(original, letter.subscription, now_ms)
     if edited is not _AS_IT_IS:

@@ -5,6 +5,8 @@ Whoever may not reveal must not get there by a detour: a topic that masks less, 
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from hbus_console.access.permissions import Actor, Forbidden, allows
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.subscriptions.models import Subscription
@@ -14,22 +16,29 @@ from hbus_console.topics.payloads import Rules
 
 def require_move(actor: Actor, topic: Topic, into: Topic) -> None:
     """Raise ``Forbidden`` unless ``actor`` may copy payloads of ``topic`` into another one."""
-    there = Rules.of(into)
-    if not there.keep(Rules.of(topic)):
-        _require(actor, topic, f"which {into.name} does not hide")
+    rules = Rules.of(topic)
+    if not Rules.of(into).keep(rules):
+        _require(actor, topic, rules, f"which {into.name} does not hide")
     elif allows(actor, PAYLOAD_REVEAL, into.name):
-        _require(actor, topic, f"which they may reveal on {into.name}")
+        _require(actor, topic, rules, f"which they may reveal on {into.name}")
     elif into.subscriptions.filter(handler=Subscription.Handler.WEBHOOK).exists():
-        _require(actor, topic, f"which webhooks on {into.name} would send out in clear")
+        _require(actor, topic, rules, f"which webhooks on {into.name} would send out in clear")
 
 
 def require_exit(actor: Actor, topic: Topic) -> None:
     """Raise ``Forbidden`` unless ``actor`` may send payloads of ``topic`` to a receiver outside."""
-    _require(actor, topic, "which a webhook would send out in clear")
+    _require(actor, topic, Rules.of(topic), "which a webhook would send out in clear")
 
 
-def _require(actor: Actor, topic: Topic, why: str) -> None:
-    if not Rules.of(topic).hide_something or allows(actor, PAYLOAD_REVEAL, topic.name):
+def require_return(actor: Actor, topic: Topic, died_at: datetime) -> None:
+    """Raise ``Forbidden`` unless ``actor`` may publish again into ``topic`` what died in one of that name."""
+    rules = Rules.at(topic, died_at)
+    if not Rules.of(topic).keep(rules):
+        _require(actor, topic, rules, "which may be masked in what died before that topic was made")
+
+
+def _require(actor: Actor, topic: Topic, rules: Rules, why: str) -> None:
+    if not rules.hide_something or allows(actor, PAYLOAD_REVEAL, topic.name):
         return
     raise Forbidden(
         f"{actor.name} may not {PAYLOAD_REVEAL.words} on {topic.name}, {why}.",

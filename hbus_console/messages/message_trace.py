@@ -63,6 +63,8 @@ class Life:
     envelope: Message | None
     gone: str
     payload: Payload | None
+    #: What is hidden of the envelope that was found.
+    rules: Rules = field(default_factory=lambda: Rules.of(None))
     cause: LedgerMessage | None = None
     effects: list[LedgerMessage] = field(default_factory=list)
     #: What happened to the copies that were redriven from it, by their id.
@@ -206,7 +208,7 @@ def envelope_of(found: Life, actor: Actor, revealed: Sequence[str] = ()) -> Payl
     """The payload with ``revealed`` fields in clear; the caller has asked and audited."""
     if found.envelope is None or not allows(actor, PAYLOAD_READ, found.topic_name):
         return None
-    return shown(found.envelope, Rules.of(found.topic), revealed)
+    return shown(found.envelope, found.rules, revealed)
 
 
 def _neighbours(actor: Actor, **same: str) -> list[LedgerMessage]:
@@ -224,8 +226,10 @@ def _acts(actor: Actor, message: Subject) -> list[AuditEntry]:
 def _read_envelope(actor: Actor, found: Life) -> None:
     """The message from its topic's log or, when retention took it there, from a dead letter."""
     body, found.gone = _from_log(found)
+    found.rules = Rules.of(found.topic)
     if body is None and found.letters:
-        body = bytes(found.letters[0].body)
+        letter = found.letters[0]
+        body, found.rules = bytes(letter.body), Rules.at(found.topic, letter.died_at)
     if body is None:
         return
     try:

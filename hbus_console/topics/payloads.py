@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from engine.bus.message import Message
@@ -40,6 +41,11 @@ class Rules:
             return cls(("*",), "unknown", opaque_hidden=True)
         guarded = topic.classification in (Topic.Classification.CONFIDENTIAL, Topic.Classification.PERSONAL)
         return cls(tuple(topic.masked_fields), topic.classification, opaque_hidden=guarded or bool(topic.masked_fields))
+
+    @classmethod
+    def at(cls, topic: Topic | None, moment: datetime) -> Rules:
+        """The rules for what was there at ``moment``: a topic made later only has the name of the one it lay in."""
+        return cls.of(topic if topic is not None and topic.created_at <= moment else None)
 
     @property
     def hide_something(self) -> bool:

@@ -123,7 +123,7 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         fingerprint=f"{abs(hash(topic)):016x}"[:16],
         attempts=5,
         first_failed_at=now,
-        died_at=now,
+        died_at=row.created_at,
     )
     LedgerMessage.objects.create(
         **common,

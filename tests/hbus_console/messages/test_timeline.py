@@ -168,6 +168,7 @@ def test_every_kind_of_event_has_its_words(kind: str, subscription: str, words: 
 
 def test_a_message_the_ledger_has_forgotten_lives_on_in_its_dead_letter() -> None:
     Topic.objects.create(name=TOPIC)
+    Topic.objects.update(created_at=_at(0))
     DeadLetter.objects.create(
         topic=TOPIC, subscription="billing", message_id="old", source="/s", position="1-0",
         body=b'{"specversion":"1.0","id":"old","source":"/s","type":"t","data":{"room":1}}', cause="X", error="X",
