@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
@@ -26,8 +26,8 @@ class WebhookHandler:
 
     A 2xx settles. 410 and other 4xx are final, except 408, 425 and 429; everything else is tried again, not before
     the time ``Retry-After`` asks for. Redirects are not followed. ``timeout_s`` bounds connecting and each wait for
-    the answer. The body of the answer is neither kept nor logged. A ``client`` of one's own decides where connections
-    may go and brings its own timeout; the handler closes it.
+    the answer. The body of the answer is neither kept nor logged, and errors tell the address without its query. A
+    ``client`` of one's own decides where connections may go and brings its own timeout; the handler closes it.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class WebhookHandler:
         clock: Clock | None = None,
     ) -> None:
         self._url = check_url(url)
+        self._shown = shown_url(url)
         if not secret:
             raise BadInput(
                 "A webhook needs a secret to sign with.", remedy="Generate one and share it.", field="secret"
@@ -51,7 +52,7 @@ class WebhookHandler:
         self._client = client or httpx.Client(timeout=timeout_s, follow_redirects=False)
 
     def __repr__(self) -> str:
-        return f"WebhookHandler({self._url})"
+        return f"WebhookHandler({self._shown})"
 
     def __call__(self, message: Message, context: Context) -> None:
         body = encode(message)
@@ -68,7 +69,7 @@ class WebhookHandler:
             with self._client.stream("POST", self._url, content=body, headers=headers) as response:
                 self._judge(response)
         except httpx.HTTPError as error:
-            raise WebhookFailed(f"{self._url}: {text_of(error)}") from None
+            raise WebhookFailed(f"{self._shown}: {text_of(error)}") from None
 
     def close(self) -> None:
         """Close idle connections."""
@@ -78,13 +79,22 @@ class WebhookHandler:
         status = response.status_code
         if 200 <= status < 300:
             return
-        said = f"{self._url} answered {status} {response.reason_phrase}".strip()
+        said = f"{self._shown} answered {status} {response.reason_phrase}".strip()
         if 400 <= status < 500 and status not in PASSING:
             raise Unrecoverable(said)
         wait_s = retry_after_s(response.headers.get("Retry-After", ""), to_datetime(self._clock.now_ms()))
         if wait_s is not None:
             raise RetryLater(wait_s, f"{said} and asked to be tried again in {wait_s:g} s")
         raise WebhookFailed(said)
+
+
+def shown_url(url: str) -> str:
+    """``url`` for evidence: without query, credentials and fragment, where receivers' keys are. Never raises."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def check_url(url: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.bus.context import Context
 from engine.bus.handlers import find
 from engine.bus.message import Message
-from engine.bus.webhook import WebhookHandler
+from engine.bus.webhook import WebhookHandler, shown_url
 from engine.core.errors import ConfigurationError
 from hbus_console import outgoing as webhooks
 from hbus_console.database import fresh_connections
@@ -39,7 +39,7 @@ def handler_of(row: Subscription) -> NamedHandler:
             row.webhook_timeout_s,
             client=webhooks.client(row.webhook_timeout_s),
         )
-        return NamedHandler(webhook, f"webhook {row.webhook_url}")
+        return NamedHandler(webhook, f"webhook {shown_url(row.webhook_url)}")
     registration = find(row.topic.name, row.group)
     if registration is None:
         raise ConfigurationError(

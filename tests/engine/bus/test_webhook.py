@@ -16,7 +16,7 @@ import pytest
 from engine.bus.context import Context
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, decode
-from engine.bus.webhook import WebhookFailed, WebhookHandler, check_url
+from engine.bus.webhook import WebhookFailed, WebhookHandler, check_url, shown_url
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from engine.core.signing import retry_after_s
@@ -176,6 +176,33 @@ def test_neither_the_secret_nor_the_answers_body_shows_anywhere(hook: WebhookHan
         texts += [str(raised.value), repr(raised.value)]
     assert partner.url in texts[0]
     assert not any(SECRET in text or "secret words" in text for text in texts)
+
+
+def test_a_key_in_the_address_is_sent_and_shows_nowhere(partner: Partner) -> None:
+    texts = []
+    for url in (f"{partner.url}?key=s3cret", "http://127.0.0.1:1/hook?key=s3cret"):
+        hook = WebhookHandler(url, SECRET, 1.0)
+        partner.status = 500
+        with pytest.raises(WebhookFailed) as raised:
+            call(hook)
+        texts += [repr(hook), str(raised.value)]
+        hook.close()
+    assert len(partner.got) == 1
+    assert partner.url in texts[1]
+    assert not any("s3cret" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://partner.example/in", "https://partner.example/in"),
+        ("https://user:pw@partner.example:8443/in?key=s3cret#part", "https://partner.example:8443/in"),
+        ("http://[x?key=s3cret", "an address that cannot be read"),
+        ("", ""),
+    ],
+)
+def test_addresses_are_shown_without_keys(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
 
 
 @pytest.mark.parametrize(

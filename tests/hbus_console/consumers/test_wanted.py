@@ -127,6 +127,6 @@ def test_an_ordered_topic_gets_a_consumer_with_an_owner() -> None:
 
 
 def test_a_webhook_needs_no_code() -> None:
-    made = row(handler="webhook", webhook_url="https://partner.example/hook", webhook_secret="whsec_x")
+    made = row(handler="webhook", webhook_url="https://partner.example/hook?key=s3cret", webhook_secret="whsec_x")
     assert WantedSubscriptions()().keys() == {KEY}
     assert handler_of(made).name == "webhook https://partner.example/hook"
