@@ -9,10 +9,11 @@ import msgspec
 
 from engine.bus.breaker_board import Standing
 from engine.bus.transport import Lag
+from hbus_console.access.permissions import Actor
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import DrainStatus
+from hbus_console.subscriptions.services import DrainStatus, address
 from hbus_console.subscriptions.services.draft import SETTINGS
 
 
@@ -82,9 +83,9 @@ class SecretOut(msgspec.Struct):
     webhook_secret: str
 
 
-def subscription(row: Subscription, lag: Lag | None = None) -> dict[str, Any]:
-    """A subscription, with where it stands when that was asked."""
-    settings = answered(SETTINGS, row)
+def subscription(row: Subscription, lag: Lag | None = None, *, reader: Actor | None = None) -> dict[str, Any]:
+    """A subscription, with where it stands when that was asked; a webhook's whole address is for who may change it."""
+    settings = {**answered(SETTINGS, row), "webhook_url": address(row, reader)}
     out = SubscriptionOut(
         **settings,
         topic=row.topic.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.request import Request
@@ -43,7 +45,7 @@ class AllSubscriptions(ApiView):
             rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
         if group := request.GET.get("group"):
             rows = rows.filter(group=group)
-        return self.page(rows, shapes.subscription)
+        return self.page(rows, partial(shapes.subscription, reader=self.actor))
 
 
 class Subscriptions(ApiView):
@@ -56,7 +58,9 @@ class Subscriptions(ApiView):
     )
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
-        return self.page(_ROWS.filter(topic=lookup.topic(topic)), shapes.subscription, ordering="group")
+        return self.page(
+            _ROWS.filter(topic=lookup.topic(topic)), partial(shapes.subscription, reader=self.actor), ordering="group"
+        )
 
     @extend_schema(
         operation_id="subscriptions_create",
@@ -70,7 +74,7 @@ class Subscriptions(ApiView):
         body = read(request, bodies.NewSubscription)
         draft = SubscriptionDraft(topic=topic, **body.settings())
         made = subscriptions.create_subscription(self.actor, draft, body.reason)
-        return Response(shapes.subscription(made), status=status.HTTP_201_CREATED)
+        return Response(shapes.subscription(made, reader=self.actor), status=status.HTTP_201_CREATED)
 
 
 class OneSubscription(ApiView):
@@ -84,7 +88,7 @@ class OneSubscription(ApiView):
     def get(self, request: Request, topic: str, group: str) -> Response:
         require(self.actor, VIEW, topic)
         row = subscriptions.subscription(topic, group)
-        return Response(shapes.subscription(row, _lag(row)))
+        return Response(shapes.subscription(row, _lag(row), reader=self.actor))
 
     @extend_schema(
         operation_id="subscriptions_change",
@@ -100,7 +104,7 @@ class OneSubscription(ApiView):
         changed = subscriptions.change_subscription(
             self.actor, topic, group, body.changes(), body.reason, revision=body.revision
         )
-        return Response(shapes.subscription(changed))
+        return Response(shapes.subscription(changed, reader=self.actor))
 
     @extend_schema(
         operation_id="subscriptions_delete",

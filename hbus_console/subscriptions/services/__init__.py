@@ -8,7 +8,7 @@ from hbus_console.subscriptions.services.breaker import breaker, open_breakers, 
 from hbus_console.subscriptions.services.declarations import SyncReport, sync_registrations
 from hbus_console.subscriptions.services.draft import SubscriptionDraft
 from hbus_console.subscriptions.services.draining import DrainStatus, drain, drain_status, drain_status_if_known
-from hbus_console.subscriptions.services.lookup import subscription
+from hbus_console.subscriptions.services.lookup import address, subscription
 from hbus_console.subscriptions.services.order import unpark
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.subscriptions.services.subscriptions import (
@@ -25,6 +25,7 @@ __all__ = [
     "DrainStatus",
     "SubscriptionDraft",
     "SyncReport",
+    "address",
     "breaker",
     "change_subscription",
     "create_subscription",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from engine.bus.webhook import shown_url
 from engine.core.errors import NotThere
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
 
 
@@ -17,3 +20,10 @@ def subscription(topic: str, group: str, *, lock: bool = False) -> Subscription:
             f"There is no subscription {group!r} on {topic!r}.", remedy="List those of the topic.", field="group"
         )
     return found
+
+
+def address(row: Subscription, reader: Actor | None = None) -> str:
+    """Where a webhook calls: whole for who may change it, for others without its query, where keys are."""
+    if reader is not None and allows(reader, SUBSCRIPTION_EDIT, row.topic.name):
+        return row.webhook_url
+    return shown_url(row.webhook_url)

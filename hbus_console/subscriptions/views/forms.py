@@ -76,7 +76,7 @@ def settings(request: HttpRequest, topic: str, group: str) -> HttpResponse:
         "teams": team_names(),
         "policies": _policies(row.topic),
         "webhook": webhook,
-        "values": snapshot(row),
+        "values": {**snapshot(row), "webhook_url": services.address(row, actor(request))},
         "held": [name for name in POLICY if name in row.held_fields],
     }
     if request.method == "GET":

@@ -39,6 +39,7 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "nav": "subscriptions",
         "subscription": row,
         "topic": row.topic,
+        "address": services.address(row, who),
         "failed_head": f"{row.on_failed_head}: {FAILED_HEADS[row.on_failed_head]}",
         "may_operate": allows(who, SUBSCRIPTION_OPERATE, name),
         "may_edit": allows(who, SUBSCRIPTION_EDIT, name),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from hbus_console.access.acts import Role
 from hbus_console.subscriptions.models import Subscription
@@ -51,6 +52,26 @@ def test_a_subscriptions_whole_life(call: Caller, committed: Callable[..., None]
     assert call("GET", "subscriptions?owner=").json()["results"] == []
     assert call("DELETE", ONE, {"typed_name": "billing", "reason": "moved"}).status_code == 204
     assert call("GET", ONE).status_code == 404
+
+
+def test_the_key_in_an_address_is_for_who_may_change_it(
+    calling: Callable[..., Caller], signed_in: Callable[..., Client], topic: Topic
+) -> None:
+    url = "https://93.184.216.34/in?key=s3cret"
+    editor, viewer = calling(Role.EDITOR), calling(Role.VIEWER)
+    made = editor("POST", PATH, {**NEW, "handler": "webhook", "webhook_url": url})
+    assert (made.status_code, made.json()["webhook_url"]) == (201, url)
+    assert editor("GET", ONE).json()["webhook_url"] == url
+    for found in (
+        viewer("GET", ONE).json(),
+        *(viewer("GET", at).json()["results"][0] for at in (PATH, "subscriptions")),
+    ):
+        assert found["webhook_url"] == "https://93.184.216.34/in"
+    for role, whole in ((Role.EDITOR, True), (Role.VIEWER, False)):
+        client = signed_in(role)
+        for page in ("", "settings/"):
+            shown = client.get(f"/subscriptions/booking.created/billing/{page}").content.decode()
+            assert ("/in" in shown, "s3cret" in shown) == (True, whole), (page, role)
 
 
 @pytest.mark.parametrize(
