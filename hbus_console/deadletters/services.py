@@ -23,10 +23,10 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.messages.leaving import require_return
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog, lookup
+from hbus_console.topics.leaving import require_return
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import fact_log, store
 

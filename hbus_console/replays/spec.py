@@ -14,11 +14,11 @@ from engine.core.numbers import whole
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
-from hbus_console.messages.leaving import require_move
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays.feature import REPLAY
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.leaving import require_move
 from hbus_console.topics.masking import is_masked
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus

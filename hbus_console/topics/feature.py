@@ -20,6 +20,7 @@ FEATURE = Feature(
         "field_paths",
         "masking",
         "payloads",
+        "leaving",
         "catalog",
         "transport_objects",
         "targets",

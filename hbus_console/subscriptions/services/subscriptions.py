@@ -12,7 +12,6 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.messages.leaving import require_exit
 from hbus_console.outgoing import check_url
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -21,6 +20,7 @@ from hbus_console.subscriptions.services.draft import POLICY, SETTINGS, Subscrip
 from hbus_console.teams import services as teams
 from hbus_console.topics import lookup as topic_lookup
 from hbus_console.topics import transport_objects
+from hbus_console.topics.leaving import require_exit
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
 

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from hbus_console.access.permissions import Actor, Forbidden, allows
 from hbus_console.messages.feature import PAYLOAD_REVEAL
-from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import Rules
 
@@ -21,7 +20,7 @@ def require_move(actor: Actor, topic: Topic, into: Topic) -> None:
         _require(actor, topic, rules, f"which {into.name} does not hide")
     elif allows(actor, PAYLOAD_REVEAL, into.name):
         _require(actor, topic, rules, f"which they may reveal on {into.name}")
-    elif into.subscriptions.filter(handler=Subscription.Handler.WEBHOOK).exists():
+    elif into.subscriptions.filter(handler="webhook").exists():
         _require(actor, topic, rules, f"which webhooks on {into.name} would send out in clear")
 
 
