@@ -167,7 +167,8 @@ def test_a_cluster_is_spoken_to_over_tls(tmp_path: Path, ours: Certificate, othe
     server.start()
     try:
         server.client.config_set("cluster-announce-port", proxy.port)
-        server.client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        # Not as a range: the oldest Redis that is promised knows none.
+        server.client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         until("the cluster is whole", lambda: b"cluster_state:ok" in server.client.execute_command("CLUSTER", "INFO"))
         url = f"clusters://:word-of-test@127.0.0.1:{proxy.port}"
         works(f"{url}?ssl_ca_certs={ours.path}", prefix)
