@@ -33,10 +33,6 @@ class Draft:
     obstacle: str = ""
 
 
-class _Changed(Exception):
-    """A masked value, or a list around one, is not as it was."""
-
-
 def draft(letter: DeadLetter) -> Draft:
     """The payload as the form shows it."""
     try:
@@ -68,12 +64,21 @@ def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) ->
     # Refuses what would nest too deep to be published, before anything walks over it.
     json_data(payload)
     rules = _rules(letter)
-    stored = original.json()
-    try:
-        for names in _outermost(rules.masked_fields):
-            payload = _restore(payload, stored, names, masked(rules.classification))
-    except _Changed:
+    stored, stand_in = original.json(), masked(rules.classification)
+    fields = _outermost(rules.masked_fields)
+    changed = False
+    for names in fields:
+        payload, differs = _restore(payload, stored, names, stand_in)
+        changed = changed or differs
+    if changed:
         require(actor, PAYLOAD_REVEAL, letter.topic)
+        left = [".".join(names) for names in fields if _holds(payload, names, stand_in)]
+        if left:
+            raise BadInput(
+                f"{left[0]} still says {stand_in!r} where nobody can tell which value it stands for.",
+                remedy="Write the values out, or leave the list around them as it was.",
+                field="payload",
+            )
     return payload
 
 
@@ -96,20 +101,28 @@ def _outermost(masked_fields: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> Any:
+def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> tuple[Any, bool]:
+    """``given`` with the stored values for their stand-ins, and whether anything masked is not as it was."""
     if not steps:
-        if given == stand_in:
-            return stored
-        raise _Changed
+        return (stored, False) if given == stand_in else (given, True)
     if isinstance(stored, list):
         if not isinstance(given, list) or len(given) != len(stored):
-            raise _Changed
-        return [_restore(one, other, steps, stand_in) for one, other in zip(given, stored, strict=True)]
-    if not isinstance(stored, dict):
-        return given
-    name, *rest = steps
-    if not isinstance(given, dict) or (name in given) != (name in stored):
-        raise _Changed
-    if name not in stored:
-        return given
-    return {**given, name: _restore(given[name], stored[name], rest, stand_in)}
+            return given, True
+        pairs = [_restore(one, other, steps, stand_in) for one, other in zip(given, stored, strict=True)]
+        return [value for value, _ in pairs], any(differs for _, differs in pairs)
+    name = steps[0]
+    if isinstance(stored, dict) and (not isinstance(given, dict) or (name in given) != (name in stored)):
+        return given, True
+    if not isinstance(stored, dict) or name not in stored:
+        return given, False
+    value, differs = _restore(given[name], stored[name], steps[1:], stand_in)
+    return {**given, name: value}, differs
+
+
+def _holds(given: Any, steps: Sequence[str], stand_in: str) -> bool:
+    """Whether a stand-in is left at that place, or in any of a list's."""
+    if isinstance(given, list) and steps:
+        return any(_holds(each, steps, stand_in) for each in given)
+    if not steps:
+        return bool(given == stand_in)
+    return isinstance(given, dict) and steps[0] in given and _holds(given[steps[0]], steps[1:], stand_in)
