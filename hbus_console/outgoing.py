@@ -99,6 +99,13 @@ def _check_addresses(host: str, addresses: Iterable[str]) -> None:
             )
 
 
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+#: What the world's IPv6 hosts have their addresses of.
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+#: The nearest relay of 6to4, whoever that is.
+_RELAYS = ipaddress.IPv4Network("192.88.99.0/24")
+
+
 def _is_public(address: str) -> bool:
     # A scope such as %eth0 is not part of the address.
     parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -107,9 +114,11 @@ def _is_public(address: str) -> bool:
         if inner is not None:
             return _is_public(str(inner))
         # NAT64 carries an IPv4 address in its last 32 bits.
-        if parsed in ipaddress.ip_network("64:ff9b::/96"):
+        if parsed in _NAT64:
             return _is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
-    return parsed.is_global and not parsed.is_multicast
+        # Everything else is not assigned, or carries an IPv4 address in a way that is no longer in use.
+        return parsed in _UNICAST and parsed.is_global
+    return parsed.is_global and not parsed.is_multicast and parsed not in _RELAYS
 
 
 def _refused(what: str, remedy: str) -> BadInput:

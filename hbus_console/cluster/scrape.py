@@ -46,8 +46,12 @@ def _registry() -> CollectorRegistry:
     return registry
 
 
+#: What a proxy adds, one of them at least.
+_FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP")
+
+
 def _from_this_machine(request: HttpRequest) -> bool:
-    if "Forwarded" in request.headers or "X-Forwarded-For" in request.headers:
+    if any(name in request.headers for name in _FORWARDED):
         return False
     return request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"}
 

@@ -50,7 +50,16 @@ def test_this_machine_may_look(client: Client) -> None:
     assert b"hbus_published_total" in answer.content
 
 
-@pytest.mark.parametrize("headers", [{"X-Forwarded-For": "203.0.113.9"}, {"Forwarded": "for=203.0.113.9"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Forwarded-For": "203.0.113.9"},
+        {"Forwarded": "for=203.0.113.9"},
+        {"X-Real-IP": "203.0.113.9"},
+        {"Via": "1.1 edge"},
+        {"X-Forwarded-Host": "bus.example"},
+    ],
+)
 def test_what_came_through_a_proxy_is_not_this_machine(client: Client, headers: dict[str, str]) -> None:
     assert client.get("/metrics", headers=headers).status_code == 401
 
