@@ -162,11 +162,11 @@ def test_a_file_that_is_no_certificate_is_refused(proxy: TlsProxy, own_store: St
 
 def test_a_cluster_is_spoken_to_over_tls(tmp_path: Path, ours: Certificate, others: Certificate, prefix: str) -> None:
     # A cluster tells its clients the ports of its nodes: here that of the proxy, which must be known first.
-    server = Server(tmp_path / "node", "word-of-test", ["cluster-enabled yes"], port=port_with_bus())
-    proxy = TlsProxy(server.port, ours)
-    server.start()
+    port = port_with_bus()
+    proxy = TlsProxy(port, ours)
+    lines = ["cluster-enabled yes", f"cluster-announce-port {proxy.port}"]
+    server = Server(tmp_path / "node", "word-of-test", lines, port=port).start()
     try:
-        server.client.config_set("cluster-announce-port", proxy.port)
         # Not as a range: the oldest Redis that is promised knows none.
         server.client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
         until("the cluster is whole", lambda: b"cluster_state:ok" in server.client.execute_command("CLUSTER", "INFO"))
