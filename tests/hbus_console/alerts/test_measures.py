@@ -241,8 +241,8 @@ def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, cl
         ):
             evaluator.tick()
         # Some rows a subscription, and no walk over all of one kind for each of another.
-        settings.at_most(sqlite=60_000, postgresql=50_000)
-        samples.at_most(sqlite=90_000, postgresql=6_000)
+        settings.at_most(60_000)
+        samples.at_most(90_000)
         took.append((len(asked) + len(read), own.units))
     # The first round asks once for each topic when it was last published to; the later ones do not.
     for queries, own_calls in took[1:]:

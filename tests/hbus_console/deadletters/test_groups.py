@@ -134,4 +134,4 @@ def test_the_list_costs_little_at_twenty_thousand_letters(operator: Actor, make_
     with database_work("default") as cost:
         assert listing(operator).letters == 20_001
     # Some 26 instructions a letter; to compute the slot of each would take four times as many.
-    cost.at_most(sqlite=800_000, postgresql=60_000)
+    cost.at_most(800_000)

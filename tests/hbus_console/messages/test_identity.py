@@ -198,4 +198,4 @@ def test_one_message_is_found_by_its_index_among_many() -> None:
     with database_work("ledger") as cost:
         services.life(ALL, "m777", SECRET)
         search.outcomes([LedgerMessage(topic=SECRET, message_id="m777")])
-    cost.at_most(sqlite=2_000, postgresql=100, what="one message of a topic of twenty thousand")
+    cost.at_most(2_000, "one message of a topic of twenty thousand")

@@ -145,4 +145,4 @@ def test_a_few_repetitions_among_a_hundred_thousand_messages_are_found_at_once()
         with database_work("ledger") as cost:
             assert len(search.search(ALL, query).messages) == 10
         # Without the indexes of repetitions, or with a walk over a topic for each, it is some hundred times that.
-        cost.at_most(sqlite=5_000, postgresql=1_000, what=query)
+        cost.at_most(5_000, query)
