@@ -131,6 +131,10 @@ class ClusterNodes:
     def label(self) -> str:
         return str(self._address)
 
+    @property
+    def only(self) -> None:
+        return None
+
     def pool_for(self, key: str | bytes) -> ConnectionPool:
         return self._pool(self._topology.primary_of(slot_of(key)))
 

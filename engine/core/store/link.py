@@ -7,8 +7,11 @@ did not run, because another of its nodes has the key.
 
 from __future__ import annotations
 
+import os
+import select
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hiredis import pack_command
@@ -112,12 +115,64 @@ def _remedy(words: str) -> str:
     return "Look at the store's log."
 
 
+class _Lender:
+    """Lends the connections of one pool. Thread-safe; a fork's child begins with none.
+
+    redis-py's pool locks, measures and checks for several microseconds at each lending. A connection that came back
+    sound is therefore kept here, and goes back to the pool as soon as there is any doubt about it.
+    """
+
+    __slots__ = ("_kept", "_pid", "pool")
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.pool = pool
+        self._kept: deque[tuple[Any, select.poll]] = deque()
+        self._pid = os.getpid()
+
+    def take(self) -> tuple[Any, select.poll]:
+        """A connection, and what tells whether it has something unasked to say. Raises redis-py's errors."""
+        if self._pid != os.getpid():
+            self._kept, self._pid = deque(), os.getpid()
+        pool = self.pool
+        try:
+            connection, watch = lent = self._kept.pop()
+        except IndexError:
+            pass
+        else:
+            # Behind Sentinels the pool owns only what leads to the primary that it knows of. Whatever there is to be
+            # read between two commands is the server's good-bye.
+            if pool.owns_connection(connection) and not watch.poll(0):
+                return lent
+            pool.release(connection)
+        connection, watch = pool.get_connection(), select.poll()
+        # There is no other way to its socket, and redis-py's own question costs more than an answer.
+        watch.register(connection._sock, select.POLLIN)  # type: ignore[arg-type]
+        return connection, watch
+
+    def take_back(self, lent: tuple[Any, select.poll], *, sound: bool) -> None:
+        """One that still owes answers is not sound: it is closed, never reused."""
+        if sound:
+            self._kept.append(lent)
+        else:
+            lent[0].disconnect()
+            self.pool.release(lent[0])
+
+    def empty(self) -> None:
+        """Hand all that are kept to the pool, which does with them what is due."""
+        with suppress(IndexError):
+            while True:
+                self.pool.release(self._kept.pop()[0])
+
+
 class Link:
     """Commands to one store. Thread-safe; each command has a connection of its own while it runs."""
 
     def __init__(self, nodes: StoreNodes) -> None:
         self.address = nodes.label
         self._nodes = nodes
+        self._lenders: dict[ConnectionPool, _Lender] = {}
+        #: Where one primary has every key.
+        self._lender = None if nodes.only is None else self._lender_of(nodes.only)
 
     @classmethod
     def open(cls, url: str, *, field: str = "REDIS_URL") -> Link:
@@ -184,12 +239,23 @@ class Link:
         """What to say of an error that a script has met and handed on."""
         # Redis 6.2 puts the name and the line of the script before the words.
         if "READONLY" in words:
-            self._nodes.heed(ReadOnlyError(words), None)
+            self.heed(ReadOnlyError(words), None)
         return Refused(self.address, words)
+
+    def heed(self, error: Exception, pool: ConnectionPool | None) -> None:
+        """Learn from an error that ``pool`` gave."""
+        # First, for the nodes may close all connections that nobody uses now.
+        self._empty()
+        self._nodes.heed(error, pool)
 
     def close(self) -> None:
         """Close the connections that nobody uses now. Idempotent; a later command opens one again."""
+        self._empty()
         self._nodes.close()
+
+    def _empty(self) -> None:
+        for lender in list(self._lenders.values()):
+            lender.empty()
 
     @contextmanager
     def conversation(self, key: str | bytes) -> Iterator[Conversation]:
@@ -197,46 +263,58 @@ class Link:
 
         Raises as :meth:`command`. A connection that still owes answers at the end is closed, never reused.
         """
-        try:
-            pool = self._nodes.pool_for(key)
-        except (RedisError, OSError) as error:
-            raise self._no_connection(error) from error
-        with self._conversation_at(pool) as made:
-            yield made
-
-    @contextmanager
-    def _conversation_at(self, pool: ConnectionPool) -> Iterator[Conversation]:
-        try:
-            connection = pool.get_connection()
-        except (RedisError, OSError) as error:
-            self._nodes.heed(error, pool)
-            raise self._no_connection(error) from error
-        made = Conversation(connection, self._nodes, pool)
+        made = self._begin(self._lender or self._lender_for(key))
         try:
             yield made
         finally:
-            if made.owed:
-                connection.disconnect()  # type: ignore[no-untyped-call]
-            pool.release(connection)
+            made.end()
+
+    def _begin(self, lender: _Lender) -> Conversation:
+        try:
+            lent = lender.take()
+        except (RedisError, OSError) as error:
+            self.heed(error, lender.pool)
+            raise self._no_connection(error) from error
+        return Conversation(self, lender, lent)
+
+    def _lender_for(self, key: str | bytes) -> _Lender:
+        try:
+            return self._lender_of(self._nodes.pool_for(key))
+        except (RedisError, OSError) as error:
+            raise self._no_connection(error) from error
+
+    def _lender_of(self, pool: ConnectionPool) -> _Lender:
+        # Of two threads that make one, both go on with the one that came first.
+        return self._lenders.get(pool) or self._lenders.setdefault(pool, _Lender(pool))
 
     def _exchange(self, key: str | bytes, args: tuple[Arg, ...]) -> Any:
         for _ in range(REDIRECTS):
+            # Not as a context: every message goes through here.
+            conversation = self._begin(self._lender or self._lender_for(key))
             try:
-                with self.conversation(key) as conversation:
-                    conversation.send(args)
-                    return conversation.answer()
+                conversation.send(args)
+                return conversation.answer()
             except Elsewhere as error:
                 elsewhere = error
-                if error.asking is not None:
-                    return self._exchange_at(error.asking, ("ASKING",), args)
+            finally:
+                conversation.end()
+            if elsewhere.asking is not None:
+                return self._exchange_at(elsewhere.asking, ("ASKING",), args)
         raise elsewhere
 
     def _exchange_at(self, pool: ConnectionPool, *commands: tuple[Arg, ...]) -> Any:
         """The answer to the last of some commands."""
-        with self._conversation_at(pool) as conversation:
+        conversation = self._begin(self._lender_of(pool))
+        try:
             for args in commands:
                 conversation.send(args)
             return [conversation.answer() for _ in commands][-1]
+        finally:
+            conversation.end()
+
+    def elsewhere(self, error: MovedError | AskError) -> Elsewhere:
+        """What to say of a node's word that another has the key."""
+        return Elsewhere(self.address, self._nodes.asked(error))
 
     def _no_connection(self, error: Exception) -> Unavailable:
         if isinstance(error, (BusyLoadingError, AuthenticationError, ResponseError)):
@@ -247,26 +325,26 @@ class Link:
 class Conversation:
     """Commands and their answers on one connection, in order. Used by one thread."""
 
-    __slots__ = ("_address", "_connection", "_nodes", "_pool", "owed")
+    __slots__ = ("_connection", "_lender", "_lent", "_link", "_owed")
 
-    def __init__(self, connection: Any, nodes: StoreNodes, pool: ConnectionPool) -> None:
-        self._connection = connection
-        self._nodes = nodes
-        self._pool = pool
-        self._address = nodes.label
+    def __init__(self, link: Link, lender: _Lender, lent: tuple[Any, select.poll]) -> None:
+        self._link = link
+        self._lender = lender
+        self._lent = lent
+        self._connection = lent[0]
         #: How many answers are still to come.
-        self.owed = 0
+        self._owed = 0
 
     def send(self, args: tuple[Arg, ...]) -> None:
         """Send one command; raises :class:`NotSent` when it certainly will not run."""
+        self._owed += 1
         try:
             # Packed here: the client would look at each of a batch's hundreds of bodies in Python first.
             self._connection.send_packed_command([pack_command(args)])  # type: ignore[arg-type]
         except (ConnectionError, TimeoutError) as error:
-            self._nodes.heed(error, self._pool)
+            self._link.heed(error, self._lender.pool)
             # Not all of it left this machine, and the store runs no half commands.
-            raise _not_sent(self._address, error) from error
-        self.owed += 1
+            raise _not_sent(self._link.address, error) from error
 
     def answer(self) -> Any:
         """The answer to the oldest command; raises :class:`AnswerLost`, :class:`Elsewhere` or :class:`Refused`, and
@@ -274,27 +352,31 @@ class Conversation:
         try:
             found = self._connection.read_response()
         except BusyLoadingError as error:
-            self.owed -= 1
-            raise Refused(self._address, _words(error)) from error
+            self._owed -= 1
+            raise Refused(self._link.address, _words(error)) from error
         except (ConnectionError, TimeoutError) as error:
-            self._nodes.heed(error, self._pool)
+            self._link.heed(error, self._lender.pool)
             raise AnswerLost(
-                f"The connection to the store at {self._address} broke before its answer came: {_said(error)}.",
+                f"The connection to the store at {self._link.address} broke before its answer came: {_said(error)}.",
                 remedy="Make sure that the store runs and can be reached; then try again.",
             ) from error
         except NoScriptError:
-            self.owed -= 1
+            self._owed -= 1
             raise
         except (MovedError, AskError) as error:
-            self.owed -= 1
-            self._nodes.heed(error, self._pool)
-            raise Elsewhere(self._address, self._nodes.asked(error)) from error
+            self._owed -= 1
+            self._link.heed(error, self._lender.pool)
+            raise self._link.elsewhere(error) from error
         except ResponseError as error:
-            self.owed -= 1
-            self._nodes.heed(error, self._pool)
-            raise Refused(self._address, _words(error)) from error
-        self.owed -= 1
+            self._owed -= 1
+            self._link.heed(error, self._lender.pool)
+            raise Refused(self._link.address, _words(error)) from error
+        self._owed -= 1
         return found
+
+    def end(self) -> None:
+        """Give the connection back."""
+        self._lender.take_back(self._lent, sound=not self._owed)
 
     def replicas_reached(self) -> int:
         """The answer to :func:`wait_for`; 0 where the store refuses to wait."""

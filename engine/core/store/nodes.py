@@ -20,6 +20,11 @@ class StoreNodes(Protocol):
         """Where the store is, for people; no secrets."""
         ...
 
+    @property
+    def only(self) -> ConnectionPool | None:
+        """Connections to the one primary that has every key; ``None`` where there are several."""
+        ...
+
     def pool_for(self, key: str | bytes) -> ConnectionPool:
         """Connections to the primary that has ``key``; for the empty key, to any. Raises redis-py's errors."""
         ...
@@ -56,6 +61,10 @@ class OneServer:
     @property
     def label(self) -> str:
         return self._label
+
+    @property
+    def only(self) -> ConnectionPool:
+        return self._pool
 
     def pool_for(self, key: str | bytes) -> ConnectionPool:
         return self._pool

@@ -1,0 +1,97 @@
+"""Connections to the store are kept between commands, and none is kept that should not be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from engine.core.store.link import Link, Refused
+from hbus_console.supervisor.standalone import StandaloneStore
+
+
+@pytest.fixture
+def link(own_store: StandaloneStore) -> Iterator[Link]:
+    made = Link.open(own_store.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(own_store: StandaloneStore) -> Iterator[redis.Redis]:
+    """The store, as another client sees it."""
+    client = redis.Redis.from_url(own_store.url)
+    yield client
+    client.close()
+
+
+def _connected(server: redis.Redis) -> set[int]:
+    return {int(each["id"]) for each in server.client_list()}
+
+
+def test_a_command_goes_out_on_the_connection_of_the_last_one(link: Link) -> None:
+    assert link.command("CLIENT", "ID") == link.command("CLIENT", "ID")
+
+
+def test_one_that_the_server_has_closed_is_replaced_before_a_command_is_lost(link: Link, server: redis.Redis) -> None:
+    first = link.command("CLIENT", "ID")
+    server.client_kill_filter(_id=first)
+    assert link.command("CLIENT", "ID") != first
+
+
+def test_those_of_two_conversations_at_once_are_two_and_both_are_kept(link: Link, server: redis.Redis) -> None:
+    with link.conversation("a") as one, link.conversation("a") as other:
+        for each in (one, other):
+            each.send(("CLIENT", "ID"))
+        ids = {one.answer(), other.answer()}
+    assert len(ids) == 2
+    assert ids <= _connected(server)
+    assert link.command("CLIENT", "ID") in ids
+
+
+def test_one_that_owes_an_answer_is_never_used_again(link: Link) -> None:
+    first = link.command("CLIENT", "ID")
+    with link.conversation("a") as conversation:
+        conversation.send(("ECHO", "nobody reads this"))
+    assert link.command("ECHO", "mine") == b"mine"
+    assert link.command("CLIENT", "ID") != first
+
+
+def test_closing_closes_them_and_a_later_command_opens_one(link: Link, server: redis.Redis) -> None:
+    first = link.command("CLIENT", "ID")
+    link.close()
+    assert first not in _connected(server)
+    assert link.command("CLIENT", "ID") != first
+
+
+def test_when_the_store_is_no_primary_any_more_those_that_nobody_uses_are_closed(
+    link: Link, server: redis.Redis
+) -> None:
+    with link.conversation("a") as one, link.conversation("a") as other:
+        for each in (one, other):
+            each.send(("CLIENT", "ID"))
+        ids = {one.answer(), other.answer()}
+    server.replicaof("127.0.0.1", "1")  # type: ignore[no-untyped-call]
+    with pytest.raises(Refused):
+        link.command("SET", "a", 1)
+    # Redis-py closes what it speaks through only behind Sentinels.
+    assert len(ids & _connected(server)) == 1
+
+
+def test_a_forked_child_speaks_through_a_connection_of_its_own(link: Link) -> None:
+    mine = link.command("CLIENT", "ID")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, str(link.command("CLIENT", "ID")).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    its = int(os.read(reading, 20))
+    os.close(reading)
+    os.close(writing)
+    assert its != mine
+    assert link.command("CLIENT", "ID") == mine
