@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import redis
 
-from engine.bus.transports.redis_stream.keys import checked
+from engine.bus.transports.redis_stream.topic import checked
 from engine.core.clock import Clock
 from engine.core.errors import Unavailable
 from engine.core.scripts import ScriptFolder

@@ -18,7 +18,7 @@ from engine.bus.config import BusConfig
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
-from engine.bus.producer import BatchItem, Producer, Receipt
+from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
 from engine.core.fact_log import FactLog
 from engine.core.facts import Emitter, FactBatch, MemoryFacts
@@ -72,10 +72,17 @@ def traced() -> Iterator[set[str]]:
         sys.settrace(before)
 
 
-def producer_with(facts: Emitter) -> Producer:
-    transport = open_transport(BusConfig(type="memory"))
+#: A producer that emits to what it is given.
+Make = Callable[[Emitter], Producer]
+
+
+@pytest.fixture(params=["memory", "redis_stream"])
+def producer_with(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterator[Make]:
+    """On each transport, in the real store where it has one."""
+    transport = open_transport(BusConfig(type=request.param, url=redis_url, prefix=prefix))
     transport.admin.create_topic("a")
-    return Producer(lambda _: transport, OneTopic(), source="/tests", facts=facts)
+    yield lambda facts: Producer(lambda _: transport, OneTopic(), source="/tests", facts=facts)
+    transport.close()
 
 
 CALLS: dict[str, Callable[[Producer], Any]] = {
@@ -88,7 +95,9 @@ CALLS: dict[str, Callable[[Producer], Any]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 @pytest.mark.parametrize("facts", ["kept", "sent"])
-def test_what_runs_from_the_call_to_its_answer_fits_in_eight_files(call: Callable[[Producer], Any], facts: str) -> None:
+def test_what_runs_from_the_call_to_its_answer_fits_in_eight_files(
+    call: Callable[[Producer], Any], facts: str, producer_with: Make
+) -> None:
     log = FactLog(Quiet())
     producer = producer_with(MemoryFacts() if facts == "kept" else log)
     with traced() as files:
@@ -100,7 +109,17 @@ def test_what_runs_from_the_call_to_its_answer_fits_in_eight_files(call: Callabl
     assert max(longest.values()) <= LONGEST_FILE, longest
 
 
-def test_inside_a_handler_one_more_says_what_is_inherited() -> None:
+def test_a_repeat_leads_to_one_more_that_says_how_it_is_answered(producer_with: Make) -> None:
+    producer = producer_with(MemoryFacts())
+    producer.publish("a", {"n": 1}, FULL)
+    with traced() as files:
+        answer = producer.publish("a", {"n": 1}, FULL)
+    assert answer.status is ReceiptStatus.DUPLICATE
+    assert "bus/receipts.py" in files
+    assert len(files) <= MOST_FILES + 1, sorted(files)
+
+
+def test_inside_a_handler_one_more_says_what_is_inherited(producer_with: Make) -> None:
     producer = producer_with(MemoryFacts())
     token = contexts.enter(Context(Message(id="m", source="/s", type="t"), "a", "g", 1, 0))
     try:
@@ -112,7 +131,7 @@ def test_inside_a_handler_one_more_says_what_is_inherited() -> None:
     assert len(files) <= MOST_FILES + 1, sorted(files)
 
 
-def test_what_a_batch_of_one_call_shares_is_one_batch_of_facts() -> None:
+def test_what_a_batch_of_one_call_shares_is_one_batch_of_facts(producer_with: Make) -> None:
     facts = MemoryFacts()
     producer_with(facts).publish_batch("a", [BatchItem({"n": n}, FULL) for n in range(3)])
     published, refused = facts.batches[0], facts.batches[1:]

@@ -18,19 +18,10 @@ from engine.bus.transports.redis_stream.inspection import (
     lag,
     says_group_lost,
 )
-from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
 from engine.bus.transports.redis_stream.ordering import partitions_of_topic
-from engine.bus.transports.redis_stream.positions import (
-    ZERO,
-    Ids,
-    ids_after,
-    incarnation_of,
-    partitions_of,
-    place,
-    suffix_of,
-)
+from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after, incarnation_of, partitions_of, place
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
-from engine.bus.transports.redis_stream.times import StoreTime
+from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys, suffix_of
 from engine.core.store.link import Link, Refused
 
 #: How many keys one SCAN step looks at when a topic is deleted.

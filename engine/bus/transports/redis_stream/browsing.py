@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from engine.bus.transport import Depth, Page, Stored
-from engine.bus.transports.redis_stream.keys import TopicKeys
 from engine.bus.transports.redis_stream.positions import Place, bounds_before, ids_after, of_entry, place
 from engine.bus.transports.redis_stream.scripts import WALK
+from engine.bus.transports.redis_stream.topic import TopicKeys
 from engine.core.store.link import Link
 
 #: How many ids one call of the walking script returns.

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
 from engine.bus.transports.redis_stream.browsing import count_ids
-from engine.bus.transports.redis_stream.keys import GroupKeys
 from engine.bus.transports.redis_stream.positions import of_entry
 from engine.bus.transports.redis_stream.scripts import INSPECT_GROUP
-from engine.bus.transports.redis_stream.times import StoreTime
+from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime
 from engine.core.store.link import Link, Refused
 
 #: How many entries are counted where the server cannot tell the lag itself; beyond that it is unknown.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from engine.bus.consumer_names import ConsumerName
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
-from engine.bus.transports.redis_stream.keys import GroupKeys
 from engine.bus.transports.redis_stream.scripts import CONSUMER_NAMES
+from engine.bus.transports.redis_stream.topic import GroupKeys
 from engine.core.store.link import Link, Refused
 
 

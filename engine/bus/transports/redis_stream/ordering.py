@@ -8,12 +8,11 @@ from functools import partial
 from engine.bus.partitions import MOST_PARTITIONS, Owned, Parked, PartitionedReceiver, Unparked
 from engine.bus.transport import Stored
 from engine.bus.transports.redis_stream.inspection import group_lost, inspect, lag, says_group_lost
-from engine.bus.transports.redis_stream.keys import GroupKeys, TopicKeys
 from engine.bus.transports.redis_stream.partitioned import RedisPartitionedReceiver
 from engine.bus.transports.redis_stream.positions import of_entry
 from engine.bus.transports.redis_stream.receiver import PartitionReader
 from engine.bus.transports.redis_stream.scripts import PLACE_GROUP, UNPARK
-from engine.bus.transports.redis_stream.times import StoreTime
+from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import BadInput
 from engine.core.store.link import Link, Refused
 

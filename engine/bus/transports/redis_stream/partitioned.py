@@ -12,10 +12,9 @@ from typing import Any
 from engine.bus.partitions import Turn
 from engine.bus.transport import Delivery, Settlement, Verdict
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
-from engine.bus.transports.redis_stream.keys import GroupKeys, SeatKeys
 from engine.bus.transports.redis_stream.receiver import SEAT_END, PartitionReader, Waiting
 from engine.bus.transports.redis_stream.scripts import SEATS
-from engine.bus.transports.redis_stream.times import StoreTime
+from engine.bus.transports.redis_stream.topic import GroupKeys, SeatKeys, StoreTime
 from engine.core.store.link import Arg, Link, Refused
 
 #: Makes the end of one partition under one epoch.

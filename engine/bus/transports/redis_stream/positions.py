@@ -12,11 +12,9 @@ import re
 from typing import NamedTuple
 
 from engine.bus.transport import Priority
-from engine.bus.transports.redis_stream.keys import PRIORITIES
+from engine.bus.transports.redis_stream.topic import MARKS, PRIORITIES, suffix_of
 from engine.core.errors import BadInput
 
-#: The letter behind the id, by rank.
-MARKS = ("h", "", "l")
 ZERO = "0-0"
 #: The largest sequence number a stream can give.
 _SEQ_MAX = 2**64 - 1
@@ -63,11 +61,6 @@ def _no_position(text: str) -> BadInput:
         remedy="Use a position from a page of the topic, a checkpoint, or @ and epoch milliseconds.",
         field="position",
     )
-
-
-def suffix_of(partition: int) -> str:
-    """What names the partition at the end of a position."""
-    return f"p{partition}" if partition else ""
 
 
 def place(position: str) -> Place:

@@ -12,10 +12,9 @@ import msgspec
 
 from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
-from engine.bus.transports.redis_stream.keys import PRIORITIES, GroupKeys
-from engine.bus.transports.redis_stream.positions import MARKS, place, suffix_of
+from engine.bus.transports.redis_stream.positions import place
 from engine.bus.transports.redis_stream.scripts import EXTEND, RECEIVE, SETTLE
-from engine.bus.transports.redis_stream.times import StoreTime
+from engine.bus.transports.redis_stream.topic import MARKS, PRIORITIES, GroupKeys, StoreTime, suffix_of
 from engine.core.errors import Unavailable
 from engine.core.store.link import Arg, Link, Refused
 

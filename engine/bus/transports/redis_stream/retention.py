@@ -7,9 +7,9 @@ from itertools import islice
 
 from engine.bus.transport import TrimReport
 from engine.bus.transports.redis_stream.browsing import count_ids, merged
-from engine.bus.transports.redis_stream.keys import TopicKeys
 from engine.bus.transports.redis_stream.positions import Place
 from engine.bus.transports.redis_stream.scripts import TRIM
+from engine.bus.transports.redis_stream.topic import TopicKeys
 from engine.core.store.link import Link
 
 #: How many messages that a group holds back are counted; a report of this many means "at least".

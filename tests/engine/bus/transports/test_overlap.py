@@ -10,7 +10,7 @@ import redis
 from engine.bus.config import BusConfig
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status, Transport
 from engine.bus.transports.redis_stream import open_transport
-from engine.bus.transports.redis_stream.transport import AHEAD
+from engine.bus.transports.redis_stream.topic import AHEAD
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.transports.conftest import TOPIC
 from tests.engine.bus.transports.proxy import Proxy
