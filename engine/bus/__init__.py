@@ -1,31 +1,38 @@
 """A governed event bus: publish with :class:`Producer`, handle with :func:`subscription` and :class:`Consumer`.
 
-What is named here is the public face; everything else may change.
+What is named here is the public face; everything else may change. A module is loaded when something of it is asked for,
+so that who needs little of the bus does not load all of it.
 """
 
-from engine.bus.catalog import StaticCatalog, TopicCatalog, TopicPolicy
-from engine.bus.config import BusConfig
-from engine.bus.consumer import Consumer, ConsumerStatus, Left
-from engine.bus.context import Context, current
-from engine.bus.errors import (
-    GroupLost,
-    IdempotencyConflict,
-    MalformedEnvelope,
-    OwnerlessTopic,
-    PublishFailed,
-    PublishRefused,
-    PublishUnknown,
-    RetryLater,
-    UnknownTopic,
-    Unrecoverable,
-)
-from engine.bus.handlers import registrations, subscription
-from engine.bus.message import Message
-from engine.bus.options import PublishOptions
-from engine.bus.policy import RetryPolicy, SubscriptionPolicy
-from engine.bus.producer import BatchItem, Producer, Receipt
-from engine.bus.registry import open_transport
-from engine.bus.transport import Priority
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.bus.catalog import StaticCatalog, TopicCatalog, TopicPolicy
+    from engine.bus.config import BusConfig
+    from engine.bus.consumer import Consumer, ConsumerStatus, Left
+    from engine.bus.context import Context, current
+    from engine.bus.errors import (
+        GroupLost,
+        IdempotencyConflict,
+        MalformedEnvelope,
+        OwnerlessTopic,
+        PublishFailed,
+        PublishRefused,
+        PublishUnknown,
+        RetryLater,
+        UnknownTopic,
+        Unrecoverable,
+    )
+    from engine.bus.handlers import registrations, subscription
+    from engine.bus.message import Message
+    from engine.bus.options import PublishOptions
+    from engine.bus.policy import RetryPolicy, SubscriptionPolicy
+    from engine.bus.producer import BatchItem, Producer, Receipt
+    from engine.bus.registry import open_transport
+    from engine.bus.transport import Priority
 
 __all__ = [
     "BatchItem",
@@ -59,3 +66,32 @@ __all__ = [
     "registrations",
     "subscription",
 ]
+
+#: Where each lies, as the imports above have it.
+_HOMES = {
+    "catalog": "StaticCatalog TopicCatalog TopicPolicy",
+    "config": "BusConfig",
+    "consumer": "Consumer ConsumerStatus Left",
+    "context": "Context current",
+    "errors": "GroupLost IdempotencyConflict MalformedEnvelope OwnerlessTopic PublishFailed PublishRefused"
+    " PublishUnknown RetryLater UnknownTopic Unrecoverable",
+    "handlers": "registrations subscription",
+    "message": "Message",
+    "options": "PublishOptions",
+    "policy": "RetryPolicy SubscriptionPolicy",
+    "producer": "BatchItem Producer Receipt",
+    "registry": "open_transport",
+    "transport": "Priority",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

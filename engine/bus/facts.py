@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from engine.bus.subjects import SUBSCRIPTION, subscription_subject, topic_subject
+from engine.bus.subjects import SUBSCRIPTION, subject_of
 from engine.core.errors import HbusError
 from engine.core.facts import CoreFields, FactBatch, Fields, Moment, Moments, Numbers, Texts, merged
 from engine.core.subject import Subject
@@ -68,9 +68,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def subject(self) -> Subject | None:
         """Its subscription, or its topic; ``None`` when it concerns the installation as such."""
-        if self.subscription:
-            return subscription_subject(self.topic, self.subscription)
-        return topic_subject(self.topic) if self.topic else None
+        return subject_of(self.topic, self.subscription) if self.topic or self.subscription else None
 
     def batch(self) -> FactBatch:
         """It alone, as columns. Raises :class:`~engine.core.errors.BadInput` for a name no subject may have."""

@@ -26,6 +26,11 @@ def subscription_subject(topic: str, group: str) -> Subject:
     return Subject(SUBSCRIPTION, topic, group)
 
 
+def subject_of(topic: str, group: str) -> Subject:
+    """The subscription; without a group, the topic. Raises as :func:`topic_subject`."""
+    return subscription_subject(topic, group) if group else topic_subject(topic)
+
+
 def message_subject(topic: str, message_id: str) -> Subject:
     """``message:TOPIC/ID``: its namespace is its topic's name. Raises as :func:`topic_subject`."""
     return Subject(MESSAGE, topic, message_id)

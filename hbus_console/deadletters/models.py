@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.bus.subjects import MESSAGE
 from engine.core.subject import Subject
-from hbus_console.topics.subjects import of_message
+from hbus_console.subjects import readable
 
 
 class DeadLetter(models.Model):
@@ -59,9 +60,9 @@ class DeadLetter(models.Model):
     @property
     def subject(self) -> Subject:
         """The message that died. One whose envelope is unreadable goes by its position."""
-        return of_message(self.topic, self.message_id)
+        return readable(MESSAGE, self.topic, self.message_id)
 
     @property
     def copy(self) -> Subject | None:
         """The message that it was redriven as."""
-        return of_message(self.topic, self.redriven_as) if self.redriven_as else None
+        return readable(MESSAGE, self.topic, self.redriven_as) if self.redriven_as else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.bus.subjects import topic_subject
 from engine.core.subject import Subject
-from hbus_console.topics.subjects import of_topic
 
 
 class ImportRun(models.Model):
@@ -37,4 +37,4 @@ class ImportRun(models.Model):
     @property
     def subject(self) -> Subject:
         """The topic that it fills."""
-        return of_topic(self.topic)
+        return topic_subject(self.topic)

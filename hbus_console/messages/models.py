@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.expressions import RawSQL
 
+from engine.bus.subjects import MESSAGE, subject_of, subscription_subject
 from engine.core.subject import Subject
-from hbus_console.topics.subjects import of_message, of_subscription
+from hbus_console.subjects import readable
 
 
 class LedgerMessage(models.Model):
@@ -48,7 +49,7 @@ class LedgerMessage(models.Model):
     @property
     def subject(self) -> Subject:
         """The message."""
-        return of_message(self.topic, self.message_id)
+        return readable(MESSAGE, self.topic, self.message_id)
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -101,7 +102,7 @@ class LedgerEvent(models.Model):
     @property
     def subject(self) -> Subject:
         """The subscription in which it happened, or the topic: what the fact was about that it was booked from."""
-        return of_subscription(self.topic, self.subscription)
+        return subject_of(self.topic, self.subscription)
 
 
 class Flow(models.Model):
@@ -129,7 +130,7 @@ class Flow(models.Model):
     @property
     def subject(self) -> Subject:
         """The subscription, or the topic for its own row."""
-        return of_subscription(self.topic, self.subscription)
+        return subject_of(self.topic, self.subscription)
 
 
 class FlowSample(Flow):
@@ -183,4 +184,4 @@ class LagSample(models.Model):
     @property
     def subject(self) -> Subject:
         """The subscription."""
-        return of_subscription(self.topic, self.subscription)
+        return subscription_subject(self.topic, self.subscription)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.bus.subjects import MESSAGE
 from engine.core.subject import Subject
-from hbus_console.topics.subjects import of_message
+from hbus_console.subjects import readable
 
 
 class OutboxMessage(models.Model):
@@ -35,7 +36,7 @@ class OutboxMessage(models.Model):
     @property
     def subject(self) -> Subject:
         """The message to be."""
-        return of_message(self.topic, self.message_id)
+        return readable(MESSAGE, self.topic, self.message_id)
 
 
 class InboxEntry(models.Model):

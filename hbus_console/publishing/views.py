@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods
 
 from engine.bus.message import encode
 from engine.bus.producer import Receipt, ReceiptStatus
+from engine.bus.subjects import MESSAGE
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
@@ -27,8 +28,8 @@ from hbus_console.publishing import services as publishing
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.registry import subjects
 from hbus_console.schemas.sample import sample
+from hbus_console.subjects import readable
 from hbus_console.topics.models import Topic
-from hbus_console.topics.subjects import of_message
 from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import Form, text
@@ -129,7 +130,7 @@ def _told(who: Actor, receipt: Receipt) -> SafeString:
 
 
 def _link(receipt: Receipt) -> SafeString | str:
-    address = subjects.address(of_message(receipt.topic, receipt.message_id))
+    address = subjects.address(readable(MESSAGE, receipt.topic, receipt.message_id))
     if not address:
         return receipt.message_id
     return format_html('<a class="mono" href="{}">{}</a>', address, receipt.message_id)

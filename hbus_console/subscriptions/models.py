@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.bus.subjects import subscription_subject
 from engine.core.subject import Subject
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
-from hbus_console.topics.subjects import of_subscription
 
 
 class Subscription(models.Model):
@@ -68,7 +68,7 @@ class Subscription(models.Model):
     @property
     def subject(self) -> Subject:
         """As others speak of it. Reads the topic's row."""
-        return of_subscription(self.topic.name, self.group)
+        return subscription_subject(self.topic.name, self.group)
 
     @property
     def label(self) -> str:

@@ -14,7 +14,6 @@ FEATURE = Feature(
     name="topics",
     offers=(
         "models",
-        "subjects",
         "lookup",
         "scopes",
         "field_paths",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from engine.bus.subjects import subject_of, topic_subject
 from engine.core.subject import Subject
 from hbus_console.teams.models import Team
-from hbus_console.topics.subjects import of_subscription, of_topic
 
 
 class Topic(models.Model):
@@ -69,7 +69,7 @@ class Topic(models.Model):
     @property
     def subject(self) -> Subject:
         """As others speak of it."""
-        return of_topic(self.name)
+        return topic_subject(self.name)
 
     @property
     def carriers(self) -> tuple[str, ...]:
@@ -108,4 +108,4 @@ class StoreRemoval(models.Model):
     @property
     def subject(self) -> Subject:
         """The subscription, or the topic."""
-        return of_subscription(self.topic, self.group)
+        return subject_of(self.topic, self.group)

@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from engine.bus import subjects as engine_subjects
+from engine.bus.subjects import message_subject, subscription_subject, topic_subject
 from engine.core.subject import Subject
 from hbus_console.alerts.models import Channel, Rule
 from hbus_console.deadletters.limit import Full
@@ -20,7 +20,6 @@ from hbus_console.outbox.models import InboxEntry, OutboxMessage
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
-from hbus_console.topics import subjects
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.traffic.flow import LagNow
 
@@ -82,6 +81,6 @@ def test_every_row_that_names_a_topic_or_a_namespace_has_a_subject() -> None:
 
 
 def test_rows_and_engine_mean_the_same() -> None:
-    assert subjects.of_topic(TOPIC) == engine_subjects.topic_subject(TOPIC)
-    assert subjects.of_subscription(TOPIC, GROUP) == engine_subjects.subscription_subject(TOPIC, GROUP)
-    assert subjects.of_message(TOPIC, ID) == engine_subjects.message_subject(TOPIC, ID)
+    assert Topic(name=TOPIC).subject == topic_subject(TOPIC)
+    assert Subscription(topic=Topic(name=TOPIC), group=GROUP).subject == subscription_subject(TOPIC, GROUP)
+    assert LedgerMessage(topic=TOPIC, message_id=ID).subject == message_subject(TOPIC, ID)
