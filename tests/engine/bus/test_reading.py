@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
+from engine.bus.consumer import Handler
 from engine.bus.context import Context
+from engine.bus.handlers import adapt
 from engine.bus.message import Message
 from engine.bus.policy import RetryPolicy
 from engine.bus.transport import Delivery, Receiver, Settlement, Verdict
 from hbus_console.state import ROOT
-from tests.engine.bus.kit import PATIENCE_S, Bus, FaultyTransport, running
+from tests.engine.bus.kit import PATIENCE_S, Bus, FaultyTransport, SetInbox, running
 from tests.engine.bus.reading import BUS, Trail, trail
 
 #: Fewer than nine, and none longer than this, in lines.
@@ -85,6 +88,34 @@ def test_what_a_raised_exception_leads_to_is_read_in_the_files_that_are_listed(
     assert transport.end.verdicts[0] is verdict
     # The consumer puts the rest together: nothing of it runs for each message, and one reads it first.
     assert {*followed.files, "consumer.py"} == set(listed())
+
+
+@dataclass
+class Booking:
+    n: int
+
+
+def typed(booking: Booking, context: Context) -> None:
+    raise ValueError("no room")
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("handler", [fails, adapt(typed)], ids=["plain", "typed"])
+def test_a_typed_handler_leads_to_one_more_and_a_transactional_one_to_none(
+    any_bus: Bus, handler: Handler, transactional: bool
+) -> None:
+    with trail() as followed:
+        transport = FollowedTransport(any_bus.transport, followed)
+        any_bus.publish({"n": 1})
+        consumer = any_bus.consumer(handler, transport=transport, transactional=transactional, inbox=SetInbox())
+        with running(consumer):
+            assert transport.end.settled.wait(PATIENCE_S)
+            followed.end()
+    assert transport.end.verdicts[0] is Verdict.RETRY
+    # What of the consumer runs is its start, which may not have come to its end.
+    files = followed.files - {"consumer.py"}
+    assert files - set(listed()) == ({"handlers.py"} if handler is not fails else set())
+    assert len(files) <= MOST_FILES, sorted(files)
 
 
 def test_the_files_to_read_are_few_and_short() -> None:
