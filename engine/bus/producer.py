@@ -247,13 +247,16 @@ class _Call(Generic[Thing]):
                 except PublishRefused as error:
                     self._answers[index] = error
                     continue
-                if len(chunk.indexes) == most or chunk.size + size > CHUNK_BYTES:
-                    if chunk.indexes:
-                        yield self._begun(chunk)
+                if chunk.size + size > CHUNK_BYTES and chunk.indexes:
+                    yield self._begun(chunk)
                     chunk = _Chunk()
                 chunk.indexes.append(index)
                 chunk.prepared.append(prepared)
                 chunk.size += size
+                # At once, so that the store begins before the next is made.
+                if len(chunk.indexes) == most:
+                    yield self._begun(chunk)
+                    chunk = _Chunk()
         if chunk.indexes:
             yield self._begun(chunk)
 

@@ -96,6 +96,32 @@ def test_every_message_is_answered_in_its_place_over_several_chunks(memory: Any,
     assert transport.sizes == [OVERLAPPED_CHUNK] * 3 + [accepted - 3 * OVERLAPPED_CHUNK]
 
 
+class Watched(list[BatchItem]):
+    """Notes how far it was read."""
+
+    read = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.read = max(self.read, at.stop)
+        return super().__getitem__(at)
+
+
+def test_the_store_has_a_chunk_before_the_next_is_made(memory: Any, clock: ManualClock) -> None:
+    batch, read = Watched(items(3 * OVERLAPPED_CHUNK)), []
+
+    class Noting(Overlapped):
+        def publish_chunks(self, topic: str, chunks: Iterator[Sequence[Outgoing]]) -> Iterator[list[Outcome]]:
+            for chunk in chunks:
+                read.append(batch.read)
+                yield self.inner.publish(topic, chunk)
+
+    producer, _ = producer_on(Noting(memory), clock)
+
+    producer.publish_batch(TOPIC, batch)
+
+    assert read == [OVERLAPPED_CHUNK, 2 * OVERLAPPED_CHUNK, 3 * OVERLAPPED_CHUNK]
+
+
 def test_an_ordered_topic_waits_for_each_chunk(memory: Any, clock: ManualClock) -> None:
     transport = Overlapped(memory)
     assert isinstance(transport, Overlapping)
