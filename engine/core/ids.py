@@ -130,10 +130,10 @@ def new_trace() -> TraceParent:
 
 def new_traceparents(count: int) -> list[str]:
     """The texts of so many :func:`new_trace`, made in one go: every publish outside a handler needs one."""
-    digits = _rng.randbytes(24 * count).hex()
-    if _NO_SPAN in digits:
+    traces, spans = _rng.randbytes(16 * count).hex(" ", 16), _rng.randbytes(8 * count).hex(" ", 8)
+    if _NO_TRACE in traces or _NO_SPAN in spans:
         return [str(new_trace()) for _ in range(count)]
-    return [f"00-{digits[at : at + 32]}-{digits[at + 32 : at + 48]}-03" for at in range(0, 48 * count, 48)]
+    return [f"00-{trace}-{span}-03" for trace, span in zip(traces.split(), spans.split(), strict=True)]
 
 
 def parse_traceparent(text: str) -> TraceParent | None:
