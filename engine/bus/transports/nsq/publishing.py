@@ -7,11 +7,11 @@ import logging
 import secrets
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from engine.bus.chunking import chunked
+from engine.bus.chunking import CHUNK_MESSAGES, chunked
 from engine.bus.transport import Outcome, Outgoing, Status
-from engine.bus.transports.nsq.http import CallAnswerLost, CallNotSent, CallRefused
+from engine.bus.transports.nsq.http import CallAnswerLost, CallNotSent, CallRefused, CallUnderWay
 from engine.bus.transports.nsq.names import TopicNames
 from engine.bus.transports.nsq.nodes import Node, Nodes
 from engine.bus.transports.nsq.side_store import SideStore
@@ -28,6 +28,32 @@ _LENGTH = struct.Struct(">i")
 _log = logging.getLogger(__name__)
 
 
+class _Sent:
+    """A chunk on its way."""
+
+    __slots__ = ("_outcomes", "call", "chunk")
+
+    def __init__(
+        self, chunk: Sequence[Outgoing], call: CallUnderWay | str | None, outcomes: list[Outcome] | None = None
+    ) -> None:
+        self.chunk = chunk
+        #: The one call for all of it, or why there is none; ``None`` where ``outcomes`` are known already.
+        self.call = call
+        self._outcomes = outcomes
+
+    def answered(self) -> list[Outcome]:
+        """What became of each; waits for nsqd's answer."""
+        if self._outcomes is None:
+            assert self.call is not None
+            status, error = _status(self.call, len(self.chunk))
+            self._outcomes = [Outcome(status, each.message_id, "", error) for each in self.chunk]
+        return self._outcomes
+
+    def stored(self) -> int:
+        """How many are stored and not counted yet; waits likewise. Those with keys are counted with their keys."""
+        return len(self.chunk) if self.call is not None and self.answered()[0].status is Status.OK else 0
+
+
 class Publishing:
     """Thread-safe."""
 
@@ -39,23 +65,51 @@ class Publishing:
 
     def publish(self, names: TopicNames, batch: Sequence[Outgoing]) -> list[Outcome]:
         """See :meth:`engine.bus.transport.Transport.publish`."""
-        outcomes: list[Outcome] = []
-        for chunk in chunked(batch):
-            answered = self._publish_chunk(names, chunk)
-            outcomes += answered
-            broken = next((each for each in answered if each.status in _BROKEN), None)
-            if broken is not None and len(chunk) > 0 and not self._size_problem(broken, chunk):
-                # Sending the rest now would break the order of the batch.
-                why = f"Not sent, because messages before it failed: {broken.error}"
-                outcomes += [Outcome(Status.FAILED, each.message_id, error=why) for each in batch[len(outcomes) :]]
-                break
-        return outcomes
+        return [each for answered in self.publish_chunks(names, chunked(batch)) for each in answered]
 
-    def _publish_chunk(self, names: TopicNames, chunk: Sequence[Outgoing]) -> list[Outcome]:
+    def publish_chunks(self, names: TopicNames, chunks: Iterator[Sequence[Outgoing]]) -> Iterator[list[Outcome]]:
+        """See :meth:`engine.bus.transport.Overlapping.publish_chunks`. One chunk at a time is with nsqd: meanwhile the
+        one before is told of, and the caller makes the next."""
+        sent: _Sent | None = None
+        error = ""
+        stored = 0
+        try:
+            for chunk in chunks:
+                before = sent
+                if before is not None:
+                    error = self._broken(before)
+                sent = None if error else self._begin(names, chunk)
+                if before is not None:
+                    stored += before.stored()
+                    if stored >= CHUNK_MESSAGES:
+                        counted, stored = stored, 0
+                        self._count(names, counted)
+                    yield before.answered()
+                if error:
+                    # Sending the rest now would break the order of the batch.
+                    why = f"Not sent, because messages before it failed: {error}"
+                    yield [Outcome(Status.FAILED, each.message_id, error=why) for each in chunk]
+            if sent is not None:
+                stored += sent.stored()
+                yield sent.answered()
+        finally:
+            if stored:
+                self._count(names, stored)
+
+    def _begin(self, names: TopicNames, chunk: Sequence[Outgoing]) -> _Sent:
         bodies = [each.body for each in chunk]
         sizes = list(map(len, bodies))
         if min(sizes) > 0 and max(sizes) <= self._max_bytes and not any(each.idempotency_key for each in chunk):
-            return self._publish_plain(names, chunk, bodies)
+            # Nothing is refused here, and nobody asks for more than that it be stored.
+            return _Sent(chunk, self._call(names, _packed(bodies)))
+        return _Sent(chunk, None, self._with_keys(names, chunk))
+
+    def _broken(self, sent: _Sent) -> str:
+        """Why nothing more may be sent; empty when all is well, or a message alone was at fault."""
+        broken = next((each for each in sent.answered() if each.status in _BROKEN), None)
+        return "" if broken is None or self._size_problem(broken, sent.chunk) else broken.error
+
+    def _with_keys(self, names: TopicNames, chunk: Sequence[Outgoing]) -> list[Outcome]:
         answers: list[Outcome | None] = [self._unfit(each) for each in chunk]
         first: dict[str, int] = {}
         repeats: list[int] = []
@@ -79,13 +133,6 @@ class Publishing:
             answers[index] = _repeated(chunk[index], chunk[original], answers[original])
         self._book(names, chunk, sending, answers, token)
         return [answer for answer in answers if answer is not None]
-
-    def _publish_plain(self, names: TopicNames, chunk: Sequence[Outgoing], bodies: Sequence[bytes]) -> list[Outcome]:
-        """A chunk of which nothing is refused here, and nobody asks for more than that it be stored."""
-        status, error = self._confirmed(names, _packed(bodies), len(bodies))
-        if status is Status.OK:
-            self._count(names, len(bodies))
-        return [Outcome(status, each.message_id, "", error) for each in chunk]
 
     def _unfit(self, each: Outgoing) -> Outcome | None:
         """What nsqd would answer by closing the connection, under every message that is on its way there."""
@@ -164,7 +211,11 @@ class Publishing:
             answers[index] = Outcome(status, chunk[index].message_id, error=error)
 
     def _confirmed(self, names: TopicNames, body: bytes, number: int) -> tuple[Status, str]:
-        """Send to the first nsqd that can be reached; the others are asked only while nothing was sent."""
+        return _status(self._call(names, body), number)
+
+    def _call(self, names: TopicNames, body: bytes) -> CallUnderWay | str:
+        """Send to the first nsqd that can be reached, or why none can be; the others are asked only while nothing was
+        sent."""
         nodes = self._nodes.all()
         start = next(self._turn)
         trouble: list[str] = []
@@ -172,20 +223,10 @@ class Publishing:
             node = nodes[(start + offset) % len(nodes)]
             try:
                 self.prepare(node, names)
-                node.http.post("/mpub", body, topic=names.nsq, binary="true")
-            except CallNotSent as error:
-                trouble.append(str(error))
-            except CallAnswerLost as error:
-                return Status.UNKNOWN, str(error)
-            except CallRefused as error:
-                # 4xx: before anything was put. Else perhaps some of them were.
-                certain = error.status < 500 or number == 1
-                return (Status.FAILED if certain else Status.UNKNOWN), str(error)
+                return node.http.begin("/mpub", body, topic=names.nsq, binary="true")
             except Unavailable as error:
                 trouble.append(str(error))
-            else:
-                return Status.OK, ""
-        return Status.FAILED, " ".join(trouble) or "There is no nsqd."
+        return " ".join(trouble) or "There is no nsqd."
 
     def prepare(self, node: Node, names: TopicNames) -> None:
         """Make the channels of all groups before anything is published: a later one gets nothing of it."""
@@ -242,6 +283,21 @@ class Publishing:
         except Unavailable as error:
             # They are stored all the same: that is what the caller must hear.
             _log.warning("%d messages published to %s could not be counted: %s", published, names.nsq, error)
+
+
+def _status(call: CallUnderWay | str, number: int) -> tuple[Status, str]:
+    """What nsqd's answer says of so many messages; without a call none was sent."""
+    if isinstance(call, str):
+        return Status.FAILED, call
+    try:
+        call.answer()
+    except CallAnswerLost as error:
+        return Status.UNKNOWN, str(error)
+    except CallRefused as error:
+        # 4xx: before anything was put. Else perhaps some of them were.
+        certain = error.status < 500 or number == 1
+        return (Status.FAILED if certain else Status.UNKNOWN), str(error)
+    return Status.OK, ""
 
 
 def _packed(bodies: Sequence[bytes]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Receiver
@@ -72,6 +72,9 @@ class NsqTransport:
 
     def publish(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         return self._publishing.publish(self._topic(topic), batch)
+
+    def publish_chunks(self, topic: str, chunks: Iterator[Sequence[Outgoing]]) -> Iterator[list[Outcome]]:
+        return self._publishing.publish_chunks(self._topic(topic), chunks)
 
     def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         return self._publishing.claim(self._topic(topic), batch)
