@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import PublishRefused
-from engine.bus.transport import Outcome, Replicating, Status, Transport
+from engine.bus.optional import Replicating
+from engine.bus.transport import Outcome, Status, Transport
 
 _CONFIRMED = (Status.OK, Status.DUPLICATE)
 

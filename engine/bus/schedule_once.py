@@ -17,7 +17,8 @@ from engine.bus.building import Prepared, check_horizon, due_ms_of
 from engine.bus.delays import Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, decode, digest, encode
-from engine.bus.transport import Claiming, Outcome, Outgoing, Status, Transport
+from engine.bus.optional import Claiming
+from engine.bus.transport import Outcome, Outgoing, Status, Transport
 from engine.core.clock import to_rfc3339
 
 _NO_PATH = (

@@ -2,7 +2,8 @@
 
 A transport moves opaque envelopes. It publishes batches, hands out leased deliveries, settles and extends them, and
 keeps dead letters until somebody takes them over. Everything else (envelope, retries policy, delay, inbox, ledger)
-is the business of the layer above. :mod:`engine.bus.conformance` holds every promise made here to account.
+is the business of the layer above. :mod:`engine.bus.conformance` holds every promise made here to account, and those of
+:mod:`engine.bus.optional`, which a transport need not make.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     idempotency_window_ms: int = 0
     #: Where it goes; 0 on a topic of one partition.
     partition: int = 0
-    #: Of a claim alone, see :class:`Claiming`: when its message is due, epoch milliseconds.
+    #: Of a claim alone, see :class:`~engine.bus.optional.Claiming`: when its message is due, epoch milliseconds.
     due_ms: int = 0
 
 
@@ -80,7 +81,7 @@ class Status(StrEnum):
     #: The idempotency key was seen with another body; nothing was stored.
     CONFLICT = "conflict"
     #: The idempotency key was claimed with the same body for a message that waits for its due time, see
-    #: :class:`Claiming`: ``message_id`` and ``due_ms`` are that message's; nothing was stored.
+    #: :class:`~engine.bus.optional.Claiming`: ``message_id`` and ``due_ms`` are that message's; nothing was stored.
     HELD = "held"
     #: Certainly not stored.
     FAILED = "failed"
@@ -376,33 +377,5 @@ class Overlapping(Protocol):
 
         A chunk may be asked of ``chunks`` and sent before the one ahead of it is answered. Each holds at most 500
         messages and 4 MiB. Never raises for the store's sake; once the store was lost, later chunks are not sent.
-        """
-        ...
-
-
-@runtime_checkable
-class Replicating(Protocol):
-    """What a transport may offer beside :class:`Transport`: confirming a message only once replicas have it too."""
-
-    def confirming(self, replicas: int) -> Transport:
-        """This transport, which answers ``OK`` or ``DUPLICATE`` only once so many replicas have what it wrote.
-
-        Where they do not have it in time the answer is ``UNKNOWN``: the message is stored, and a failover may lose it.
-        Shares everything with this one; do not close it.
-        """
-        ...
-
-
-@runtime_checkable
-class Claiming(Protocol):
-    """What a transport may offer beside :class:`Transport`: keys that stand for messages kept elsewhere until due."""
-
-    def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
-        """Take the idempotency key of each for its id, digest, window and due time. Bodies are empty: none is stored.
-
-        ``OK``: the key stands for this id now, or did already. ``HELD``: for another message that waits.
-        ``DUPLICATE`` and ``CONFLICT`` as when publishing. A publish under a claimed key is answered ``HELD``, except
-        that of the very message (by its id), which is stored; the key then names its position. Never raises for the
-        store's sake.
         """
         ...

@@ -11,8 +11,9 @@ from django.conf import settings
 from engine.bus.breaker_board import RedisBreakers
 from engine.bus.config import BusConfig
 from engine.bus.delays import RedisDelays
+from engine.bus.optional import Replicating
 from engine.bus.registry import BUILT_IN, known_transports, open_transport
-from engine.bus.transport import Admin, Replicating, Transport
+from engine.bus.transport import Admin, Transport
 from engine.core.errors import ConfigurationError
 from engine.core.store import StoreAddress
 from hbus_console.wiring import store

@@ -10,7 +10,8 @@ from engine.bus.conformance.base import NOT_DECLARED, TransportTests, Workbench,
 from engine.bus.conformance.idempotency import WINDOW_MS
 from engine.bus.conformance.promises import keeps
 from engine.bus.consumer_names import NamesConsumers
-from engine.bus.transport import Claiming, Outcome, Outgoing, Priority, Status
+from engine.bus.optional import Claiming
+from engine.bus.transport import Outcome, Outgoing, Priority, Status
 
 
 class ConsumerNameConformance(TransportTests):

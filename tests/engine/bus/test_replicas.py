@@ -10,10 +10,11 @@ from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
 from engine.bus.delays import Delayed, RedisDelays
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
+from engine.bus.optional import Replicating
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer
 from engine.bus.registry import open_transport
-from engine.bus.transport import Outgoing, Replicating, Status, Transport
+from engine.bus.transport import Outgoing, Status, Transport
 from engine.core import scripts
 from engine.core.facts import MemoryFacts
 from engine.core.store import open_client

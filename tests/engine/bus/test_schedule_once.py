@@ -20,10 +20,11 @@ from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishUnknown
 from engine.bus.message import Message, decode, digest
+from engine.bus.optional import Claiming
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
-from engine.bus.transport import Claiming, Outcome, Outgoing, Settlement, Status, Transport
+from engine.bus.transport import Outcome, Outgoing, Settlement, Status, Transport
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import GROUP, TOPIC, FaultyTransport, make_bus
 

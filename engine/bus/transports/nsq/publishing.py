@@ -157,7 +157,7 @@ class Publishing:
         return self._take(names, chunk, keyed, lambda wanted: ("reserve", _reservations(token, wanted)), answers)
 
     def claim(self, names: TopicNames, batch: Sequence[Outgoing]) -> list[Outcome]:
-        """See :meth:`engine.bus.transport.Claiming.claim`."""
+        """See :meth:`engine.bus.optional.Claiming.claim`."""
         answers: list[Outcome | None] = [None] * len(batch)
         for index in self._take(names, batch, range(len(batch)), lambda wanted: ("claim", _claims(wanted)), answers):
             answers[index] = Outcome(Status.OK, batch[index].message_id)

@@ -1,0 +1,40 @@
+"""What a transport may offer beside the contract. Who needs one of these asks with ``isinstance``.
+
+:class:`~engine.bus.transport.Overlapping` stands beside the contract itself, for every publish of many asks for it, and
+:class:`~engine.bus.partitions.Partitioned` with what it hands out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from engine.bus.transport import Outcome, Outgoing, Transport
+
+
+@runtime_checkable
+class Replicating(Protocol):
+    """Confirming a message only once replicas have it too."""
+
+    def confirming(self, replicas: int) -> Transport:
+        """This transport, which answers ``OK`` or ``DUPLICATE`` only once so many replicas have what it wrote.
+
+        Where they do not have it in time the answer is ``UNKNOWN``: the message is stored, and a failover may lose it.
+        Shares everything with this one; do not close it.
+        """
+        ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """Keys that stand for messages kept elsewhere until due."""
+
+    def claim(self, topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Take the idempotency key of each for its id, digest, window and due time. Bodies are empty: none is stored.
+
+        ``OK``: the key stands for this id now, or did already. ``HELD``: for another message that waits.
+        ``DUPLICATE`` and ``CONFLICT`` as when publishing. A publish under a claimed key is answered ``HELD``, except
+        that of the very message (by its id), which is stored; the key then names its position. Never raises for the
+        store's sake.
+        """
+        ...
