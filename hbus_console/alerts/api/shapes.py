@@ -11,7 +11,7 @@ from engine.core.clock import to_rfc3339
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.alerts.services import Preview
 from hbus_console.alerts.services import channels as channel_services
-from hbus_console.alerts.services.draft import SETTINGS
+from hbus_console.alerts.services.rule_draft import SETTINGS
 from hbus_console.alerts.standing import Health, Row
 from hbus_console.api.bodies import Body
 from hbus_console.api.drafts import answer, answered, change_body, new_body

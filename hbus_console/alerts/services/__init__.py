@@ -10,9 +10,9 @@ from hbus_console.alerts.services.channels import (
     try_channel,
 )
 from hbus_console.alerts.services.defaults import ensure_defaults
-from hbus_console.alerts.services.draft import RuleDraft
 from hbus_console.alerts.services.lookup import alert, channel, rule, silence_of
 from hbus_console.alerts.services.preview import Preview, preview
+from hbus_console.alerts.services.rule_draft import RuleDraft
 from hbus_console.alerts.services.rules import change_rule, create_rule, delete_rule, try_rule
 
 __all__ = [

@@ -9,7 +9,7 @@ from django.db import transaction
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Evaluation, Rule
-from hbus_console.alerts.services.draft import RuleDraft
+from hbus_console.alerts.services.rule_draft import RuleDraft
 from hbus_console.alerts.services.rules import create_rule
 
 

@@ -12,7 +12,7 @@ from hbus_console.alerts import judge
 from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.round import Case, Round
-from hbus_console.alerts.services.draft import RuleDraft
+from hbus_console.alerts.services.rule_draft import RuleDraft
 from hbus_console.alerts.services.rules import checked
 from hbus_console.alerts.targets import Target, Targets
 from hbus_console.alerts.watching import watched

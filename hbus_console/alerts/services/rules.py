@@ -17,7 +17,7 @@ from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import kind_named, kinds
 from hbus_console.alerts.models import Alert, Channel, Notification, Rule
 from hbus_console.alerts.services import lookup, trying
-from hbus_console.alerts.services.draft import SETTINGS, RuleDraft
+from hbus_console.alerts.services.rule_draft import SETTINGS, RuleDraft
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.alerts.targets import Targets
 from hbus_console.audit.services import record

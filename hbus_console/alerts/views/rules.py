@@ -19,7 +19,7 @@ from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import TONES, AlertKind, kind_named, kinds
 from hbus_console.alerts.models import Alert, Channel, Rule
 from hbus_console.alerts.services import RuleDraft, lookup
-from hbus_console.alerts.services.draft import MEASURED, SETTINGS, TOLD, WATCHED, WINDOW_S
+from hbus_console.alerts.services.rule_draft import MEASURED, SETTINGS, TOLD, WATCHED, WINDOW_S
 from hbus_console.alerts.views.alerts import frame
 from hbus_console.drafts.setting import Setting
 from hbus_console.teams.services import team_names

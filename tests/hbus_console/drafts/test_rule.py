@@ -14,7 +14,7 @@ from django.template import Context, Template
 from engine.core.errors import BadInput
 from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.models import Rule
-from hbus_console.alerts.services.draft import MEASURED, SETTINGS, RuleDraft
+from hbus_console.alerts.services.rule_draft import MEASURED, SETTINGS, RuleDraft
 from hbus_console.api.answers import described
 from hbus_console.api.drafts import answer, answered, change_body, new_body
 from hbus_console.drafts.agreement import disagreements
