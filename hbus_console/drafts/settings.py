@@ -74,9 +74,21 @@ class Settings:
 
         What hangs on other settings is checked after these.
         """
-        clean: dict[str, Any] = {}
+        return self._clean(self.stored, values, {})
+
+    def checked_changes(self, changes: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """What is stored of the changes, cleaned; what a row had ``before`` is taken as it is.
+
+        For a thing whose settings hang on none but fixed ones: else a change could spoil what stays.
+        """
+        wanted = self.differing(before, changes)
+        clean = self._clean([name for name in self.stored if name in wanted], wanted, before)
+        return {name: clean[name] for name in self.stored if name in changes}
+
+    def _clean(self, names: Collection[str], values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        clean = dict(known)
         for late in (False, True):
-            for name in self.stored:
+            for name in names:
                 if self.each[name].hangs_on_others is late:
                     clean[name] = self.each[name].checked(values[name], clean)
         return clean

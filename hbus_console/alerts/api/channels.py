@@ -43,8 +43,7 @@ class Channels(ShownOnce):
     )
     def post(self, request: Request) -> Response:
         body = read(request, shapes.NewChannel)
-        draft = ChannelDraft(**body.given("reason", "recipients"), recipients=tuple(body.recipients))
-        made = services.create_channel(self.actor, draft, body.reason)
+        made = services.create_channel(self.actor, ChannelDraft(**body.settings()), body.reason)
         return Response({**shapes.channel(made, whole=True), "secret": made.secret}, status=status.HTTP_201_CREATED)
 
 
@@ -65,8 +64,7 @@ class OneChannel(ApiView):
     )
     def patch(self, request: Request, channel_id: int) -> Response:
         body = read(request, shapes.ChannelChange)
-        changes = body.given("reason", "revision")
-        changed = services.change_channel(self.actor, channel_id, changes, body.reason, revision=body.revision)
+        changed = services.change_channel(self.actor, channel_id, body.changes(), body.reason, revision=body.revision)
         return Response(shapes.channel(changed, whole=True))
 
     @extend_schema(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from engine.core.clock import to_rfc3339
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.alerts.services import Preview
-from hbus_console.alerts.services import channels as channel_services
-from hbus_console.alerts.services.rule_draft import SETTINGS
+from hbus_console.alerts.services.channel_draft import DESTINATIONS
+from hbus_console.alerts.services.channel_draft import SETTINGS as CHANNEL
+from hbus_console.alerts.services.rule_draft import SETTINGS as RULE
 from hbus_console.alerts.standing import Health, Row
 from hbus_console.api.bodies import Body
 from hbus_console.api.drafts import answer, answered, change_body, new_body
@@ -31,32 +31,14 @@ class SilenceBody(Body):
     every_rule: bool = False
 
 
-NewRule = new_body(SETTINGS, "NewRule", "A rule; see the reference of its kinds on the page of rules.")
+NewRule = new_body(RULE, "NewRule", "A rule; see the reference of its kinds on the page of rules.")
 RuleChange = change_body(
-    SETTINGS, "RuleChange", "What to change of a rule. ``revision`` guards against a change meanwhile."
+    RULE, "RuleChange", "What to change of a rule. ``revision`` guards against a change meanwhile."
 )
 
 
-class NewChannel(Body):
-    """A ``webhook`` with a ``url``, or an ``email`` to ``recipients``."""
-
-    name: str
-    kind: str
-    url: str = ""
-    recipients: list[str] = []
-    enabled: bool = True
-    reason: str = ""
-
-
-class ChannelChange(Body):
-    """What to change of a channel."""
-
-    name: str | UnsetType = UNSET
-    url: str | UnsetType = UNSET
-    recipients: list[str] | UnsetType = UNSET
-    enabled: bool | UnsetType = UNSET
-    reason: str = ""
-    revision: int | None = None
+NewChannel = new_body(CHANNEL, "NewChannel", "A ``webhook`` with a ``url``, or an ``email`` to ``recipients``.")
+ChannelChange = change_body(CHANNEL, "ChannelChange", "What to change of a channel.")
 
 
 class AlertOut(msgspec.Struct):
@@ -86,25 +68,23 @@ class AlertOut(msgspec.Struct):
     silenced_until: str | None
 
 
-RuleOut = answer(SETTINGS, "RuleOut", "A rule as it is configured.", first=[("id", int)], last=[("revision", int)])
+RuleOut = answer(RULE, "RuleOut", "A rule as it is configured.", first=[("id", int)], last=[("revision", int)])
 
 
-class ChannelOut(msgspec.Struct):
-    """A channel; its secret is never given, its address only to who may change it."""
-
-    id: int
-    name: str
-    kind: str
-    url: str | None
-    recipients: list[str] | None
-    enabled: bool
-    revision: int
-
-
-class ChannelMade(ChannelOut):
-    """A new channel, with a webhook's secret: given this once."""
-
-    secret: str
+ChannelOut = answer(
+    CHANNEL,
+    "ChannelOut",
+    "A channel; its secret is never given, its address only to who may change it.",
+    first=[("id", int)],
+    last=[("revision", int)],
+)
+ChannelMade = answer(
+    CHANNEL,
+    "ChannelMade",
+    "A new channel, with a webhook's secret: given this once.",
+    first=[("id", int)],
+    last=[("revision", int), ("secret", str)],
+)
 
 
 class SecretOut(msgspec.Struct):
@@ -193,13 +173,13 @@ def alert(row: Row) -> dict[str, Any]:
 
 def rule(row: Rule) -> dict[str, Any]:
     """A rule."""
-    return {"id": row.pk, **answered(SETTINGS, row), "revision": row.revision}
+    return {"id": row.pk, **answered(RULE, row), "revision": row.revision}
 
 
 def channel(row: Channel, *, whole: bool) -> dict[str, Any]:
     """A channel; not ``whole``: without where it leads, which may be a secret by itself."""
-    shown = {"id": row.pk, **channel_services.snapshot(row), "revision": row.revision}
-    return shown if whole else {**shown, "url": None, "recipients": None}
+    hidden = {} if whole else dict.fromkeys(DESTINATIONS)
+    return {"id": row.pk, **answered(CHANNEL, row), **hidden, "revision": row.revision}
 
 
 def silence(row: Silence) -> dict[str, Any]:

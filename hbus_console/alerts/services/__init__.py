@@ -1,8 +1,8 @@
 """The one way to change rules, channels, alerts and silences: page, API and first start all call these."""
 
 from hbus_console.alerts.services.acts import acknowledge, end_silence, silence
+from hbus_console.alerts.services.channel_draft import ChannelDraft
 from hbus_console.alerts.services.channels import (
-    ChannelDraft,
     change_channel,
     create_channel,
     delete_channel,

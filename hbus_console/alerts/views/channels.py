@@ -17,11 +17,11 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, visible_scopes
 from hbus_console.access.web import actor, console_view
-from hbus_console.alerts import forms, services
+from hbus_console.alerts import services
 from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.alerts.services import ChannelDraft
-from hbus_console.alerts.services.channels import snapshot
+from hbus_console.alerts.services.channel_draft import SETTINGS, asked_of, settings_for
 from hbus_console.alerts.views.alerts import frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import revision
@@ -29,6 +29,8 @@ from hbus_console.ui.pages import clock, form_page
 
 #: Messages that a channel's page shows.
 SENT = 20
+#: What is asked of a new channel.
+_NEW = [name for name in SETTINGS.each if name != "enabled"]
 
 
 def place(row: Channel) -> str:
@@ -53,19 +55,20 @@ def channels(request: HttpRequest) -> HttpResponse:
         **frame(who, "channels", clock.now_ms()),
         "channels": [{"row": row, "place": place(row), "last": _last(row)} for row in rows],
         "mail": bool(settings.EMAIL_HOST),
-        "sent": {},
+        "asked": [SETTINGS[name] for name in _NEW if settings.EMAIL_HOST or name != "recipients"],
+        "values": {"kind": Channel.Kind.WEBHOOK, "recipients": ""},
         "create_curl": CurlRequest(
             "POST", "/api/v1/alert-channels", {"name": "on-call", "kind": "webhook", "url": "https://…"}
         ),
     }
     if request.method == "GET":
         return form_page(request, "alerts/channels.html", page)
-    page["sent"] = request.POST.dict()
+    page["values"] = {**page["values"], **request.POST.dict()}
     kind = request.POST.get("kind", "")
     try:
-        values = forms.channel_values(request.POST, kind)
-        draft = ChannelDraft(kind=kind, **{**values, "enabled": True})
-        made = services.create_channel(who, draft, request.POST.get("reason", ""))
+        # One that is made on the page is on.
+        values = {**SETTINGS.typed(request.POST, settings_for(kind)), "enabled": True}
+        made = services.create_channel(who, ChannelDraft(kind=kind, **values), request.POST.get("reason", ""))
     except BadInput as refused:
         return form_page(request, "alerts/channels.html", page, refused)
     if made.secret:
@@ -85,7 +88,8 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
         **frame(who, "channels", clock.now_ms()),
         "channel": row,
         "place": place(row),
-        "values": {**snapshot(row), "recipients": "\n".join(row.recipients)},
+        "asked": asked_of(row.kind),
+        "values": SETTINGS.snapshot(row),
         "rules": row.rules.all() if everything else [],
         # They name targets of every namespace.
         "messages_sent": row.notifications.order_by("-made_ms", "-pk")[:SENT] if everything else [],
@@ -100,7 +104,7 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
         changed = services.change_channel(
             who,
             channel_id,
-            forms.channel_values(request.POST, row.kind),
+            SETTINGS.typed(request.POST, settings_for(row.kind)),
             request.POST.get("reason", ""),
             revision=revision(request.POST),
         )
