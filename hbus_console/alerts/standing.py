@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
 from engine.core.clock import SystemClock
-from engine.core.numbers import whole
+from hbus_console import cursors
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
@@ -158,7 +158,10 @@ class Filters:
 
 
 def listed(who: Actor, filters: Filters, cursor: str, now_ms: int) -> tuple[list[Row], str]:
-    """One page, firing before pending, the most urgent and then the newest first; and the next page's cursor."""
+    """One page, firing before pending, the most urgent and then the newest first; and the next page's cursor.
+
+    Raises :class:`~engine.core.errors.BadInput` for a cursor that no page gave.
+    """
     found = filters.rows(who).annotate(
         rank=Case(
             *(
@@ -170,14 +173,11 @@ def listed(who: Actor, filters: Filters, cursor: str, now_ms: int) -> tuple[list
             output_field=IntegerField(),
         )
     )
-    if place := _place(cursor):
-        rank, pk = place
-        found = found.filter(Q(rank__gt=rank) | Q(rank=rank, pk__lt=pk))
-    rows = list(found.order_by("rank", "-pk")[: PAGE + 1])
-    more = len(rows) > PAGE
-    rows = rows[:PAGE]
-    last = rows[-1] if more else None
-    return shown(rows, now_ms), f"{last.rank}-{last.pk}" if last else ""
+    if cursor:
+        rank, number = cursors.read(cursor, 2)
+        found = found.filter(cursors.beyond({"rank": rank, "-pk": number}))
+    rows, last = cursors.cut(found.order_by("rank", "-pk")[: PAGE + 1], PAGE)
+    return shown(rows, now_ms), cursors.written(last.rank, last.pk) if last else ""
 
 
 def shown(alerts: Sequence[Alert], now_ms: int) -> list[Row]:
@@ -190,9 +190,3 @@ def silences(who: Actor, now_ms: int) -> list[Silence]:
     """Those that hold now, the first to end first."""
     rows = Silence.objects.filter(scopes_q(visible_scopes(who), "namespace"), until_ms__gt=now_ms)
     return list(rows.select_related("rule").order_by("until_ms")[:100])
-
-
-def _place(cursor: str) -> tuple[int, int] | None:
-    rank, _, pk = cursor.partition("-")
-    urgency, number = whole(rank), whole(pk)
-    return None if urgency is None or number is None else (urgency, number)

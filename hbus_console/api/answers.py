@@ -22,6 +22,11 @@ PAGES = [
     OpenApiParameter("cursor", description="From `next` or `previous`."),
     OpenApiParameter("limit", OpenApiTypes.INT, description="Up to 500."),
 ]
+#: Of lists that only go on.
+FORWARD_PAGES = [
+    OpenApiParameter("cursor", description="From `next`."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 500; 50 when left out."),
+]
 
 
 def read(request: Request, kind: type[Body]) -> Body:

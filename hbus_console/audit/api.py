@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from engine.core.clock import to_rfc3339
 from engine.core.errors import NotThere
 from hbus_console.access.permissions import require
+from hbus_console.api.answers import PAGES
 from hbus_console.api.problems import CONTENT_TYPE, PROBLEM
 from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
@@ -107,8 +108,7 @@ class Entries(ApiView):
         tags=["audit"],
         parameters=[
             *_FILTERS,
-            OpenApiParameter("cursor", description="From `next` or `previous`."),
-            OpenApiParameter("limit", OpenApiTypes.INT, description="Up to 500."),
+            *PAGES,
         ],
         responses={(200, "application/json"): _PAGE, **_REFUSED},
     )

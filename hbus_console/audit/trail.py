@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -13,6 +12,7 @@ from django.db.models.functions import Cast
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
+from hbus_console import cursors
 from hbus_console.access.permissions import GLOBAL, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.feature import AUDIT_READ
@@ -27,7 +27,6 @@ SUGGEST_FROM = 2_000
 _LONGEST = 200
 #: The name in the address -> the words on the page; who acted.
 BY = {"people": "People", "programs": "Programs", "hbus": "hbus itself", "refused": "Refused"}
-_CURSOR = re.compile(r"([ab])([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,8 @@ def suggestions(entries: QuerySet[AuditEntry]) -> tuple[list[str], list[str]]:
 def _read_cursor(cursor: str) -> tuple[str, int]:
     if not cursor:
         return "", 0
-    parts = _CURSOR.fullmatch(cursor)
-    if parts is None:
-        raise BadInput("The page's cursor is malformed.", remedy="Start again from the newest entries.", field="cursor")
-    return parts[1], int(parts[2])
+    way = cursor[0]
+    (seq,) = cursors.read(cursor[1:], 1)
+    if way not in "ab":
+        raise cursors.no_page()
+    return way, seq

@@ -16,7 +16,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.accounts.api_shapes import REASON
 from hbus_console.api.acts import reason_act
-from hbus_console.api.answers import REFUSED, read
+from hbus_console.api.answers import FORWARD_PAGES, REFUSED, read
 from hbus_console.api.pagination import next_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.deadletters import groups, reading, services
@@ -33,10 +33,6 @@ _FILTERS = [
     OpenApiParameter("owner", description="The team that owns the subscription."),
     OpenApiParameter("cause", description="Part of the cause."),
     OpenApiParameter("fingerprint", description="The group."),
-]
-_PAGING = [
-    OpenApiParameter("cursor", description="From `next`."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 500; 50 when left out."),
 ]
 _LETTER = {
     "type": "object",
@@ -97,7 +93,7 @@ class Letters(ApiView):
         operation_id="dead_letters_list",
         summary="Dead letters, newest first",
         tags=["dead letters"],
-        parameters=[*_FILTERS, *_PAGING],
+        parameters=[*_FILTERS, *FORWARD_PAGES],
         responses={(200, "application/json"): _PAGE, **REFUSED},
     )
     def get(self, request: Request) -> Response:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.core.clock import to_datetime
-from engine.core.errors import BadInput
-from engine.core.numbers import whole
+from hbus_console import cursors
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.deadletters.groups import Filters
 from hbus_console.deadletters.models import DeadLetter
@@ -36,12 +34,9 @@ class Page:
 def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> Page:
     """The letters after ``cursor``; raises ``BadInput`` for a cursor that none of our pages gave."""
     if cursor:
-        died_at, number = _read_cursor(cursor)
-        rows = rows.filter(Q(died_at__lt=died_at) | Q(died_at=died_at, pk__lt=number))
-    letters = list(rows.order_by("-died_at", "-pk")[: size + 1])
-    more = len(letters) > size
-    letters = letters[:size]
-    return Page(letters, _cursor(letters[-1]) if more else "")
+        rows = rows.filter(cursors.beyond(_place(cursor)))
+    letters, last = cursors.cut(rows.order_by("-died_at", "-pk")[: size + 1], size)
+    return Page(letters, cursors.written(round(last.died_at.timestamp() * 1_000_000), last.pk) if last else "")
 
 
 def exported(actor: Actor, filters: Filters) -> Iterator[dict[str, Any]]:
@@ -85,16 +80,10 @@ def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, 
     }
 
 
-def _cursor(letter: DeadLetter) -> str:
-    return f"{round(letter.died_at.timestamp() * 1_000_000)}-{letter.pk}"
-
-
-def _read_cursor(cursor: str) -> tuple[datetime, int]:
-    micros, _, number = cursor.partition("-")
-    at, pk = whole(micros), whole(number)
-    if at is None or pk is None:
-        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor")
+def _place(cursor: str) -> dict[str, object]:
+    micros, number = cursors.read(cursor, 2)
     try:
-        return to_datetime(at // 1000).replace(microsecond=at % 1_000_000), pk
+        died_at = to_datetime(micros // 1000).replace(microsecond=micros % 1_000_000)
     except (ValueError, OverflowError, OSError) as error:
-        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor") from error
+        raise cursors.no_page() from error
+    return {"-died_at": died_at, "-pk": number}

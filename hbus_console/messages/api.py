@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.api.answers import REFUSED, read
+from hbus_console.api.answers import FORWARD_PAGES, REFUSED, read
 from hbus_console.api.pagination import next_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.messages import browsing, search, services
@@ -25,10 +25,6 @@ _TIMES = [
     OpenApiParameter("range", description="15m, 1h, 3h, 24h or 7d. Without a range: all the ledger holds."),
     OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
     OpenApiParameter("to", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds, exclusive."),
-]
-_PAGING = [
-    OpenApiParameter("cursor", description="From `next`."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 500; 50 when left out."),
 ]
 _MESSAGE = {
     "type": "object",
@@ -137,7 +133,7 @@ class Messages(ApiView):
                 ),
             ),
             *_TIMES,
-            *_PAGING,
+            *FORWARD_PAGES,
         ],
         responses={(200, "application/json"): _PAGE, **REFUSED},
     )
@@ -229,7 +225,7 @@ class Log(ApiView):
         parameters=[
             OpenApiParameter("field", description="`room.code=DBL-SEA`, or `~` instead of `=` for contains."),
             *_TIMES,
-            *_PAGING,
+            *FORWARD_PAGES,
         ],
         responses={(200, "application/json"): _SCAN, **REFUSED},
     )

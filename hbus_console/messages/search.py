@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
 
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Max, Min, QuerySet
 
-from engine.core.errors import BadInput
-from engine.core.numbers import whole
+from hbus_console import cursors
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import Repeated, last_repetitions, off_index, repeated
@@ -105,8 +104,8 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     if query.repeated:
         rows = rows.filter(repeated(query.repeated))
     if cursor:
-        published_ms, number = _read_cursor(cursor)
-        rows = rows.filter(Q(published_ms__lt=published_ms) | Q(published_ms=published_ms, pk__lt=number))
+        published_ms, number = cursors.read(cursor, 2)
+        rows = rows.filter(cursors.beyond({"-published_ms": published_ms, "-pk": number}))
         rows = rows.filter(published_ms__lte=published_ms)
     if names is None or query.topic:
         found = list(rows[: size + 1])
@@ -114,8 +113,8 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
         found = list(rows.filter(**{f"{'its_topic' if query.id else 'topic'}__in": names})[: size + 1])
     else:
         found = _merged(rows, names, size + 1)
-    more = len(found) > size
-    return Found(found[:size], _cursor(found[size - 1]) if more else "")
+    shown, tail = cursors.cut(found, size)
+    return Found(shown, cursors.written(tail.published_ms, tail.pk) if tail else "")
 
 
 def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome]:
@@ -169,16 +168,15 @@ def _by_repetition(
         topics = [query.topic]
     last = last_repetitions(query.repeated, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
     if cursor:
-        at_ms, number = _read_cursor(cursor)
-        last = last.filter(Q(at_ms__lt=at_ms) | Q(at_ms=at_ms, pk__lt=number)).filter(at_ms__lte=at_ms)
-    found = list(last.values_list("topic", "message_id", "at_ms", "pk")[: size + 1])
-    place = {(topic, message_id): number for number, (topic, message_id, _, _) in enumerate(found[:size])}
+        at_ms, number = cursors.read(cursor, 2)
+        last = last.filter(cursors.beyond({"-at_ms": at_ms, "-pk": number})).filter(at_ms__lte=at_ms)
+    found, tail = cursors.cut(last.values_list("topic", "message_id", "at_ms", "pk")[: size + 1], size)
+    place = {(topic, message_id): number for number, (topic, message_id, _, _) in enumerate(found)}
     same_ids = rows.filter(message_id__in={message_id for _, message_id in place})
     messages = sorted(
         (row for row in same_ids if row.identity in place), key=lambda row: (place[row.identity], -row.pk)
     )
-    *_, at_ms, number = found[size - 1] if len(found) > size else (0, 0)
-    return Found(messages, f"{at_ms}-{number}" if number else "")
+    return Found(messages, cursors.written(*tail[2:]) if tail else "")
 
 
 def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
@@ -207,15 +205,3 @@ def _merged(rows: QuerySet[LedgerMessage], names: Sequence[str], size: int) -> l
     streams = (rows.filter(topic=name)[:size] for name in names)
     newest = merge(*streams, key=lambda row: (row.published_ms, row.pk), reverse=True)
     return list(islice(newest, size))
-
-
-def _cursor(message: LedgerMessage) -> str:
-    return f"{message.published_ms}-{message.pk}"
-
-
-def _read_cursor(cursor: str) -> tuple[int, int]:
-    published_ms, _, number = cursor.partition("-")
-    at_ms, pk = whole(published_ms), whole(number)
-    if at_ms is None or pk is None:
-        raise BadInput("This page does not exist.", remedy="Start from the first page.", field="cursor")
-    return at_ms, pk

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from engine.core.errors import BadInput
-from engine.core.numbers import whole
+from hbus_console import cursors
 from hbus_console.operations.models import Operation, OperationItem
 
 PAGE = 50
@@ -38,8 +38,8 @@ def page(found: QuerySet[Operation], state: str, cursor: str) -> Page:
         _known(state, Operation.State.values, "state")
         found = found.filter(state=state)
     if cursor:
-        found = found.filter(pk__lt=_number(cursor))
-    return _page(list(found.order_by("-pk")[: PAGE + 1]))
+        found = found.filter(cursors.beyond(_place(cursor)))
+    return _page(found.order_by("-pk")[: PAGE + 1])
 
 
 def items(found: QuerySet[OperationItem], result: str, cursor: str) -> Page:
@@ -48,8 +48,8 @@ def items(found: QuerySet[OperationItem], result: str, cursor: str) -> Page:
         _known(result, OperationItem.Result.values, "result")
         found = found.filter(result=result)
     if cursor:
-        found = found.filter(pk__lt=_number(cursor))
-    return _page(list(found.order_by("-pk")[: PAGE + 1]))
+        found = found.filter(cursors.beyond(_place(cursor)))
+    return _page(found.order_by("-pk")[: PAGE + 1])
 
 
 def pace(operation: Operation, now: datetime) -> Speed:
@@ -66,9 +66,9 @@ def pace(operation: Operation, now: datetime) -> Speed:
     return Speed(per_s, left)
 
 
-def _page(rows: list[Any]) -> Page:
-    more = len(rows) > PAGE
-    return Page(rows[:PAGE], str(rows[PAGE - 1].pk) if more else "")
+def _page(found: QuerySet[Any]) -> Page:
+    rows, last = cursors.cut(found, PAGE)
+    return Page(rows, cursors.written(last.pk) if last else "")
 
 
 def _known(value: str, values: Sequence[str], field: str) -> None:
@@ -76,8 +76,6 @@ def _known(value: str, values: Sequence[str], field: str) -> None:
         raise BadInput(f"{value[:20]!r} is no {field}.", remedy=f"Use one of {', '.join(values)}.", field=field)
 
 
-def _number(cursor: str) -> int:
-    number = whole(cursor)
-    if number is None:
-        raise BadInput("The page's cursor is malformed.", remedy="Start again from the newest.", field="cursor")
-    return number
+def _place(cursor: str) -> dict[str, object]:
+    (number,) = cursors.read(cursor, 1)
+    return {"-pk": number}

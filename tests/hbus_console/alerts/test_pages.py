@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from hbus_console.access.acts import Role
-from hbus_console.alerts import services
+from hbus_console.alerts import services, standing
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
 from hbus_console.ui import live
@@ -251,3 +251,15 @@ def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_
 )
 def test_values_are_said_in_their_unit(kind: str, value: float, said: str) -> None:
     assert kinds()[kind].said(value) == said
+
+
+def test_the_list_goes_on_where_a_page_ended(made: Rule, signed_in: SignIn) -> None:
+    for number in range(standing.PAGE + 2):
+        raised(made, group=f"g{number}", state="firing" if number % 2 else "pending")
+    client = signed_in()
+    first = client.get("/alerts/")
+    rest = client.get("/alerts/", {"cursor": first.context["next_cursor"]})
+    seen = [row.alert.pk for page in (first, rest) for row in page.context["rows"]]
+    assert len(seen) == len(set(seen)) == Alert.objects.count()
+    assert rest.context["next_cursor"] == ""
+    assert client.get("/alerts/?cursor=x").status_code == 400
