@@ -14,6 +14,7 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
 from hbus_console.alerts.silences import Silenced
+from hbus_console.ui.states import tone_of
 
 #: An evaluation older than this is behind: a round is due every ten seconds.
 BEHIND_MS = 60_000
@@ -45,9 +46,7 @@ class Row:
 
     @property
     def tone(self) -> str:
-        if self.state == "firing":
-            return TONES[self.alert.severity]
-        return {"pending": "warn", "resolved": "ok", "silenced": "neutral", "acknowledged": "act"}[self.state]
+        return TONES[self.alert.severity] if self.state == "firing" else tone_of(self.state)
 
     @property
     def since_ms(self) -> int:

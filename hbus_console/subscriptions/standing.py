@@ -73,27 +73,27 @@ class SubscriptionRow:
         return not self.held and not self.parked and (self.oldest_us or 0) > BEHIND_MS * 1000
 
     @property
-    def state(self) -> tuple[str, str]:
-        """The word for it and its tone."""
+    def state(self) -> str:
+        """The word for it."""
         row = self.subscription
         if row.paused:
-            return "paused", "warn"
+            return "paused"
         if row.topic.paused:
-            return "topic paused", "warn"
+            return "topic paused"
         if row.handler == Subscription.Handler.CODE and not row.handler_name:
-            return "no handler", "bad"
+            return "no handler"
         if self.breaker:
-            return f"breaker {self.breaker}", "bad"
+            return f"breaker {self.breaker}"
         if self.parked:
-            return "keys parked", "warn"
-        return ("behind", "warn") if self.behind else ("active", "ok")
+            return "keys parked"
+        return "behind" if self.behind else "active"
 
     @property
     def trouble(self) -> tuple[int, int, int, int, float, str, str]:
         """Sorts the worst first."""
         return (
             -int(self.dead > 0),
-            -int(self.state[0] != "active"),
+            -int(self.state != "active"),
             -self.dead,
             -(self.unsettled or 0),
             -self.rates.settled,
@@ -129,7 +129,7 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filter
         for key, row in shown.items()
     ]
     if wanted.state:
-        rows = [row for row in rows if row.state[0] == wanted.state]
+        rows = [row for row in rows if row.state == wanted.state]
     return sorted(rows, key=lambda row: row.trouble)
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 _TONES: dict[str, str] = {
     "ok": (
         "active live running beating up ready alive answers settled delivered holds unbroken verified published "
-        "connected healthy enabled owned stored done succeeded"
+        "connected healthy enabled owned stored done succeeded on sent quiet closed resolved"
     ),
     "warn": (
         "paused pausing draining drained retrying retried waiting delayed degraded starting restarting stopping "
-        "stopped lagging released expired expiring silent held stale not-verified parked blocked"
+        "stopped lagging released expired expiring expires-soon silent held stale not-verified parked keys-parked "
+        "blocked behind topic-paused pending untried not-installed first-password"
     ),
     "bad": (
-        "dead failed down hung breaker-open breaker-probing lost store-lost ownerless broken refused revoked exited "
-        "crashed gone error nowhere"
+        "dead failed failing down hung breaker-open breaker-probing no-handler lost store-lost ownerless broken "
+        "refused revoked exited crashed gone error nowhere deactivated"
     ),
-    "act": "redriven replayed discarded skipped unparked revealed granted changed",
+    "act": "redriven replayed discarded skipped unparked revealed granted changed acknowledged",
     "info": "queued new leased in-flight duplicate deduplicated",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split()}

@@ -39,7 +39,7 @@ PAUSED = Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Han
     ],
 )
 def test_a_state_is_one_of_those_a_list_can_be_narrowed_to(row: SubscriptionRow, word: str) -> None:
-    assert row.state[0] == word
+    assert row.state == word
     assert word in STATES
 
 

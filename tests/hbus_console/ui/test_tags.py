@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -9,7 +10,9 @@ from django.template import Context, Template
 from django.test import RequestFactory
 from tablericons import IconDoesNotExist
 
+from hbus_console.state import ROOT
 from hbus_console.teams.models import Team
+from hbus_console.ui import states
 from hbus_console.ui.curl import CurlRequest, command
 from hbus_console.ui.states import tone_of
 
@@ -68,6 +71,22 @@ def test_a_state_has_a_word_beside_its_colour() -> None:
         == '<span class="badge bad">lost its place</span>'
     )
     assert tone_of("what nobody knows") == "neutral"
+
+
+def test_a_state_has_one_colour() -> None:
+    told = [word for words in states._TONES.values() for word in words.split()]
+    assert sorted(told) == sorted(set(told))
+
+
+def test_no_page_says_again_what_colour_a_state_has() -> None:
+    """Only what a word means elsewhere is a reason to say it: ``{% state "gone" tone="neutral" %}``."""
+    again = [
+        f"{path.name}: {word}"
+        for path in (ROOT / "templates").rglob("*.html")
+        for word, tone in re.findall(r'{% state "([^"]+)"(?: "[^"]+")? tone="([^"]+)" %}', path.read_text("utf-8"))
+        if tone_of(word) == tone
+    ]
+    assert again == []
 
 
 def test_no_owner_is_said_in_words() -> None:
