@@ -16,8 +16,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 
-from engine.core.errors import BadInput, Conflict, HbusError, NotThere, StateLost, Unavailable
+from engine.core.errors import BadInput, HbusError
 from hbus_console.access.acts import Act
+from hbus_console.access.error_answers import answer_to
 from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
 from hbus_console.access.refusals import refused
 
@@ -109,15 +110,10 @@ def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
     if isinstance(error, Forbidden):
         refused.send(None, actor=actor(request), error=error)
         return render(request, "access/forbidden.html", {"problem": error}, status=HTTPStatus.FORBIDDEN)
-    if isinstance(error, (Unavailable, StateLost)):
-        return _problem(request, error, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE)
-    if isinstance(error, NotThere):
-        return _problem(request, error, "Not there", HTTPStatus.NOT_FOUND)
-    if isinstance(error, Conflict):
-        return _problem(request, error, "It has moved on", HTTPStatus.CONFLICT)
-    if isinstance(error, BadInput):
-        return _problem(request, error, "That does not work", HTTPStatus.BAD_REQUEST)
-    raise error
+    answer = answer_to(error)
+    if not answer.heading:
+        raise error
+    return _problem(request, error, answer.heading, answer.page_status or answer.status)
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -12,17 +12,9 @@ from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
-from engine.core.errors import (
-    BadInput,
-    ConfigurationError,
-    Conflict,
-    HbusError,
-    NotThere,
-    OutcomeUnknown,
-    StateLost,
-    Unavailable,
-)
+from engine.core.errors import HbusError, Unavailable
 from hbus_console.access import context
+from hbus_console.access.error_answers import answer_to
 from hbus_console.access.permissions import Forbidden
 from hbus_console.access.refusals import refused
 from hbus_console.access.web import actor
@@ -69,23 +61,9 @@ def problem(
     return Response(body, status=code, content_type=CONTENT_TYPE)
 
 
-#: The first class that matches decides; order matters because the classes are related.
-_STATUS: tuple[tuple[type[HbusError], int], ...] = (
-    (Forbidden, status.HTTP_403_FORBIDDEN),
-    (NotThere, status.HTTP_404_NOT_FOUND),
-    (Conflict, status.HTTP_409_CONFLICT),
-    (BadInput, status.HTTP_422_UNPROCESSABLE_ENTITY),
-    (OutcomeUnknown, status.HTTP_504_GATEWAY_TIMEOUT),
-    (Unavailable, status.HTTP_503_SERVICE_UNAVAILABLE),
-    (StateLost, status.HTTP_503_SERVICE_UNAVAILABLE),
-    (ConfigurationError, status.HTTP_503_SERVICE_UNAVAILABLE),
-)
-
-
 def describe(error: HbusError) -> tuple[int, str]:
     """The status code and title of one of our errors."""
-    code = next((code for kind, code in _STATUS if isinstance(error, kind)), status.HTTP_500_INTERNAL_SERVER_ERROR)
-    return code, error.title
+    return answer_to(error).status.value, error.title
 
 
 def handle(error: Exception, where: dict[str, Any]) -> Response | None:
