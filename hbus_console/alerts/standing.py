@@ -25,7 +25,7 @@ _clock = SystemClock()
 
 
 @dataclass(frozen=True)
-class Row:
+class AlertRow:
     """An alert as the pages show it."""
 
     alert: Alert
@@ -117,7 +117,7 @@ def failing_channels(since_ms: int) -> list[Notification]:
 
 
 @dataclass(frozen=True)
-class Filters:
+class AlertFilters:
     """What the list is narrowed to."""
 
     state: str = "open"
@@ -126,7 +126,7 @@ class Filters:
     namespace: str = ""
 
     @classmethod
-    def read(cls, query: dict[str, str]) -> Filters:
+    def read(cls, query: dict[str, str]) -> AlertFilters:
         state = query.get("state", "")
         severity = query.get("severity", "")
         return cls(
@@ -156,7 +156,7 @@ class Filters:
         return found
 
 
-def listed(who: Actor, filters: Filters, cursor: str, now_ms: int) -> tuple[list[Row], str]:
+def listed(who: Actor, filters: AlertFilters, cursor: str, now_ms: int) -> tuple[list[AlertRow], str]:
     """One page, firing before pending, the most urgent and then the newest first; and the next page's cursor.
 
     Raises :class:`~engine.core.errors.BadInput` for a cursor that no page gave.
@@ -179,10 +179,10 @@ def listed(who: Actor, filters: Filters, cursor: str, now_ms: int) -> tuple[list
     return shown(rows, now_ms), cursors.written(last.rank, last.pk) if last else ""
 
 
-def shown(alerts: Sequence[Alert], now_ms: int) -> list[Row]:
+def shown(alerts: Sequence[Alert], now_ms: int) -> list[AlertRow]:
     """With what silences them."""
     silenced = Silenced(now_ms)
-    return [Row(alert, silenced.of(alert)) for alert in alerts]
+    return [AlertRow(alert, silenced.of(alert)) for alert in alerts]
 
 
 def silences(who: Actor, now_ms: int) -> list[Silence]:

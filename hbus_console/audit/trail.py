@@ -121,7 +121,7 @@ def span(start_ms: int, end_ms: int) -> tuple[datetime, datetime]:
 
 
 @dataclass(frozen=True)
-class Page:
+class EntryPage:
     """Entries, newest first, and the cursors that lead on; empty at an end.
 
     ``looked_to`` is the entry at which a bounded search stopped before the page was full; 0 when it did not have to.
@@ -133,7 +133,7 @@ class Page:
     looked_to: int = 0
 
 
-def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan: int = 0) -> Page:
+def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan: int = 0) -> EntryPage:
     """One page of ``entries``: as fast at the far end of a million as at the near one.
 
     With ``scan`` it looks at no more than so many entries of the log, see :func:`scan_for`.
@@ -158,8 +158,8 @@ def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan
     newer = f"a{rows[0].seq}" if rows and more_newer else ""
     older = f"b{rows[-1].seq}" if rows and more_older else ""
     if stop and way == "a":
-        return Page(rows, f"a{stop}", older, stop)
-    return Page(rows, newer, f"b{stop}" if stop else older, stop)
+        return EntryPage(rows, f"a{stop}", older, stop)
+    return EntryPage(rows, newer, f"b{stop}" if stop else older, stop)
 
 
 def scan_for(wanted: Filter) -> int:

@@ -67,7 +67,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _shown(found: trail.Page) -> str:
+def _shown(found: trail.EntryPage) -> str:
     if not found.entries:
         return ""
     return f"entries {found.entries[0].seq:,} to {found.entries[-1].seq:,}"

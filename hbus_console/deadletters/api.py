@@ -98,7 +98,7 @@ class Letters(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = groups.Filters.read(request.GET.dict()).letters(self.actor)
+        rows = groups.LetterFilters.read(request.GET.dict()).letters(self.actor)
         found = reading.page(rows, request.GET.get("cursor", ""), page_size(request, 50, 500))
         topics = {topic.name: topic for topic in Topic.objects.filter(name__in={row.topic for row in found.letters})}
         return Response(
@@ -126,7 +126,7 @@ class Groups(ApiView):
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         span = read_range(request._request)
-        found = groups.listing(self.actor, groups.Filters.read(request.GET.dict()), span.start_ms, span.end_ms)
+        found = groups.listing(self.actor, groups.LetterFilters.read(request.GET.dict()), span.start_ms, span.end_ms)
         return Response(
             {"letters": found.letters, "more": found.more, "groups": [_group(group) for group in found.groups]}
         )
@@ -189,12 +189,12 @@ class Export(ApiView):
         responses={(200, MEDIA_TYPE): OpenApiTypes.STR, **REFUSED},
     )
     def get(self, request: Request) -> HttpResponseBase:
-        filters = groups.Filters.read(request.GET.dict())
+        filters = groups.LetterFilters.read(request.GET.dict())
         rows = reading.exported(self.actor, filters)
         return json_lines(request._request, rows, f"dead-letters-{filters.state}.jsonl")
 
 
-def _group(group: groups.Group) -> dict[str, Any]:
+def _group(group: groups.LetterGroup) -> dict[str, Any]:
     return {
         "fingerprint": group.fingerprint,
         "topic": group.topic,

@@ -17,7 +17,7 @@ from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, Forbidden, allows, visible_scopes
 from hbus_console.deadletters import services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
-from hbus_console.deadletters.groups import Filters
+from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.subscriptions.models import Subscription
@@ -139,7 +139,7 @@ class Bulk:
         allowed = topic_filter(visible_scopes(actor, self.action))
         if "letters" in spec:
             return DeadLetter.objects.filter(allowed, pk__in=spec["letters"])
-        wanted = Filters(**{name: spec[name] for name in _FILTERS if spec.get(name)})
+        wanted = LetterFilters(**{name: spec[name] for name in _FILTERS if spec.get(name)})
         return wanted.letters(actor).filter(allowed, pk__lte=spec["upto"])
 
     def _warnings(self, pairs: Sequence[tuple[str, str, int]]) -> list[str]:

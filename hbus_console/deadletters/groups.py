@@ -26,7 +26,7 @@ SLOTS = 32
 
 
 @dataclass(frozen=True)
-class Filters:
+class LetterFilters:
     """What the address asks for; empty means any."""
 
     state: str = DeadLetter.State.DEAD.value
@@ -39,7 +39,7 @@ class Filters:
     fingerprint: str = ""
 
     @classmethod
-    def read(cls, values: Mapping[str, str]) -> Filters:
+    def read(cls, values: Mapping[str, str]) -> LetterFilters:
         """From query parameters; raises ``BadInput`` for an unknown state."""
         found = {name: values.get(name, "").strip() for name in cls.__dataclass_fields__}
         found["state"] = found["state"] or DeadLetter.State.DEAD.value
@@ -68,7 +68,7 @@ class Filters:
 
 
 @dataclass
-class Group:
+class LetterGroup:
     """Letters of one cause in one subscription of one topic."""
 
     fingerprint: str
@@ -100,14 +100,14 @@ class Group:
 class Listing:
     """The groups of a page, and how much lies behind them."""
 
-    groups: list[Group]
+    groups: list[LetterGroup]
     #: More groups fit than are listed.
     more: bool
     letters: int
     oldest: datetime | None
 
 
-def listing(actor: Actor, filters: Filters, start_ms: int, end_ms: int) -> Listing:
+def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) -> Listing:
     """The groups with the newest letters first, their arrivals between ``start_ms`` and ``end_ms``: four queries."""
     letters = filters.letters(actor)
     rows = (
@@ -118,7 +118,7 @@ def listing(actor: Actor, filters: Filters, start_ms: int, end_ms: int) -> Listi
     )
     groups, newest = [], []
     for fingerprint, topic, subscription, count, first, last, pk in rows:
-        groups.append(Group(fingerprint, topic, subscription, count, first, last))
+        groups.append(LetterGroup(fingerprint, topic, subscription, count, first, last))
         newest.append(pk)
     shown = groups[:MOST_GROUPS]
     rows_of_newest = DeadLetter.objects.filter(pk__in=newest[:MOST_GROUPS]).values_list("pk", "cause", "error")

@@ -13,7 +13,7 @@ from engine.bus.errors import MalformedEnvelope
 from engine.core.clock import to_datetime
 from hbus_console import cursors
 from hbus_console.access.permissions import Actor, allows, require
-from hbus_console.deadletters.groups import Filters
+from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics.models import Topic
@@ -24,22 +24,22 @@ _ATTRIBUTES = ("type", "time", "subject", "dataschema", "expirytime", "tracepare
 
 
 @dataclass(frozen=True)
-class Page:
+class LetterPage:
     """Letters, newest first; ``next_cursor`` is empty on the last page."""
 
     letters: list[DeadLetter]
     next_cursor: str
 
 
-def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> Page:
+def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
     """The letters after ``cursor``; raises ``BadInput`` for a cursor that none of our pages gave."""
     if cursor:
         rows = rows.filter(cursors.beyond(_place(cursor)))
     letters, last = cursors.cut(rows.order_by("-died_at", "-pk")[: size + 1], size)
-    return Page(letters, cursors.written(round(last.died_at.timestamp() * 1_000_000), last.pk) if last else "")
+    return LetterPage(letters, cursors.written(round(last.died_at.timestamp() * 1_000_000), last.pk) if last else "")
 
 
-def exported(actor: Actor, filters: Filters) -> Iterator[dict[str, Any]]:
+def exported(actor: Actor, filters: LetterFilters) -> Iterator[dict[str, Any]]:
     """Every letter that fits, in full; raises ``Forbidden`` for who may not read payloads anywhere."""
     require(actor, PAYLOAD_READ)
     topics = {topic.name: topic for topic in Topic.objects.all()}

@@ -22,7 +22,7 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters import editing, reading, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
-from hbus_console.deadletters.groups import Filters, listing
+from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.subscriptions.models import Subscription
@@ -44,7 +44,7 @@ def letters(request: HttpRequest) -> HttpResponse:
 @require_GET
 @console_view(PAYLOAD_READ, resource=SOMEWHERE)
 def export(request: HttpRequest) -> HttpResponseBase:
-    filters = Filters.read(request.GET.dict())
+    filters = LetterFilters.read(request.GET.dict())
     return json_lines(request, reading.exported(actor(request), filters), f"dead-letters-{filters.state}.jsonl")
 
 
@@ -122,14 +122,14 @@ def _list(
     errors: dict[str, str] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    who, filters, span = actor(request), Filters.read(request.GET.dict()), time_range(request)
+    who, filters, span = actor(request), LetterFilters.read(request.GET.dict()), time_range(request)
     found = listing(who, filters, span.start_ms, span.end_ms)
     panel = _panel(who, letter_id, act or request.GET.get("act", "")) if letter_id is not None else {}
     opened = request.GET.get("open", "") or (panel["letter"].fingerprint if panel else "")
     context: dict[str, Any] = {
         "nav": "dead-letters",
         "filters": filters,
-        "narrowed": filters != Filters(state=filters.state),
+        "narrowed": filters != LetterFilters(state=filters.state),
         "listing": found,
         "opened": opened,
         "states": [(value, word.lower()) for value, word in DeadLetter.State.choices],

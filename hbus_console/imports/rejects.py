@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from engine.core.errors import BadInput
-from hbus_console.imports.rows import Row
+from hbus_console.imports.rows import ImportRow
 
 
 class Rejects:
@@ -36,7 +36,7 @@ class Rejects:
             raise self._unwritable(error) from error
         return self
 
-    def add(self, row: Row, reason: str) -> None:
+    def add(self, row: ImportRow, reason: str) -> None:
         """Note one row."""
         values = {name: _readable(value) for name, value in row.values.items()}
         line = msgspec.json.encode({"line": row.line, "row": row.number, "reason": reason, "values": values}) + b"\n"

@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Row:
+class ImportRow:
     """One row. ``number`` counts rows, ``line`` is where it begins in the file (Parquet: the row again)."""
 
     number: int
@@ -46,7 +46,7 @@ def file_digest(path: Path, advance: Callable[[int], None] = lambda _: None) -> 
     return digest.hexdigest()
 
 
-def read_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[ImportRow]:
     """The rows of a file, by the end of its name: .csv, .jsonl, .ndjson (each also .gz) or .parquet.
 
     Raises ``BadInput`` for another kind, and when the file itself breaks off (a torn gzip, a foreign Parquet): rows
@@ -107,7 +107,7 @@ class _Lines:
         return line
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
+def _csv_rows(path: Path) -> Iterator[ImportRow]:
     csv.field_size_limit(FIELD_LIMIT)
     with _open(path) as file:
         lines = _Lines(file)
@@ -131,12 +131,12 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 lines.skip_first()
                 reader = csv.reader(lines, strict=True)
                 number += 1
-                yield Row(number, line, {}, f"not CSV: {error}")
+                yield ImportRow(number, line, {}, f"not CSV: {error}")
                 continue
             if not values:
                 continue
             number += 1
-            yield Row(number, line, dict(zip(header, values, strict=False)), _csv_problem(header, values))
+            yield ImportRow(number, line, dict(zip(header, values, strict=False)), _csv_problem(header, values))
 
 
 def _csv_problem(header: list[str], values: list[str]) -> str:
@@ -148,7 +148,7 @@ def _csv_problem(header: list[str], values: list[str]) -> str:
     return ""
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
+def _json_rows(path: Path) -> Iterator[ImportRow]:
     with _open(path) as file:
         number = 0
         for line, text in enumerate(file, start=1):
@@ -156,12 +156,12 @@ def _json_rows(path: Path) -> Iterator[Row]:
                 continue
             number += 1
             try:
-                yield Row(number, line, msgspec.json.decode(text, type=dict[str, Any]))
+                yield ImportRow(number, line, msgspec.json.decode(text, type=dict[str, Any]))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                yield Row(number, line, {}, f"not a JSON object: {error}")
+                yield ImportRow(number, line, {}, f"not a JSON object: {error}")
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
+def _parquet_rows(path: Path) -> Iterator[ImportRow]:
     # 60 MB, for files of one kind.
     import pyarrow
     import pyarrow.parquet
@@ -172,7 +172,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         for batch in file.iter_batches(batch_size=5_000):
             for values in batch.to_pylist():
                 number += 1
-                yield Row(number, number, msgspec.to_builtins(values, str_keys=True))
+                yield ImportRow(number, number, msgspec.to_builtins(values, str_keys=True))
     except pyarrow.ArrowException as error:
         raise _unreadable(path, error) from error
 

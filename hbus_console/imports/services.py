@@ -22,7 +22,7 @@ from hbus_console.imports.mapping import Mapper, Mapping, RowRefused
 from hbus_console.imports.models import ImportRun
 from hbus_console.imports.publishing import SteadyPublisher, Tally
 from hbus_console.imports.rejects import Rejects
-from hbus_console.imports.rows import Row, read_rows
+from hbus_console.imports.rows import ImportRow, read_rows
 from hbus_console.publishing.feature import PUBLISH
 
 #: The most rows published, and accounted for, at once.
@@ -147,12 +147,12 @@ def check(request: ImportRequest) -> None:
 
 
 def _publish(
-    publisher: SteadyPublisher, mapper: Mapper, request: ImportRequest, rows: list[Row], rejects: Rejects
+    publisher: SteadyPublisher, mapper: Mapper, request: ImportRequest, rows: list[ImportRow], rejects: Rejects
 ) -> Tally:
     tally = Tally()
-    good: list[Row] = []
+    good: list[ImportRow] = []
     items: list[BatchItem] = []
-    refused: list[tuple[Row, str]] = []
+    refused: list[tuple[ImportRow, str]] = []
     for row in rows:
         try:
             items.append(_item(mapper, request, row))
@@ -172,14 +172,14 @@ def _publish(
     return tally
 
 
-def _item(mapper: Mapper, request: ImportRequest, row: Row) -> BatchItem:
+def _item(mapper: Mapper, request: ImportRequest, row: ImportRow) -> BatchItem:
     if row.problem:
         raise RowRefused(row.problem)
     identity = hashlib.sha256(f"{request.digest}:{row.line}".encode()).hexdigest()[:32]
     return BatchItem(mapper.payload(row.values), mapper.options(row.values, identity=identity))
 
 
-def _batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+def _batches(rows: Iterable[ImportRow], size: int) -> Iterator[list[ImportRow]]:
     rows = iter(rows)
     while batch := list(islice(rows, size)):
         yield batch

@@ -78,7 +78,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMessages:
     """One page, newest first; ``next_cursor`` is empty on the last."""
 
     messages: list[LedgerMessage]
@@ -93,11 +93,11 @@ class Reach:
     since_ms: int | None
 
 
-def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Found:
+def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> FoundMessages:
     """The messages that fit and that ``actor`` may see. Raises ``BadInput`` for a cursor that no page gave."""
     names = topic_names(visible_scopes(actor))
     if query.topic and names is not None and query.topic not in names:
-        return Found([], "")
+        return FoundMessages([], "")
     rows = _narrowed(query)
     if query.by_repetition:
         return _by_repetition(rows, query, names, cursor, size)
@@ -114,7 +114,7 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     else:
         found = _merged(rows, names, size + 1)
     shown, tail = cursors.cut(found, size)
-    return Found(shown, cursors.written(tail.published_ms, tail.pk) if tail else "")
+    return FoundMessages(shown, cursors.written(tail.published_ms, tail.pk) if tail else "")
 
 
 def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome]:
@@ -163,7 +163,7 @@ def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
 
 def _by_repetition(
     rows: QuerySet[LedgerMessage], query: Query, topics: Sequence[str] | None, cursor: str, size: int
-) -> Found:
+) -> FoundMessages:
     if query.topic:
         topics = [query.topic]
     last = last_repetitions(query.repeated, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
@@ -176,7 +176,7 @@ def _by_repetition(
     messages = sorted(
         (row for row in same_ids if row.identity in place), key=lambda row: (place[row.identity], -row.pk)
     )
-    return Found(messages, cursors.written(*tail[2:]) if tail else "")
+    return FoundMessages(messages, cursors.written(*tail[2:]) if tail else "")
 
 
 def _narrowed(query: Query) -> QuerySet[LedgerMessage]:

@@ -39,7 +39,7 @@ _TABS = ("timeline", "conversation", "key", "raw")
 
 
 @dataclass(frozen=True)
-class Row:
+class MessageRow:
     """A message in a list with what became of it."""
 
     message: LedgerMessage
@@ -171,14 +171,14 @@ def _from_log(request: HttpRequest, who_asks: Actor, query: search.Query, field:
     return {"scan": scan, "condition": condition, "span": span, "curl_spec": spec}
 
 
-def rows_of(messages: list[LedgerMessage]) -> list[Row]:
+def rows_of(messages: list[LedgerMessage]) -> list[MessageRow]:
     """Messages with their outcomes, in three queries."""
     outcomes = search.outcomes(messages)
     dead = [message.message_id for message in messages if outcomes[message.identity].dead]
     letters = DeadLetter.objects.filter(message_id__in=dead, state=DeadLetter.State.DEAD)
     waiting = Counter(letters.values_list("topic", "message_id"))
     read = set(Subscription.objects.values_list("topic__name", flat=True).distinct().order_by())
-    return [Row(row, outcomes[row.identity], waiting[row.identity], row.topic in read) for row in messages]
+    return [MessageRow(row, outcomes[row.identity], waiting[row.identity], row.topic in read) for row in messages]
 
 
 def _message(

@@ -17,7 +17,7 @@ PAGE = 50
 
 
 @dataclass(frozen=True)
-class Page:
+class OperationPage:
     """Rows, and the cursor of the next page; empty at the end."""
 
     rows: Sequence[Any]
@@ -32,7 +32,7 @@ class Speed:
     left: timedelta | None
 
 
-def page(found: QuerySet[Operation], state: str, cursor: str) -> Page:
+def page(found: QuerySet[Operation], state: str, cursor: str) -> OperationPage:
     """Operations, newest first."""
     if state:
         _known(state, Operation.State.values, "state")
@@ -42,7 +42,7 @@ def page(found: QuerySet[Operation], state: str, cursor: str) -> Page:
     return _page(found.order_by("-pk")[: PAGE + 1])
 
 
-def items(found: QuerySet[OperationItem], result: str, cursor: str) -> Page:
+def items(found: QuerySet[OperationItem], result: str, cursor: str) -> OperationPage:
     """Results, newest first."""
     if result:
         _known(result, OperationItem.Result.values, "result")
@@ -66,9 +66,9 @@ def pace(operation: Operation, now: datetime) -> Speed:
     return Speed(per_s, left)
 
 
-def _page(found: QuerySet[Any]) -> Page:
+def _page(found: QuerySet[Any]) -> OperationPage:
     rows, last = cursors.cut(found, PAGE)
-    return Page(rows, cursors.written(last.pk) if last else "")
+    return OperationPage(rows, cursors.written(last.pk) if last else "")
 
 
 def _known(value: str, values: Sequence[str], field: str) -> None:

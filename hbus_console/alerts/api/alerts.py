@@ -14,7 +14,7 @@ from hbus_console.alerts import services, standing
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.silences import Silenced
-from hbus_console.alerts.standing import Filters
+from hbus_console.alerts.standing import AlertFilters
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
@@ -38,9 +38,9 @@ class Alerts(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = Filters.read(request.GET.dict()).rows(self.actor)
+        rows = AlertFilters.read(request.GET.dict()).rows(self.actor)
         silenced = Silenced(_clock.now_ms())
-        return self.page(rows, lambda row: shapes.alert(standing.Row(row, silenced.of(row))))
+        return self.page(rows, lambda row: shapes.alert(standing.AlertRow(row, silenced.of(row))))
 
 
 class EvaluationState(ApiView):

@@ -12,7 +12,7 @@ from hbus_console.alerts.services import Preview
 from hbus_console.alerts.services.channel_draft import DESTINATIONS
 from hbus_console.alerts.services.channel_draft import SETTINGS as CHANNEL
 from hbus_console.alerts.services.rule_draft import SETTINGS as RULE
-from hbus_console.alerts.standing import Health, Row
+from hbus_console.alerts.standing import AlertRow, Health
 from hbus_console.api.bodies import Body
 from hbus_console.api.drafts import answer, answered, change_body, new_body
 
@@ -143,7 +143,7 @@ class EvaluationOut(msgspec.Struct):
     targets: int
 
 
-def alert(row: Row) -> dict[str, Any]:
+def alert(row: AlertRow) -> dict[str, Any]:
     """An alert with what silences it."""
     it: Alert = row.alert
     out = AlertOut(

@@ -17,7 +17,7 @@ from hbus_console.alerts import history, services, standing
 from hbus_console.alerts.feature import ALERT_CHANNEL, ALERT_EDIT, ALERT_OPERATE
 from hbus_console.alerts.kinds import URGENCY
 from hbus_console.alerts.models import Alert
-from hbus_console.alerts.standing import Filters
+from hbus_console.alerts.standing import AlertFilters
 from hbus_console.registry import subjects
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock
@@ -44,7 +44,7 @@ _MOST_MINUTES = 999_999
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def alerts(request: HttpRequest) -> HttpResponse:
-    who, now_ms, filters = actor(request), clock.now_ms(), Filters.read(request.GET.dict())
+    who, now_ms, filters = actor(request), clock.now_ms(), AlertFilters.read(request.GET.dict())
     rows, next_cursor = standing.listed(who, filters, request.GET.get("cursor", ""), now_ms)
     context = {
         **frame(who, "alerts", now_ms),
@@ -53,8 +53,8 @@ def alerts(request: HttpRequest) -> HttpResponse:
         "states": standing.STATES,
         "severities": list(URGENCY),
         "next_cursor": next_cursor,
-        "firing": Filters("firing").rows(who).count(),
-        "pending": Filters("pending").rows(who).count(),
+        "firing": AlertFilters("firing").rows(who).count(),
+        "pending": AlertFilters("pending").rows(who).count(),
         "needed": standing.count(visible_scopes(who), now_ms),
         "silences": standing.silences(who, now_ms),
         "may_operate": allows(who, ALERT_OPERATE, SOMEWHERE),

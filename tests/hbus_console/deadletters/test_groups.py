@@ -9,7 +9,7 @@ from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.deadletters import groups
-from hbus_console.deadletters.groups import Filters
+from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
@@ -22,7 +22,7 @@ START_MS = END_MS - 3_600_000
 
 
 def listing(actor: Actor, **filters: str) -> groups.Listing:
-    return groups.listing(actor, Filters.read(filters), START_MS, END_MS)
+    return groups.listing(actor, LetterFilters.read(filters), START_MS, END_MS)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_scope_hides_the_letters_of_other_topics() -> None:
 
 def test_an_unknown_state_is_refused() -> None:
     with pytest.raises(BadInput) as refused:
-        Filters.read({"state": "undead"})
+        LetterFilters.read({"state": "undead"})
     assert refused.value.field == "state"
 
 

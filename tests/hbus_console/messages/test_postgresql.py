@@ -62,7 +62,7 @@ for n in range(6):
         topic="t.a", subscription="g", message_id=f"m{n}", source="/s", position="1-0", body=b"", cause="X: ...",
         error="X: 1", fingerprint="f" if n < 4 else "e", attempts=1, first_failed_at=to_datetime(AT),
         died_at=to_datetime(NOW) - timedelta(seconds=n))
-listing = groups.listing(VIEWER, groups.Filters(), AT, NOW + 1000)
+listing = groups.listing(VIEWER, groups.LetterFilters(), AT, NOW + 1000)
 lag = flow.latest_lag(["*"])["t.a", "g"].unsettled
 unsettled = [value for value in flow.lag_series(AT, NOW + 10_000, ["*"]).unsettled if value is not None]
 LedgerRetention(50, clock=ManualClock(NOW + 3 * 86_400_000)).tick()
