@@ -22,7 +22,7 @@ from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
-from hbus_console.supervisor.roles import Role
+from hbus_console.supervisor.roles import SupervisedRole
 from hbus_console.ui.formats import size
 
 #: Evidence dropped within so long is still worth saying.
@@ -30,7 +30,7 @@ _LATELY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
-class RoleState:
+class RoleStanding:
     """All processes of one role. ``note`` is a short phrase for the overview's strip."""
 
     name: str
@@ -40,7 +40,7 @@ class RoleState:
 
 
 @dataclass(frozen=True)
-class ConsumerLine:
+class HostedSubscription:
     """One subscription as one node runs it."""
 
     topic: str
@@ -74,12 +74,12 @@ class DutyLine:
 class Cluster:
     """Everything the page says. ``memory`` is the resident bytes of all processes on this machine."""
 
-    roles: list[RoleState]
-    processes: list[status.Line]
+    roles: list[RoleStanding]
+    processes: list[status.ProcessLine]
     memory: int
     store: probes.StoreState
     databases: list[probes.DatabaseState]
-    consumers: list[ConsumerLine]
+    consumers: list[HostedSubscription]
     duties: list[DutyLine]
     facts_dropped: int
     nodes_error: str = ""
@@ -93,7 +93,7 @@ class Cluster:
         return "bad" if "bad" in tones else "warn" if cares else "ok"
 
     @property
-    def wrong_clocks(self) -> list[status.Line]:
+    def wrong_clocks(self) -> list[status.ProcessLine]:
         """Processes whose clock is further from the store's than it may be."""
         return [line for line in self.processes if line.clock_wrong]
 
@@ -130,7 +130,7 @@ def living(clock: Clock | None = None) -> tuple[list[Node], str]:
 
 def roles(
     found: Sequence[Node], store: probes.StoreState, databases: Sequence[probes.DatabaseState]
-) -> list[RoleState]:
+) -> list[RoleStanding]:
     """Store and databases (when given) first, then each role with how many of it live."""
     unknown = "the store has the stamps" if store.error else "the store takes no stamps" if store.refusal else ""
     return [
@@ -144,14 +144,14 @@ def roles(
     ]
 
 
-def consumers(found: Sequence[Node]) -> list[ConsumerLine]:
+def consumers(found: Sequence[Node]) -> list[HostedSubscription]:
     """Every subscription that some consumer runs, by topic and group."""
     lines = []
     for node in found:
         for line in _maps(node.detail.get("consumers")):
             in_flight = line.get("in_flight")
             lines.append(
-                ConsumerLine(
+                HostedSubscription(
                     topic=str(line.get("topic", "")),
                     group=str(line.get("group", "")),
                     node=node.name,
@@ -205,25 +205,25 @@ def facts_dropped(now_ms: int) -> int:
     return rows.aggregate(total=total("count"))["total"] or 0
 
 
-def _of(role: Role, found: Sequence[Node]) -> list[Node]:
+def _of(role: SupervisedRole, found: Sequence[Node]) -> list[Node]:
     return [node for node in found if node.role == role.name]
 
 
-def _role(role: Role, found: Sequence[Node], unknown: str) -> RoleState:
+def _role(role: SupervisedRole, found: Sequence[Node], unknown: str) -> RoleStanding:
     name = role.name
     alive = [node for node in found if not node.silent]
     silent = len(found) - len(alive)
     if unknown:
-        return RoleState(name, "warn", "unknown", unknown)
+        return RoleStanding(name, "warn", "unknown", unknown)
     if not alive and not role.declared.stamps:
-        return RoleState(name, "warn", "not stamped", "this process was started without its role")
+        return RoleStanding(name, "warn", "not stamped", "this process was started without its role")
     if not alive:
-        return RoleState(name, "bad", "none alive", role.declared.without)
+        return RoleStanding(name, "bad", "none alive", role.declared.without)
     words = _detail_words(name, alive)
     count = _count(len(alive), "node")
     if silent:
-        return RoleState(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
-    return RoleState(name, "ok", "alive", " · ".join(part for part in (count, words) if part))
+        return RoleStanding(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
+    return RoleStanding(name, "ok", "alive", " · ".join(part for part in (count, words) if part))
 
 
 def _detail_words(name: str, alive: Sequence[Node]) -> str:
@@ -236,22 +236,22 @@ def _detail_words(name: str, alive: Sequence[Node]) -> str:
     return _count(opened, "connection") if opened else ""
 
 
-def _store_role(store: probes.StoreState) -> RoleState:
+def _store_role(store: probes.StoreState) -> RoleStanding:
     if store.error:
-        return RoleState("store", "bad", "does not answer", store.error)
+        return RoleStanding("store", "bad", "does not answer", store.error)
     if store.refusal:
-        return RoleState("store", "bad", "takes no writes", store.refusal)
+        return RoleStanding("store", "bad", "takes no writes", store.refusal)
     note = f"{store.server} {store.version} · {size(store.memory)} · {'AOF' if store.durable else 'not durable'}"
-    return RoleState("store", store.tone, "answers" if store.tone == "ok" else "needs care", note)
+    return RoleStanding("store", store.tone, "answers" if store.tone == "ok" else "needs care", note)
 
 
-def _database_role(databases: Sequence[probes.DatabaseState]) -> RoleState:
+def _database_role(databases: Sequence[probes.DatabaseState]) -> RoleStanding:
     away = [state for state in databases if state.error]
     if away:
-        return RoleState("database", "bad", "does not answer", f"{away[0].alias}: {away[0].error}")
+        return RoleStanding("database", "bad", "does not answer", f"{away[0].alias}: {away[0].error}")
     main = databases[0]
     total = size(sum(state.size or 0 for state in databases))
-    return RoleState(
+    return RoleStanding(
         "database", "ok", "answers", " · ".join(part for part in (main.engine, main.journal, total) if part)
     )
 

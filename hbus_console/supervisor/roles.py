@@ -21,7 +21,7 @@ DRAIN_S = 2
 
 
 @dataclass(frozen=True)
-class Role:
+class SupervisedRole:
     """One kind of process; what its declaration names is resolved when it is used."""
 
     declared: ProcessRole
@@ -59,13 +59,13 @@ class Role:
 
 
 @cache
-def roles() -> dict[str, Role]:
+def roles() -> dict[str, SupervisedRole]:
     """Every role by its name, in starting order."""
     declared = sorted((role for feature in features() for role in feature.roles), key=lambda role: role.place)
-    return {role.name: Role(role) for role in declared}
+    return {role.name: SupervisedRole(role) for role in declared}
 
 
-def find(name: str) -> Role:
+def find(name: str) -> SupervisedRole:
     """The role of that name. Raises ``BadInput``."""
     try:
         return roles()[name]
@@ -80,7 +80,7 @@ def needed() -> set[str]:
     return {name for feature in features() for name, asks in feature.needs_role.items() if resolve(asks)()}
 
 
-def chosen(words: Sequence[str], *, embedded: bool, needed: Collection[str] = ()) -> list[tuple[Role, int]]:
+def chosen(words: Sequence[str], *, embedded: bool, needed: Collection[str] = ()) -> list[tuple[SupervisedRole, int]]:
     """The processes to run, in starting order, for ``ROLES=web,consumer:2`` (one of each usual role, when empty).
 
     The embedded store comes along unasked: the others cannot run without it; likewise what is ``needed``. The embedded

@@ -11,14 +11,14 @@ from engine.core.env import Env
 from engine.core.errors import BadInput
 from hbus_console.supervisor import checks, leash, state
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import Role
+from hbus_console.supervisor.roles import SupervisedRole
 from hbus_console.wiring import store
 
 #: Between the end of the grace and the end of a process whose supervisor has gone.
 _CLOSING_S = 2
 
 
-def run(role: Role, slot: int) -> None:
+def run(role: SupervisedRole, slot: int) -> None:
     """Run ``role`` until it is told to stop.
 
     Raises ``ConfigurationError`` or ``Unavailable`` before anything starts when what it stands on will not do.
@@ -46,7 +46,7 @@ def _print(line: str) -> None:
     print(line, flush=True)
 
 
-def _run_embedded(role: Role) -> None:
+def _run_embedded(role: SupervisedRole) -> None:
     if state.is_running(Path(settings.STATE)):
         raise BadInput(
             f"The {role.name} of {settings.STATE} already runs under its supervisor.",

@@ -21,7 +21,7 @@ _FINE = {state.READY, "beating"}
 
 
 @dataclass(frozen=True)
-class Line:
+class ProcessLine:
     """One process. Times in epoch milliseconds and seconds, memory in bytes; 0 where it is not known."""
 
     role: str
@@ -48,7 +48,7 @@ class Status:
     running: bool
     url: str
     store: str
-    lines: list[Line]
+    lines: list[ProcessLine]
 
     @property
     def healthy(self) -> bool:
@@ -76,7 +76,7 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms
     lines = []
     if snapshot is not None and running:
         lines.append(
-            Line(
+            ProcessLine(
                 role="supervisor",
                 slot="0",
                 state=state.READY,
@@ -106,14 +106,14 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms
     )
 
 
-def _own_line(role: state.RoleState, running: bool, now_ms: int) -> Line:
+def _own_line(role: state.RoleState, running: bool, now_ms: int) -> ProcessLine:
     alive = role.process() is not None
     word = role.state
     if not running and not alive:
         word = state.STOPPED
     elif role.pid and not alive:
         word = GONE
-    return Line(
+    return ProcessLine(
         role=role.role,
         slot=str(role.slot),
         state=word,
@@ -127,14 +127,14 @@ def _own_line(role: state.RoleState, running: bool, now_ms: int) -> Line:
     )
 
 
-def _with_clock(line: Line, node: Node | None, alarm_ms: int) -> Line:
+def _with_clock(line: ProcessLine, node: Node | None, alarm_ms: int) -> ProcessLine:
     if node is None or node.clock is None:
         return line
     return replace(line, clock=node.clock, clock_wrong=node.clock.beyond(alarm_ms))
 
 
-def _line_of_node(node: Node, now_ms: int) -> Line:
-    return Line(
+def _line_of_node(node: Node, now_ms: int) -> ProcessLine:
+    return ProcessLine(
         role=node.role,
         slot=node.slot,
         state="silent" if node.silent else "beating",

@@ -15,7 +15,7 @@ import msgspec
 from hbus_console.state import ROOT
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import Role, find
+from hbus_console.supervisor.roles import SupervisedRole, find
 from hbus_console.supervisor.supervisor import Supervisor
 
 
@@ -29,7 +29,7 @@ class _Order(msgspec.Struct):
     lock: int
 
 
-def become(at: Installation, wanted: list[tuple[Role, int]], lock: IO[str]) -> NoReturn:
+def become(at: Installation, wanted: list[tuple[SupervisedRole, int]], lock: IO[str]) -> NoReturn:
     """Turn this process into the supervisor of ``wanted``; process id and lock stay."""
     order = _Order(at, [(role.name, slot) for role, slot in wanted], lock.fileno())
     reading, writing = os.pipe()

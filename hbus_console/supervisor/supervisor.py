@@ -20,7 +20,7 @@ from hbus_console.supervisor import probes, state
 from hbus_console.supervisor.console import Console, LogFile
 from hbus_console.supervisor.installation import Installation, shown
 from hbus_console.supervisor.process import Process
-from hbus_console.supervisor.roles import DRAIN_S, Role
+from hbus_console.supervisor.roles import DRAIN_S, SupervisedRole
 
 #: A terminal, a shell and a service manager may all pass on one Ctrl-C.
 _SAME_WISH_S = 0.5
@@ -48,7 +48,7 @@ class Pace:
 
 @dataclass
 class _Unit:
-    role: Role
+    role: SupervisedRole
     slot: int
     seen: state.RoleState
     log: LogFile
@@ -75,7 +75,7 @@ class Supervisor:
     def __init__(
         self,
         at: Installation,
-        wanted: Sequence[tuple[Role, int]],
+        wanted: Sequence[tuple[SupervisedRole, int]],
         console: Console,
         *,
         pace: Pace | None = None,

@@ -16,7 +16,7 @@ from hbus_console.registry.declaration import ProcessRole
 from hbus_console.supervisor import state
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import Role
+from hbus_console.supervisor.roles import SupervisedRole
 from hbus_console.supervisor.supervisor import Pace, Supervisor
 
 FAST = Pace(
@@ -42,7 +42,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Scripted(Role):
+class Scripted(SupervisedRole):
     """A role that runs a Python program given as text."""
 
     program: str = RUN
@@ -66,11 +66,11 @@ def role(
     probe: Probe = _yes,
     grace_s: float = 2.0,
     prepare: Callable[[], object] = _nothing,
-) -> Role:
+) -> SupervisedRole:
     return Scripted(ProcessRole(name, name, "", needs=needs, grace_s=grace_s, tone=36), program, probe, prepare)
 
 
-def deaf_role(bench: Bench, *, grace_s: float) -> Role:
+def deaf_role(bench: Bench, *, grace_s: float) -> SupervisedRole:
     """Ready as soon as it no longer hears SIGTERM."""
     deafened = bench.state / "deafened"
     program = (
@@ -93,7 +93,7 @@ class Bench:
         return Installation(self.state, "127.0.0.1", 8119, "t", "localhost", "redis://127.0.0.1:1/0", 0)
 
     def run(
-        self, roles: list[Role], scenario: Callable[[Bench], Awaitable[None]], pace: Pace = FAST
+        self, roles: list[SupervisedRole], scenario: Callable[[Bench], Awaitable[None]], pace: Pace = FAST
     ) -> tuple[int, Supervisor]:
         """Run ``roles``, play ``scenario`` beside them, ask for the end, and return the exit code."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hbus_console.supervisor import probes, state
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
-from hbus_console.supervisor.roles import Role
+from hbus_console.supervisor.roles import SupervisedRole
 from hbus_console.supervisor.supervisor import Pace, Supervisor
 from tests.hbus_console.supervisor.kit import FAST, RUN, Bench, deaf_role, role
 
@@ -88,7 +88,7 @@ def test_what_depends_stops_before_what_it_depends_on(bench: Bench) -> None:
         "time.sleep(60)\n"
     )
 
-    def ending(name: str, pause: float, needs: tuple[str, ...] = ()) -> Role:
+    def ending(name: str, pause: float, needs: tuple[str, ...] = ()) -> SupervisedRole:
         return role(
             name,
             program.format(name=name, pause=pause, path=str(ends)),

@@ -15,7 +15,7 @@ from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError
 from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
-from hbus_console.supervisor.status import Line, Status, collect
+from hbus_console.supervisor.status import ProcessLine, Status, collect
 
 _COLUMNS = ("role", "pid", "state", "uptime", "restarts", "memory", "clock", "address", "last error")
 
@@ -57,7 +57,7 @@ def _table(status: Status) -> str:
     return "\n".join([*lines, footer])
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _cells(line: ProcessLine) -> tuple[str, ...]:
     name = line.role if line.slot == "0" else f"{line.role}-{line.slot}"
     return (
         f"{name}@{line.host}" if line.host else name,
@@ -72,7 +72,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
-def _clock(line: Line) -> str:
+def _clock(line: ProcessLine) -> str:
     if line.clock is None:
         return "–"
     return f"{line.clock.words} (set it right)" if line.clock_wrong else line.clock.words
