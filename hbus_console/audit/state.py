@@ -20,7 +20,7 @@ from engine.core.clock import Clock, SystemClock
 from hbus_console.audit import chain
 from hbus_console.audit.anchor import Anchor, last_anchor
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.verify import Finding, Kind, Verdict, verify
+from hbus_console.audit.verify import Finding, FindingKind, Verdict, verify
 
 #: Up to so many entries a verification asked for on the page starts from the beginning; beyond, from the last one.
 FULL_UP_TO = 20_000
@@ -104,11 +104,13 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
 def _still_there(verdict: Verdict, known: Verified) -> None:
     """What was verified before counts as an anchor: it may lie beyond the last anchored head."""
     if verdict.last_seq < known.seq:
-        if not any(finding.kind is Kind.TRUNCATED for finding in verdict.findings):
+        if not any(finding.kind is FindingKind.TRUNCATED for finding in verdict.findings):
             what = f"The log ends at entry {verdict.last_seq:,}, but entry {known.seq:,} was verified before."
-            verdict.find(Kind.TRUNCATED, verdict.last_seq + 1, what)
+            verdict.find(FindingKind.TRUNCATED, verdict.last_seq + 1, what)
     elif known.seq and not AuditEntry.objects.filter(seq=known.seq, hash=known.hash).exists():
-        verdict.find(Kind.REWRITTEN, known.seq, f"Entry {known.seq:,} is no longer the one that was verified before.")
+        verdict.find(
+            FindingKind.REWRITTEN, known.seq, f"Entry {known.seq:,} is no longer the one that was verified before."
+        )
 
 
 def last_verified() -> Verified | None:
@@ -118,7 +120,7 @@ def last_verified() -> Verified | None:
         body = found["verified"]
         if not hmac.compare_digest(found["mac"], _mac(body)):
             return None
-        findings = [Finding(Kind(row["kind"]), row["seq"], row["what"]) for row in body["findings"]]
+        findings = [Finding(FindingKind(row["kind"]), row["seq"], row["what"]) for row in body["findings"]]
         return Verified(**{**body, "findings": findings})
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

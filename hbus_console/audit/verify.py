@@ -22,7 +22,7 @@ BATCH = 2_000
 SHOWN = 50
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What can be wrong."""
 
     ALTERED = "altered"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 class Finding:
     """One thing that is wrong, at one entry (0: with the log as a whole), in one sentence."""
 
-    kind: Kind
+    kind: FindingKind
     seq: int
     what: str
 
@@ -57,7 +57,7 @@ class Verdict:
     findings: list[Finding] = field(default_factory=list)
     took_s: float = 0.0
 
-    def find(self, kind: Kind, seq: int, what: str) -> None:
+    def find(self, kind: FindingKind, seq: int, what: str) -> None:
         """Note a finding; the verdict no longer holds."""
         self.holds = False
         self.findings_total += 1
@@ -93,9 +93,11 @@ def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:
     verdict = Verdict(first_seq=after + 1, last_seq=after, head=after_hash)
     missing = guards.expected(connection) - guards.installed(connection)
     if missing:
-        verdict.find(Kind.UNGUARDED, 0, f"The database does not guard the log: {', '.join(sorted(missing))} missing.")
+        verdict.find(
+            FindingKind.UNGUARDED, 0, f"The database does not guard the log: {', '.join(sorted(missing))} missing."
+        )
     if after and not AuditEntry.objects.filter(seq=after, hash=after_hash).exists():
-        verdict.find(Kind.REWRITTEN, after, f"Entry {after:,} is no longer the one that was verified before.")
+        verdict.find(FindingKind.REWRITTEN, after, f"Entry {after:,} is no longer the one that was verified before.")
     walk = _AnchorWalk(verdict, after)
     for entry in _entries(after):
         _check(verdict, entry)
@@ -119,12 +121,12 @@ def _check(verdict: Verdict, entry: AuditEntry) -> None:
     if entry.seq != expected:
         gone = entry.seq - expected
         what = f"Entry {expected:,} is" if gone == 1 else f"Entries {expected:,} to {entry.seq - 1:,} are"
-        verdict.find(Kind.REMOVED, expected, f"{what} missing.")
+        verdict.find(FindingKind.REMOVED, expected, f"{what} missing.")
     elif entry.previous_hash != verdict.head:
-        verdict.find(Kind.REORDERED, entry.seq, f"Entry {entry.seq:,} does not follow the entry before it.")
+        verdict.find(FindingKind.REORDERED, entry.seq, f"Entry {entry.seq:,} does not follow the entry before it.")
         return
     if entry.hash != chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry)):
-        verdict.find(Kind.ALTERED, entry.seq, f"Entry {entry.seq:,} ({entry.action}) does not match its hash.")
+        verdict.find(FindingKind.ALTERED, entry.seq, f"Entry {entry.seq:,} ({entry.action}) does not match its hash.")
 
 
 class _AnchorWalk:
@@ -139,9 +141,9 @@ class _AnchorWalk:
     def _read(self) -> Anchor | None:
         for found in self._file:
             if isinstance(found, str):
-                self._verdict.find(Kind.ANCHOR, 0, f"A line of the anchor file is no anchor: {found[:80]!r}.")
+                self._verdict.find(FindingKind.ANCHOR, 0, f"A line of the anchor file is no anchor: {found[:80]!r}.")
             elif found.seq <= self._last_seq:
-                self._verdict.find(Kind.ANCHOR, found.seq, f"The anchor of entry {found.seq:,} is out of order.")
+                self._verdict.find(FindingKind.ANCHOR, found.seq, f"The anchor of entry {found.seq:,} is out of order.")
             else:
                 self._last_seq = found.seq
                 return found
@@ -155,7 +157,7 @@ class _AnchorWalk:
                 self._verdict.anchors += 1
                 if self._next.hash != entry.hash:
                     self._verdict.find(
-                        Kind.REWRITTEN, entry.seq, f"Entry {entry.seq:,} is not the one that was anchored."
+                        FindingKind.REWRITTEN, entry.seq, f"Entry {entry.seq:,} is not the one that was anchored."
                     )
             self._next = self._read()
 
@@ -168,5 +170,5 @@ class _AnchorWalk:
         if beyond:
             last = self._verdict.last_seq
             self._verdict.find(
-                Kind.TRUNCATED, last + 1, f"The log ends at entry {last:,}, but entry {beyond:,} was anchored."
+                FindingKind.TRUNCATED, last + 1, f"The log ends at entry {last:,}, but entry {beyond:,} was anchored."
             )

@@ -87,7 +87,7 @@ class Task:
     correlation_id: str
 
 
-class Kind(Protocol):
+class OperationKind(Protocol):
     """One kind of operation. Stateless; all methods may be called from any process."""
 
     @property
@@ -151,8 +151,8 @@ class Kind(Protocol):
 
 
 @cache
-def _kinds() -> dict[str, Kind]:
-    kinds: list[Kind] = [resolve(kind) for feature in features() for kind in feature.operations]
+def _kinds() -> dict[str, OperationKind]:
+    kinds: list[OperationKind] = [resolve(kind) for feature in features() for kind in feature.operations]
     return {kind.name: kind for kind in kinds}
 
 
@@ -200,12 +200,12 @@ class NotInstalled:
         raise self.missing
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> OperationKind:
     """The kind of a stored operation; :class:`NotInstalled` when no installed feature brings it."""
     return _kinds().get(name) or NotInstalled(name)
 
 
-def installed_kind(name: str) -> Kind:
+def installed_kind(name: str) -> OperationKind:
     """The kind that somebody asks for. Raises ``BadInput`` for a name that no installed feature brings."""
     try:
         return _kinds()[name]

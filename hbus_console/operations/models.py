@@ -22,7 +22,7 @@ class Operation(models.Model):
         CANCELLED = "cancelled"
         FAILED = "failed"
 
-    #: Name of a declared :class:`~hbus_console.operations.kinds.Kind`.
+    #: Name of a declared :class:`~hbus_console.operations.kinds.OperationKind`.
     kind = models.CharField(max_length=40)
     title = models.CharField(max_length=300)
     spec = models.JSONField()
@@ -116,7 +116,7 @@ class OperationItem(models.Model):
     name = models.CharField(max_length=NAME_LIMIT, blank=True)
     result = models.CharField(max_length=8, choices=Result)
     detail = models.CharField(max_length=500, blank=True)
-    #: What else its kind of operation tells of it, by the names of :attr:`.kinds.Kind.facets`.
+    #: What else its kind of operation tells of it, by the names of :attr:`.kinds.OperationKind.facets`.
     facets = models.JSONField(default=dict)
     #: What was made of it, such as a copy, as the text of a subject; empty when nothing was.
     became = models.CharField(max_length=TEXT_LIMIT, blank=True)

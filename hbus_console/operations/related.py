@@ -17,7 +17,7 @@ from hbus_console.registry.subjects import kind_named
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationWork:
     """How far it is, its newest results, and what else was done to it."""
 
     operation: Operation
@@ -40,4 +40,4 @@ def related(actor: Actor, entry: AuditEntry) -> list[Group]:
     same = visible(actor).filter(target_type=entry.target_type, target=entry.target).exclude(seq=entry.seq)
     told = [tell(other) for other in same.order_by("-seq")[:SHOWN]]
     things = kind_named(items[0].kind if items else "thing")
-    return [Group("operations/_work.html", Work(found, things, items, told))]
+    return [Group("operations/_work.html", OperationWork(found, things, items, told))]

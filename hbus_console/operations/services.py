@@ -33,7 +33,7 @@ from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
-from hbus_console.operations.kinds import Kind, NotInstalled, Plan, installed_kind, kind_named
+from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 
 State = Operation.State
@@ -249,7 +249,7 @@ def _require(actor: Actor, found: Operation) -> None:
     require(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
 
 
-def _reach(actor: Actor, kind: Kind, asked: Mapping[str, Any]) -> list[str]:
+def _reach(actor: Actor, kind: OperationKind, asked: Mapping[str, Any]) -> list[str]:
     """What the same work must share to be the same: one namespace, everything, or else its very starter.
 
     Somebody of another scope chooses others by the same words, and may not even see the operation.

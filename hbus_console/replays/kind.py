@@ -31,7 +31,7 @@ from hbus_console.replays.spec import Chosen, Selection
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Rules, shown
+from hbus_console.topics.payloads import MaskingRules, shown
 from hbus_console.wiring import bus, fact_log, store
 
 #: Messages read from the store at once.
@@ -55,7 +55,7 @@ class Found:
 
 
 class Replay:
-    """See :class:`hbus_console.operations.kinds.Kind`."""
+    """See :class:`hbus_console.operations.kinds.OperationKind`."""
 
     name = "replay"
     verb = "Replay"
@@ -220,7 +220,7 @@ def _warnings(wanted: Selection, unreadable: int) -> list[str]:
 
 
 def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -> Sample:
-    value = shown(message, Rules.of(topic)).value
+    value = shown(message, MaskingRules.of(topic)).value
     text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
     detail = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     subject = readable(MESSAGE, topic.name, message.id)

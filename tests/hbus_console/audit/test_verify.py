@@ -17,14 +17,14 @@ from hbus_console.audit.anchor import AuditAnchor, anchor_head, anchors, anchors
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
 from hbus_console.audit.state import chain_state, last_verified, verify_now
-from hbus_console.audit.verify import Kind, verify
+from hbus_console.audit.verify import FindingKind, verify
 from tests.guards import drop
 
 Write = Callable[..., list[AuditEntry]]
 Tamper = Callable[..., None]
 
 
-def kinds(verdict: verification.Verdict) -> list[tuple[Kind, int]]:
+def kinds(verdict: verification.Verdict) -> list[tuple[FindingKind, int]]:
     return [(finding.kind, finding.seq) for finding in verdict.findings]
 
 
@@ -46,7 +46,7 @@ def test_batches_do_not_matter(write: Write, monkeypatch: pytest.MonkeyPatch, ta
     monkeypatch.setattr(verification, "BATCH", 2)
     assert verify().entries == 7
     tamper("UPDATE audit_auditentry SET actor = 'bob' WHERE seq = 3")
-    assert kinds(verify()) == [(Kind.ALTERED, 3)]
+    assert kinds(verify()) == [(FindingKind.ALTERED, 3)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_batches_do_not_matter(write: Write, monkeypatch: pytest.MonkeyPatch, ta
 def test_every_altered_column_is_found(write: Write, tamper: Tamper, change: str) -> None:
     write(5)
     tamper(f"UPDATE audit_auditentry SET {change} WHERE seq = 3")
-    assert kinds(verify()) == [(Kind.ALTERED, 3)]
+    assert kinds(verify()) == [(FindingKind.ALTERED, 3)]
 
 
 def test_an_entry_altered_together_with_its_hash_is_found_without_the_key(write: Write, tamper: Tamper) -> None:
@@ -79,21 +79,21 @@ def test_an_entry_altered_together_with_its_hash_is_found_without_the_key(write:
     entry.actor = "bob"
     forged = chain.link("a guess", entry.previous_hash, content(entry))
     tamper("UPDATE audit_auditentry SET actor = 'bob', hash = %s WHERE seq = 3", [forged])
-    assert kinds(verify()) == [(Kind.ALTERED, 3), (Kind.REORDERED, 4)]
+    assert kinds(verify()) == [(FindingKind.ALTERED, 3), (FindingKind.REORDERED, 4)]
 
 
 def test_removed_entries_are_found(write: Write, tamper: Tamper) -> None:
     write(8)
     tamper("DELETE FROM audit_auditentry WHERE seq IN (3, 4, 6)")
     verdict = verify()
-    assert kinds(verdict) == [(Kind.REMOVED, 3), (Kind.REMOVED, 6)]
+    assert kinds(verdict) == [(FindingKind.REMOVED, 3), (FindingKind.REMOVED, 6)]
     assert verdict.findings[0].what == "Entries 3 to 4 are missing."
 
 
 def test_the_first_entries_removed_are_found(write: Write, tamper: Tamper) -> None:
     write(4)
     tamper("DELETE FROM audit_auditentry WHERE seq < 3")
-    assert kinds(verify()) == [(Kind.REMOVED, 1)]
+    assert kinds(verify()) == [(FindingKind.REMOVED, 1)]
 
 
 def test_removed_and_renumbered_entries_are_found(write: Write, tamper: Tamper) -> None:
@@ -102,7 +102,7 @@ def test_removed_and_renumbered_entries_are_found(write: Write, tamper: Tamper) 
     tamper("UPDATE audit_auditentry SET seq = 3 WHERE seq = 4")
     tamper("UPDATE audit_auditentry SET seq = 4 WHERE seq = 5")
     assert not verify().holds
-    assert kinds(verify())[0] == (Kind.REORDERED, 3)
+    assert kinds(verify())[0] == (FindingKind.REORDERED, 3)
 
 
 def test_swapped_entries_are_found(write: Write, tamper: Tamper) -> None:
@@ -110,8 +110,8 @@ def test_swapped_entries_are_found(write: Write, tamper: Tamper) -> None:
     for old, new in ((2, 90), (3, 2), (90, 3)):
         tamper(f"UPDATE audit_auditentry SET seq = {new} WHERE seq = {old}")
     found = kinds(verify())
-    assert (Kind.REORDERED, 2) in found
-    assert (Kind.REORDERED, 3) in found
+    assert (FindingKind.REORDERED, 2) in found
+    assert (FindingKind.REORDERED, 3) in found
 
 
 def test_a_log_cut_off_behind_an_anchor_is_found(write: Write, tamper: Tamper) -> None:
@@ -119,7 +119,7 @@ def test_a_log_cut_off_behind_an_anchor_is_found(write: Write, tamper: Tamper) -
     anchor_head()
     tamper("DELETE FROM audit_auditentry WHERE seq > 4")
     verdict = verify()
-    assert kinds(verdict) == [(Kind.TRUNCATED, 5)]
+    assert kinds(verdict) == [(FindingKind.TRUNCATED, 5)]
     assert verdict.findings[0].what == "The log ends at entry 4, but entry 6 was anchored."
 
 
@@ -127,7 +127,7 @@ def test_an_emptied_log_is_found(write: Write, tamper: Tamper) -> None:
     write(3)
     anchor_head()
     tamper("DELETE FROM audit_auditentry")
-    assert kinds(verify()) == [(Kind.TRUNCATED, 1)]
+    assert kinds(verify()) == [(FindingKind.TRUNCATED, 1)]
 
 
 def test_a_log_rebuilt_with_the_key_is_found_by_its_anchors(write: Write, tamper: Tamper) -> None:
@@ -141,7 +141,7 @@ def test_a_log_rebuilt_with_the_key_is_found_by_its_anchors(write: Write, tamper
             "UPDATE audit_auditentry SET reason = %s, previous_hash = %s, hash = %s WHERE seq = %s",
             ["rewritten", entry.previous_hash, previous, entry.seq],
         )
-    assert kinds(verify()) == [(Kind.REWRITTEN, 3)]
+    assert kinds(verify()) == [(FindingKind.REWRITTEN, 3)]
 
 
 def test_missing_guards_are_found(write: Write) -> None:
@@ -149,7 +149,7 @@ def test_missing_guards_are_found(write: Write) -> None:
     lost = min(guards.expected(connection))
     drop(connection, lost)
     verdict = verify()
-    assert kinds(verdict) == [(Kind.UNGUARDED, 0)]
+    assert kinds(verdict) == [(FindingKind.UNGUARDED, 0)]
     assert lost in verdict.findings[0].what
     guards.install(connection)
     assert verify().holds
@@ -207,9 +207,9 @@ def test_an_anchor_file_that_was_edited_is_found(write: Write) -> None:
     path = anchors_path()
     first, second = path.read_text().splitlines()
     path.write_text(f"{first}\nrubbish\n{second}\n")
-    assert kinds(verify()) == [(Kind.ANCHOR, 0)]
+    assert kinds(verify()) == [(FindingKind.ANCHOR, 0)]
     path.write_text(f"{second}\n{first}\n")
-    assert kinds(verify()) == [(Kind.ANCHOR, 2)]
+    assert kinds(verify()) == [(FindingKind.ANCHOR, 2)]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -263,7 +263,7 @@ def test_a_big_log_is_verified_from_where_it_held_last(
 
     tamper("UPDATE audit_auditentry SET actor = 'bob' WHERE seq = 2")
     assert verify_now(clock=clock).holds, "an increment looks at new entries only"
-    assert kinds(verify_now(full=True, clock=clock)) == [(Kind.ALTERED, 2)]
+    assert kinds(verify_now(full=True, clock=clock)) == [(FindingKind.ALTERED, 2)]
 
 
 def test_an_increment_finds_its_own_starting_point_replaced(
@@ -274,7 +274,7 @@ def test_an_increment_finds_its_own_starting_point_replaced(
     verify_now()
     tamper("UPDATE audit_auditentry SET hash = %s WHERE seq = 4", ["f" * 64])
     write(1)
-    assert (Kind.REWRITTEN, 4) in kinds(verify_now())
+    assert (FindingKind.REWRITTEN, 4) in kinds(verify_now())
 
 
 def test_after_a_verification_that_failed_the_next_one_walks_everything(
@@ -286,7 +286,7 @@ def test_after_a_verification_that_failed_the_next_one_walks_everything(
     tamper("UPDATE audit_auditentry SET actor = 'bob' WHERE seq = 2")
     verify_now(full=True)
     write(1)
-    assert kinds(verify_now()) == [(Kind.ALTERED, 2)]
+    assert kinds(verify_now()) == [(FindingKind.ALTERED, 2)]
     assert chain_state().word == "broken"
 
 
@@ -294,7 +294,7 @@ def test_what_was_verified_before_counts_as_an_anchor(write: Write, tamper: Tamp
     write(5)
     verify_now()
     tamper("DELETE FROM audit_auditentry WHERE seq = 5")
-    assert kinds(verify_now()) == [(Kind.TRUNCATED, 5)]
+    assert kinds(verify_now()) == [(FindingKind.TRUNCATED, 5)]
 
 
 def test_a_remembered_verdict_that_we_did_not_write_is_not_believed(write: Write, audit_state: Path) -> None:
