@@ -18,7 +18,7 @@ from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Rules, shown
+from hbus_console.topics.payloads import MaskingRules, shown
 
 #: The longest payload that the form takes, in characters of JSON.
 LONGEST = 200_000
@@ -88,8 +88,8 @@ def visible(letter: DeadLetter, payload: Any) -> Any:
     return mask(payload, rules.masked_fields, rules.classification)
 
 
-def _rules(letter: DeadLetter) -> Rules:
-    return Rules.at(Topic.objects.filter(name=letter.topic).first(), letter.died_at)
+def _rules(letter: DeadLetter) -> MaskingRules:
+    return MaskingRules.at(Topic.objects.filter(name=letter.topic).first(), letter.died_at)
 
 
 def _outermost(masked_fields: Sequence[str]) -> list[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Rules, shown
+from hbus_console.topics.payloads import MaskingRules, shown
 
 #: Envelope attributes that an answer repeats; the payload goes its own, masked way.
 _ATTRIBUTES = ("type", "time", "subject", "dataschema", "expirytime", "traceparent", "causationid", "hbusreplay")
@@ -71,7 +71,7 @@ def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, 
     except MalformedEnvelope:
         return answer | {"envelope": None, "payload": None, "masked": ["*"]}
     attributes = {name: getattr(message, name) for name in _ATTRIBUTES if getattr(message, name)}
-    payload = shown(message, Rules.at(topic, letter.died_at))
+    payload = shown(message, MaskingRules.at(topic, letter.died_at))
     readable = allows(actor, PAYLOAD_READ, letter.topic)
     return answer | {
         "envelope": attributes | message.extensions,

@@ -19,7 +19,7 @@ from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics import lookup
 from hbus_console.topics.field_paths import PATTERN, FieldPath
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Payload, Rules, may_search, shown
+from hbus_console.topics.payloads import MaskingRules, Payload, may_search, shown
 from hbus_console.wiring import bus
 
 PAGE = 50
@@ -92,7 +92,7 @@ def peek(actor: Actor, name: str, *, cursor: str = "", size: int = PAGE) -> Scan
     """
     topic = _browsable(actor, name)
     page = bus.admin(topic.transport).browse(name, after=cursor, limit=size, newest_first=True)
-    rules = Rules.of(topic)
+    rules = MaskingRules.of(topic)
     entries = [_seen(stored, rules) for stored in page.entries]
     return Scan(
         entries,
@@ -119,7 +119,7 @@ def scan(
     A masked field cannot be searched by, for that would reveal it. Raises as :func:`peek`.
     """
     topic = _browsable(actor, name)
-    rules = Rules.of(topic)
+    rules = MaskingRules.of(topic)
     if not may_search(condition.path, rules):
         raise BadInput(
             f"{condition.path} is masked in {name}; searching by it would reveal it.",
@@ -163,7 +163,7 @@ def _browsable(actor: Actor, name: str) -> Topic:
     return topic
 
 
-def _seen(stored: Stored, rules: Rules) -> Seen:
+def _seen(stored: Stored, rules: MaskingRules) -> Seen:
     try:
         message = envelope.decode(stored.body)
     except MalformedEnvelope as error:

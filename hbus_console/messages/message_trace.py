@@ -25,7 +25,7 @@ from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import off_index
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Payload, Rules, shown
+from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus
 
@@ -64,7 +64,7 @@ class Life:
     gone: str
     payload: Payload | None
     #: What is hidden of the envelope that was found.
-    rules: Rules = field(default_factory=lambda: Rules.of(None))
+    rules: MaskingRules = field(default_factory=lambda: MaskingRules.of(None))
     cause: LedgerMessage | None = None
     effects: list[LedgerMessage] = field(default_factory=list)
     #: What happened to the copies that were redriven from it, by their id.
@@ -226,10 +226,10 @@ def _acts(actor: Actor, message: Subject) -> list[AuditEntry]:
 def _read_envelope(actor: Actor, found: Life) -> None:
     """The message from its topic's log or, when retention took it there, from a dead letter."""
     body, found.gone = _from_log(found)
-    found.rules = Rules.of(found.topic)
+    found.rules = MaskingRules.of(found.topic)
     if body is None and found.letters:
         letter = found.letters[0]
-        body, found.rules = bytes(letter.body), Rules.at(found.topic, letter.died_at)
+        body, found.rules = bytes(letter.body), MaskingRules.at(found.topic, letter.died_at)
     if body is None:
         return
     try:

@@ -10,13 +10,13 @@ from datetime import datetime
 from hbus_console.access.permissions import Actor, Forbidden, allows
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Rules
+from hbus_console.topics.payloads import MaskingRules
 
 
 def require_move(actor: Actor, topic: Topic, into: Topic) -> None:
     """Raise ``Forbidden`` unless ``actor`` may copy payloads of ``topic`` into another one."""
-    rules = Rules.of(topic)
-    if not Rules.of(into).keep(rules):
+    rules = MaskingRules.of(topic)
+    if not MaskingRules.of(into).keep(rules):
         _require(actor, topic, rules, f"which {into.name} does not hide")
     elif allows(actor, PAYLOAD_REVEAL, into.name):
         _require(actor, topic, rules, f"which they may reveal on {into.name}")
@@ -26,17 +26,17 @@ def require_move(actor: Actor, topic: Topic, into: Topic) -> None:
 
 def require_exit(actor: Actor, topic: Topic) -> None:
     """Raise ``Forbidden`` unless ``actor`` may send payloads of ``topic`` to a receiver outside."""
-    _require(actor, topic, Rules.of(topic), "which a webhook would send out in clear")
+    _require(actor, topic, MaskingRules.of(topic), "which a webhook would send out in clear")
 
 
 def require_return(actor: Actor, topic: Topic, died_at: datetime) -> None:
     """Raise ``Forbidden`` unless ``actor`` may publish again into ``topic`` what died in one of that name."""
-    rules = Rules.at(topic, died_at)
-    if not Rules.of(topic).keep(rules):
+    rules = MaskingRules.at(topic, died_at)
+    if not MaskingRules.of(topic).keep(rules):
         _require(actor, topic, rules, "which may be masked in what died before that topic was made")
 
 
-def _require(actor: Actor, topic: Topic, rules: Rules, why: str) -> None:
+def _require(actor: Actor, topic: Topic, rules: MaskingRules, why: str) -> None:
     if not rules.hide_something or allows(actor, PAYLOAD_REVEAL, topic.name):
         return
     raise Forbidden(

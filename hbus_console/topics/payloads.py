@@ -26,7 +26,7 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class Rules:
+class MaskingRules:
     """What one topic hides."""
 
     masked_fields: tuple[str, ...]
@@ -35,7 +35,7 @@ class Rules:
     opaque_hidden: bool
 
     @classmethod
-    def of(cls, topic: Topic | None) -> Rules:
+    def of(cls, topic: Topic | None) -> MaskingRules:
         """A topic that is gone has no rules any more, so everything is hidden."""
         if topic is None:
             return cls(("*",), "unknown", opaque_hidden=True)
@@ -43,7 +43,7 @@ class Rules:
         return cls(tuple(topic.masked_fields), topic.classification, opaque_hidden=guarded or bool(topic.masked_fields))
 
     @classmethod
-    def at(cls, topic: Topic | None, moment: datetime) -> Rules:
+    def at(cls, topic: Topic | None, moment: datetime) -> MaskingRules:
         """The rules for what was there at ``moment``: a topic made later only has the name of the one it lay in."""
         return cls.of(topic if topic is not None and topic.created_at <= moment else None)
 
@@ -52,14 +52,14 @@ class Rules:
         """Whether any payload could hold what these hide."""
         return self.opaque_hidden or bool(self.masked_fields)
 
-    def keep(self, others: Rules) -> bool:
+    def keep(self, others: MaskingRules) -> bool:
         """Whether all that ``others`` hide is hidden by these too, whatever the payload."""
         if others.opaque_hidden and not self.opaque_hidden:
             return False
         return "*" in self.masked_fields or all(hides(self.masked_fields, field) for field in others.masked_fields)
 
 
-def shown(message: Message, rules: Rules, revealed: Sequence[str] = ()) -> Payload:
+def shown(message: Message, rules: MaskingRules, revealed: Sequence[str] = ()) -> Payload:
     """The payload with what ``rules`` hide replaced, but for the ``revealed`` fields (``*``: everything)."""
     body = message.payload()
     size = len(body)
@@ -82,7 +82,7 @@ def shown(message: Message, rules: Rules, revealed: Sequence[str] = ()) -> Paylo
     return Payload("json", cleaned, size, tuple(name for name in hidden if mask(value, [name]) != value))
 
 
-def may_search(path: str, rules: Rules) -> bool:
+def may_search(path: str, rules: MaskingRules) -> bool:
     """Whether looking for a value at ``path`` would tell nothing hidden."""
     return "*" not in rules.masked_fields and not is_masked(path, rules.masked_fields)
 

@@ -15,7 +15,7 @@ from hbus_console.deadletters import editing
 from hbus_console.messages.browsing import Condition, peek, scan
 from hbus_console.messages.export import envelope_as_json
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import Rules, shown
+from hbus_console.topics.payloads import MaskingRules, shown
 from hbus_console.wiring import bus
 from tests.hbus_console.deadletters.conftest import MakeLetter, facts, make_letter, subscription
 from tests.hbus_console.messages.conftest import TOPIC, person, publish
@@ -33,14 +33,14 @@ MESSAGE = Message(id="deep", source="/s", type="t", data=msgspec.Raw(DEEP))
 @pytest.mark.parametrize(
     ("rules", "revealed", "visible"),
     [
-        (Rules(("guest.name",), "internal", opaque_hidden=True), (), False),
-        (Rules(("guest.name",), "internal", opaque_hidden=True), ("guest.name",), False),
-        (Rules(("guest.name",), "internal", opaque_hidden=True), ("*",), True),
-        (Rules(("*",), "unknown", opaque_hidden=True), (), False),
-        (Rules((), "internal", opaque_hidden=False), (), True),
+        (MaskingRules(("guest.name",), "internal", opaque_hidden=True), (), False),
+        (MaskingRules(("guest.name",), "internal", opaque_hidden=True), ("guest.name",), False),
+        (MaskingRules(("guest.name",), "internal", opaque_hidden=True), ("*",), True),
+        (MaskingRules(("*",), "unknown", opaque_hidden=True), (), False),
+        (MaskingRules((), "internal", opaque_hidden=False), (), True),
     ],
 )
-def test_it_is_shown_whole_or_hidden_whole(rules: Rules, revealed: tuple[str, ...], visible: bool) -> None:
+def test_it_is_shown_whole_or_hidden_whole(rules: MaskingRules, revealed: tuple[str, ...], visible: bool) -> None:
     payload = shown(MESSAGE, rules, revealed)
     assert (SECRET in str(payload.value)) is visible
     assert payload.hidden == (() if visible else ("*",))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hbus_console.messages.browsing import Condition
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import check_fields, mask
-from hbus_console.topics.payloads import Rules, may_search
+from hbus_console.topics.payloads import MaskingRules, may_search
 
 #: Few names, some of them digits, so that paths and payloads meet often.
 _NAMES = st.sampled_from(["a", "b", "0", "1"])
@@ -48,7 +48,7 @@ def test_no_search_tells_payloads_apart_that_differ_in_masked_values_only(
 ) -> None:
     payload, other, fields = pair
     assert mask(payload, fields) == mask(other, fields)
-    assume(may_search(path, Rules(tuple(fields), "personal", opaque_hidden=True)))
+    assume(may_search(path, MaskingRules(tuple(fields), "personal", opaque_hidden=True)))
     condition = Condition.read(f"{path}{operator}{wanted}")
     assert condition.fits(payload) == condition.fits(other)
 
