@@ -119,7 +119,7 @@ class Entries(ApiView):
         )
 
 
-class Entry(ApiView):
+class OneEntry(ApiView):
     @extend_schema(
         operation_id="audit_entry",
         summary="One audit entry",
@@ -159,7 +159,7 @@ class Verify(ApiView):
         return Response(verify_now().as_dict())
 
 
-class Export(ApiView):
+class ExportEntries(ApiView):
     @extend_schema(
         operation_id="audit_export",
         summary="The audit log as a file, oldest entry first",
@@ -198,8 +198,8 @@ def _chain(state: ChainState) -> dict[str, Any]:
 
 urlpatterns = [
     path("audit/entries", Entries.as_view(), name="audit-entries"),
-    path("audit/entries/<int:seq>", Entry.as_view(), name="audit-entry"),
+    path("audit/entries/<int:seq>", OneEntry.as_view(), name="audit-entry"),
     path("audit/chain", Chain.as_view(), name="audit-chain"),
     path("audit/verify", Verify.as_view(), name="audit-verify"),
-    path("audit/export", Export.as_view(), name="audit-export"),
+    path("audit/export", ExportEntries.as_view(), name="audit-export"),
 ]

@@ -180,7 +180,7 @@ class Edit(ApiView):
         return Response(_decided(self.actor, services.redrive_edited(self.actor, letter_id, body.payload, body.reason)))
 
 
-class Export(ApiView):
+class ExportLetters(ApiView):
     @extend_schema(
         operation_id="dead_letters_export",
         summary="Dead letters as JSON lines",
@@ -220,7 +220,7 @@ def _decided(actor: Actor, decision: services.Decision) -> dict[str, Any]:
 urlpatterns = [
     path("dead-letters", Letters.as_view(), name="dead-letters"),
     path("dead-letters/groups", Groups.as_view(), name="dead-letter-groups"),
-    path("dead-letters/export", Export.as_view(), name="dead-letter-export"),
+    path("dead-letters/export", ExportLetters.as_view(), name="dead-letter-export"),
     path("dead-letters/<int:letter_id>", OneLetter.as_view(), name="dead-letter"),
     path("dead-letters/<int:letter_id>/redrive", Redrive.as_view(), name="dead-letter-redrive"),
     path("dead-letters/<int:letter_id>/edit", Edit.as_view(), name="dead-letter-edit"),
