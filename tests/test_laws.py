@@ -88,6 +88,16 @@ def test_no_two_classes_of_the_engine_share_a_name() -> None:
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
+def test_no_two_classes_of_the_console_share_a_name() -> None:
+    """Its rooms import each other; a class inside another is named with it, and a command is named by its file."""
+    homes: dict[str, list[str]] = {}
+    for path, tree in python("hbus_console"):
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not {"migrations", "commands"} & set(path.parts):
+                homes.setdefault(node.name, []).append(named(path))
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
 def test_only_the_wiring_opens_transports() -> None:
     """Measurements open their own, beside the console's."""
     opening = {

@@ -11,7 +11,7 @@ from hbus_console.ui.formats import duration
 
 
 @dataclass(frozen=True)
-class Moment:
+class AlertMoment:
     """One thing that happened."""
 
     at_ms: int
@@ -20,19 +20,19 @@ class Moment:
     note: str = ""
 
 
-def moments(alert: Alert) -> list[Moment]:
+def moments(alert: Alert) -> list[AlertMoment]:
     """From the first sign to the end, in order."""
     kind = kind_named(alert.kind)
     at_once = alert.fired_ms == alert.began_ms
     note = "" if at_once else "from here on it was pending"
-    told = [Moment(alert.began_ms, "warn", f"Reached {kind.said(alert.threshold)}", note)]
+    told = [AlertMoment(alert.began_ms, "warn", f"Reached {kind.said(alert.threshold)}", note)]
     if alert.fired_ms:
         lasted = "at once" if at_once else f"after {duration((alert.fired_ms - alert.began_ms) * 1000)}"
-        told.append(Moment(alert.fired_ms, "bad", "Fired", lasted))
+        told.append(AlertMoment(alert.fired_ms, "bad", "Fired", lasted))
     told += [_sent(row) for row in alert.notifications.select_related("channel").order_by("pk")[:50]]
     if alert.acknowledged_ms:
         told.append(
-            Moment(
+            AlertMoment(
                 alert.acknowledged_ms,
                 "act",
                 f"Acknowledged by {alert.acknowledged_by}",
@@ -48,12 +48,12 @@ def moments(alert: Alert) -> list[Moment]:
     for it in silences[:50]:
         if it.rule_id in (None, alert.rule_id) and (not alert.resolved_ms or it.began_ms <= alert.resolved_ms):
             span = duration((it.until_ms - it.began_ms) * 1000)
-            told.append(Moment(it.began_ms, "act", f"Silenced by {it.by} for {span}", f"“{it.reason}”"))
+            told.append(AlertMoment(it.began_ms, "act", f"Silenced by {it.by} for {span}", f"“{it.reason}”"))
     if alert.better_ms and not alert.resolved_ms:
-        told.append(Moment(alert.better_ms, "ok", "Below the threshold", "it is over once that has lasted"))
+        told.append(AlertMoment(alert.better_ms, "ok", "Below the threshold", "it is over once that has lasted"))
     if alert.resolved_ms:
         lasted = duration((alert.resolved_ms - (alert.fired_ms or alert.began_ms)) * 1000)
-        told.append(Moment(alert.resolved_ms, "ok", f"Over, after {lasted}", alert.over_because))
+        told.append(AlertMoment(alert.resolved_ms, "ok", f"Over, after {lasted}", alert.over_because))
     return sorted(told, key=lambda it: it.at_ms)
 
 
@@ -81,11 +81,11 @@ def chart(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _sent(row: Notification) -> Moment:
+def _sent(row: Notification) -> AlertMoment:
     what = {"fired": "firing", "resolved": "end"}.get(row.event, row.event)
     if row.state == Notification.State.SENT:
-        return Moment(row.sent_ms, "ok", f"{row.channel.name} was told of its {what}", row.answer)
+        return AlertMoment(row.sent_ms, "ok", f"{row.channel.name} was told of its {what}", row.answer)
     if row.state == Notification.State.WAITING:
         note = f"{row.answer}; tried {row.attempts} times" if row.attempts else "not tried yet"
-        return Moment(row.made_ms, "warn", f"{row.channel.name} is to be told of its {what}", note)
-    return Moment(row.made_ms, "bad", f"{row.channel.name} could not be told of its {what}", row.answer)
+        return AlertMoment(row.made_ms, "warn", f"{row.channel.name} is to be told of its {what}", note)
+    return AlertMoment(row.made_ms, "bad", f"{row.channel.name} could not be told of its {what}", row.answer)

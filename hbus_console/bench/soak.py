@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class MemoryReading:
     """The memory of each, in bytes, once ``messages`` were settled; 0 of a process that had ended."""
 
     messages: int
@@ -70,7 +70,7 @@ class Result:
     settled: int
     facts: int
     seconds: float
-    readings: Sequence[Reading]
+    readings: Sequence[MemoryReading]
 
     @property
     def growth(self) -> list[Growth]:
@@ -126,7 +126,7 @@ class _Soak:
         self._store = redis.Redis.from_url(task["url"])
         self._facts = FactReader(self._store, PREFIX)
         self._transport = ours.transport_for(task)
-        self._readings = [Reading(0, 0, 0, 0)]
+        self._readings = [MemoryReading(0, 0, 0, 0)]
         self._started = time.monotonic()
 
     def run(self) -> Result:
@@ -170,7 +170,9 @@ class _Soak:
         end, facts = self._facts.end()
         self._facts.forget(end, facts)
         used: Any = self._store.info("memory")
-        self._readings.append(Reading(settled, _rss(self._producer), _rss(self._consumer), int(used["used_memory"])))
+        self._readings.append(
+            MemoryReading(settled, _rss(self._producer), _rss(self._consumer), int(used["used_memory"]))
+        )
 
     def _line(self, seconds: float, rate: float) -> None:
         last = self._readings[-1]

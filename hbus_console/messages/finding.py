@@ -9,13 +9,13 @@ from hbus_console.messages.addresses import page_of
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.repeats import off_index
 from hbus_console.topics.scopes import topic_filter
-from hbus_console.ui.finding import MOST, Group, Hit, group
+from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 
 #: Fewer characters than this match names only: a message is looked up by an exact or nearly whole value.
 _LEAST = 3
 
 
-def find(who: Actor, text: str) -> list[Group]:
+def find(who: Actor, text: str) -> list[HitGroup]:
     """What ``who`` may see, the newest first: three queries, each on an index."""
     if len(text) < _LEAST:
         return []
@@ -28,7 +28,7 @@ def find(who: Actor, text: str) -> list[Group]:
     ]
 
 
-def _group(title: str, wanted: Q) -> Group:
+def _group(title: str, wanted: Q) -> HitGroup:
     rows = LedgerMessage.objects.alias(its_topic=off_index("topic")).filter(wanted).order_by("-published_ms")
     hits = (Hit(row.message_id, row.topic, page_of(*row.identity)) for row in rows[: MOST + 1])
     return group(title, hits, ids=True)

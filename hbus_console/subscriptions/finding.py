@@ -7,10 +7,10 @@ from django.urls import reverse
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.ui.finding import MOST, Group, Hit, group
+from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 
 
-def find(who: Actor, text: str) -> list[Group]:
+def find(who: Actor, text: str) -> list[HitGroup]:
     """What ``who`` may see: one query."""
     rows = Subscription.objects.filter(namespace_q(who, "topic__name"), group__icontains=text).select_related("topic")
     hits = (

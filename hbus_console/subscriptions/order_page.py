@@ -53,7 +53,7 @@ class BlockedKey:
 
 
 @dataclass
-class Step:
+class OrderStep:
     """One message of a key, and what became of it in this subscription."""
 
     message: LedgerMessage
@@ -90,11 +90,11 @@ class KeyView:
     partition: int
     owner: Owned | None
     parked: ParkedKey | None
-    steps: list[Step]
+    steps: list[OrderStep]
     more: bool
 
     @property
-    def head(self) -> Step | None:
+    def head(self) -> OrderStep | None:
         """The first message that is not through: what the others wait for."""
         return next((step for step in self.steps if not step.settled), None)
 
@@ -167,7 +167,7 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
     newest = list(
         LedgerMessage.objects.filter(topic=row.topic.name, key=key).order_by("-published_ms", "-pk")[: MESSAGES + 1]
     )
-    steps = [Step(message) for message in reversed(newest[:MESSAGES])]
+    steps = [OrderStep(message) for message in reversed(newest[:MESSAGES])]
     aside = next((each for each in parked if each.key == key), None)
     _tell(steps, row, is_parked=aside is not None)
     partition = partition_of(key, "", row.topic.partitions)
@@ -175,7 +175,7 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
     return KeyView(key, partition, owner, aside, steps, len(newest) > MESSAGES)
 
 
-def _tell(steps: Sequence[Step], row: Subscription, *, is_parked: bool) -> None:
+def _tell(steps: Sequence[OrderStep], row: Subscription, *, is_parked: bool) -> None:
     """Fill in what became of each."""
     by_id = {step.message.message_id: step for step in steps}
     events = LedgerEvent.objects.filter(message_id__in=list(by_id), topic=row.topic.name, subscription=row.group)

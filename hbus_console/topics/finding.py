@@ -7,10 +7,10 @@ from django.urls import reverse
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.topics.models import Topic
-from hbus_console.ui.finding import MOST, Group, Hit, group
+from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 
 
-def find(who: Actor, text: str) -> list[Group]:
+def find(who: Actor, text: str) -> list[HitGroup]:
     """What ``who`` may see: one query."""
     rows = Topic.objects.filter(namespace_q(who, "name"), name__icontains=text).select_related("team")[: MOST + 1]
     hits = (

@@ -20,7 +20,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Group:
+class HitGroup:
     """Hits of one kind. ``more``: there are further ones that are not shown."""
 
     title: str
@@ -30,7 +30,7 @@ class Group:
     ids: bool = False
 
 
-def group(title: str, hits: Iterable[Hit], *, ids: bool = False) -> Group:
+def group(title: str, hits: Iterable[Hit], *, ids: bool = False) -> HitGroup:
     """The first :data:`MOST` of ``hits``, of which only one more is looked at: a query should ask for ``MOST + 1``."""
     found = list(islice(hits, MOST + 1))
-    return Group(title, found[:MOST], len(found) > MOST, ids)
+    return HitGroup(title, found[:MOST], len(found) > MOST, ids)

@@ -18,7 +18,7 @@ from hbus_console.ui.timerange import time_range
 
 
 @dataclass(frozen=True)
-class Line:
+class MenuLine:
     """An entry as it is drawn. ``count`` stands beside it, hidden for 0; ``None`` where it counts nothing."""
 
     entry: MenuEntry
@@ -42,7 +42,7 @@ def may_open(who: Actor, entry: MenuEntry) -> bool:
     return allows(who, entry.act, SOMEWHERE)
 
 
-def sections(request: HttpRequest, active: str) -> list[tuple[str, list[Line]]]:
+def sections(request: HttpRequest, active: str) -> list[tuple[str, list[MenuLine]]]:
     """The menu of this request; a section without entries is left out."""
     who = actor(request)
     drawn = [
@@ -66,10 +66,10 @@ def section_of(key: str) -> str:
     return next((title for title, group in entries() for entry in group if entry.key == key), "")
 
 
-def _line(request: HttpRequest, who: Actor, entry: MenuEntry, active: str) -> Line:
+def _line(request: HttpRequest, who: Actor, entry: MenuEntry, active: str) -> MenuLine:
     address, kept = reverse(entry.url_name), time_range(request).query
     count = _count(who, entry) if entry.badge else None
-    return Line(entry, f"{address}?{kept}" if kept else address, entry.key == active, count)
+    return MenuLine(entry, f"{address}?{kept}" if kept else address, entry.key == active, count)
 
 
 def _count(who: Actor, entry: MenuEntry) -> int | None:

@@ -14,7 +14,7 @@ from hbus_console.access.permissions import Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.services import record
 from hbus_console.ui.concern import Concern, Look
-from hbus_console.ui.finding import MOST, Group, Hit, group
+from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 from hbus_console.ui.live import LiveCells
 from hbus_console.wiring import fact_log, store
 from tests.toy.feature import LAMP_SWITCH
@@ -58,7 +58,7 @@ def concerns(look: Look) -> list[Concern]:
     ]
 
 
-def find(who: Actor, text: str) -> list[Group]:
+def find(who: Actor, text: str) -> list[HitGroup]:
     rows = Lamp.objects.filter(scopes_q(visible_scopes(who), "street"), name__icontains=text)[: MOST + 1]
     return [group("Lamps", (Hit(row.name, row.street, address(subject(row))) for row in rows))]
 

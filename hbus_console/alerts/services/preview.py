@@ -22,7 +22,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Line:
+class PreviewLine:
     """One target and its value, in words too."""
 
     subject: Subject
@@ -39,7 +39,7 @@ class Preview:
     fires: int
     unknown: int
     paused: int
-    lines: Sequence[Line]
+    lines: Sequence[PreviewLine]
     threshold: str
 
     @property
@@ -66,7 +66,9 @@ def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Pr
         if value is not None:
             values.append((value, target))
     values.sort(key=lambda it: (-it[0], it[1].key))
-    lines = [Line(target.subject, value, kind.said(value), judge.met(rule, value)) for value, target in values[:SHOWN]]
+    lines = [
+        PreviewLine(target.subject, value, kind.said(value), judge.met(rule, value)) for value, target in values[:SHOWN]
+    ]
     return Preview(
         watched=len(targets),
         fires=sum(judge.met(rule, value) for value, _ in values),

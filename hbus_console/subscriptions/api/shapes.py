@@ -77,7 +77,7 @@ class BreakerOut(msgspec.Struct):
     forced: bool
 
 
-class SecretOut(msgspec.Struct):
+class WebhookSecretOut(msgspec.Struct):
     """A webhook's secret, given this once."""
 
     webhook_secret: str

@@ -151,7 +151,7 @@ RotateSecret = reason_act(
     summary="Give a webhook a new secret",
     description="Calls are signed with it at once. The answer is given once; no Idempotency-Key is taken.",
     tag="subscriptions",
-    gives=answers(shapes.SecretOut),
+    gives=answers(shapes.WebhookSecretOut),
     shown=lambda secret: {"webhook_secret": secret},
     base=ShownOnce,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hbus_console.bench.soak import MIB, MOST_GROWTH, Reading, Result
+from hbus_console.bench.soak import MIB, MOST_GROWTH, MemoryReading, Result
 from hbus_console.state import ROOT
 
 
@@ -47,7 +47,7 @@ def test_it_is_bounded_in_time_and_says_so(tmp_path: Path) -> None:
 
 @pytest.fixture
 def flat() -> Result:
-    readings = [Reading(number, 70 * MIB, 80 * MIB, 30 * MIB) for number in range(10, 1001, 10)]
+    readings = [MemoryReading(number, 70 * MIB, 80 * MIB, 30 * MIB) for number in range(10, 1001, 10)]
     return Result(published=1_000, handled=1_000, settled=1_000, facts=2_000, seconds=1.0, readings=readings)
 
 

@@ -16,7 +16,7 @@ from hbus_console.registry import asking, loading
 from hbus_console.registry.declaration import Feature, MenuEntry
 from hbus_console.ui import live, menu
 from hbus_console.ui.concern import Concern, Look
-from hbus_console.ui.finding import Group, Hit, group
+from hbus_console.ui.finding import Hit, HitGroup, group
 from hbus_console.ui.live import LiveCells
 from tests.hbus_console.ui.conftest import topic
 
@@ -44,7 +44,7 @@ def lying_around(look: Look) -> list[Concern]:
     return [Concern("bad", f"A toy of {look.actor.name} lies around", "since noon", "/ui-kit/", "Pick it up", place=1)]
 
 
-def find(who: Actor, text: str) -> list[Group]:
+def find(who: Actor, text: str) -> list[HitGroup]:
     return [group("Toys", [Hit(f"ball called {text}", "red", "/ui-kit/")]), group("Games", [])]
 
 
