@@ -176,6 +176,52 @@ def _kill_under_load(
     return killed_at
 
 
+def _freeze_under_load(load: Load, frozen: Server, replaced: Callable[[], bool], name: str) -> None:
+    """Load, stop the primary's process, let another be chosen, let it run on, load until it knows. Prints."""
+    load.start()
+    try:
+        until("there is load", lambda: len(load.confirmed) >= BEFORE, PATIENCE_S)
+        begun = time.monotonic()
+        frozen.freeze()
+        until("another is primary", replaced, PATIENCE_S)
+        thawed_at = time.monotonic()
+        frozen.thaw()
+        # It takes itself for the primary for as long as nobody tells it otherwise.
+        until("it follows the other", frozen.follows, PATIENCE_S)
+        told_at, many = time.monotonic(), len(load.confirmed)
+        until("publishing goes on", lambda: len(load.confirmed) >= many + AFTER, PATIENCE_S)
+    finally:
+        frozen.thaw()
+        load.finish()
+    print(
+        f"\n{name}: another primary after {thawed_at - begun:.1f} s, the frozen one knew it "
+        f"{told_at - thawed_at:.1f} s after its thaw; {load.report(begun)}"
+    )
+
+
+def test_a_primary_that_was_frozen_and_replaced(own_trio: SentinelTrio) -> None:
+    transport = open_transport(BusConfig(url=own_trio.url))
+    load = Load(transport, "booking.created", 0)
+    frozen, *others = own_trio.servers
+
+    _freeze_under_load(load, frozen, lambda: any(each.is_primary for each in others), "Sentinel, frozen")
+
+    # Then it confirms nothing after its thaw; as with a killed one, what its replicas did not have yet may be lost
+    assert len(load.lost()) < BATCH * PUBLISHERS
+    transport.close()
+
+
+def test_a_primary_of_a_cluster_that_was_frozen_and_replaced(own_cluster: StoreCluster) -> None:
+    transport = open_transport(BusConfig(url=own_cluster.url))
+    load = Load(transport, one_for_each_third()[0], 0)
+    frozen, successor = own_cluster.servers[0], own_cluster.servers[3]
+
+    _freeze_under_load(load, frozen, lambda: successor.is_primary, "Cluster, frozen")
+
+    assert len(load.lost()) < BATCH * PUBLISHERS
+    transport.close()
+
+
 def test_a_primary_that_sentinels_replace(own_trio: SentinelTrio) -> None:
     transport = open_transport(BusConfig(url=own_trio.url))
     load = Load(transport, "booking.created", 0)

@@ -14,8 +14,10 @@ from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from engine.core.store.address import Place, StoreAddress, StoreKind
 from engine.core.store.cluster import ClusterNodes
 from engine.core.store.cluster_client import ClusterClient
+from engine.core.store.fence import Fence, fenced
 from engine.core.store.nodes import OneServer, StoreNodes
 from engine.core.store.tls import tls_trouble
+from engine.core.store.watchers import ALIVE_TIMEOUT_S, ASK_TIMEOUT_S, SentinelWatchers
 
 #: Seconds to wait for an answer to a command that does not block, and for a connection.
 ANSWER_TIMEOUT_S = 10.0
@@ -42,7 +44,7 @@ def open_client(
     words = {"socket_connect_timeout": connect_timeout_s, "retry": Retry(NoBackoff(), 0), **options}
     if address.kind is StoreKind.CLUSTER:
         return ClusterClient(ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s))
-    return redis.Redis.from_pool(_primary_pool(address, words, answer_timeout_s))
+    return redis.Redis.from_pool(_primary_pool(address, words, _fence_of(address, words), answer_timeout_s))
 
 
 def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> StoreNodes:
@@ -57,7 +59,8 @@ def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOU
     }
     if address.kind is StoreKind.CLUSTER:
         return ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s)
-    return OneServer(partial(_primary_pool, address, words), str(address), answer_timeout_s)
+    fence = _fence_of(address, words)
+    return OneServer(partial(_primary_pool, address, words, fence), str(address), answer_timeout_s, fence)
 
 
 def each_primary(client: redis.Redis) -> list[redis.Redis]:
@@ -65,9 +68,12 @@ def each_primary(client: redis.Redis) -> list[redis.Redis]:
     return client.each() if isinstance(client, ClusterClient) else [client]
 
 
-def _primary_pool(address: StoreAddress, words: dict[str, Any], answer_timeout_s: float) -> ConnectionPool:
-    if address.kind is StoreKind.SENTINEL:
-        return _sentinel_pool(address, {**address.options, **words, "socket_timeout": answer_timeout_s})
+def _primary_pool(
+    address: StoreAddress, words: dict[str, Any], fence: Fence | None, answer_timeout_s: float
+) -> ConnectionPool:
+    if fence is not None:
+        pool = _sentinel_pool(address, {**address.options, **words, "socket_timeout": answer_timeout_s})
+        return fenced(pool, fence)
     if not address.places:
         return ConnectionPool(**{**address.options, **words, "socket_timeout": answer_timeout_s})
     return _server_pool(address, words, address.places[0], answer_timeout_s)
@@ -107,14 +113,32 @@ def _sentinel_pool(address: StoreAddress, words: dict[str, Any]) -> ConnectionPo
     own = dict(address.sentinel_options)
     encrypted = own.pop("connection_class", None) is SSLConnection
     sentinel = _Sentinels(  # type: ignore[no-untyped-call]
-        list(address.places),
-        sentinel_kwargs={
-            **own,
-            "ssl": encrypted,
-            "socket_timeout": SENTINEL_TIMEOUT_S,
-            "socket_connect_timeout": SENTINEL_TIMEOUT_S,
-            "retry": Retry(NoBackoff(), 0),
-        },
+        list(address.places), sentinel_kwargs={**own, "ssl": encrypted, **_patience(SENTINEL_TIMEOUT_S)}
     )
     words.pop("connection_class", None)
     return SentinelConnectionPool(address.primary_name, sentinel, ssl=encrypted, **words)  # type: ignore[no-untyped-call]
+
+
+def _fence_of(address: StoreAddress, words: dict[str, Any]) -> Fence | None:
+    """What stands behind each answer; nothing where Sentinels watch no primary. (A cluster's has its nodes.)"""
+    if address.kind is not StoreKind.SENTINEL:
+        return None
+
+    # In RESP2 the answers have one form, whatever else ``words`` asks for.
+    plain = {"protocol": 2, "decode_responses": False}
+
+    def sentinel_pool(place: Place) -> ConnectionPool:
+        host, port = place
+        words = {**address.sentinel_options, **plain, **_patience(ASK_TIMEOUT_S)}
+        return ConnectionPool(**{**words, "host": host, "port": port})
+
+    def server_pool(place: Place) -> ConnectionPool:
+        asking = {**words, **plain, **_patience(ALIVE_TIMEOUT_S)}
+        return _server_pool(address, asking, place, ALIVE_TIMEOUT_S)
+
+    return Fence(SentinelWatchers(address.primary_name, address.places, sentinel_pool, server_pool))
+
+
+def _patience(seconds: float) -> dict[str, Any]:
+    """Words of a connection that waits so long and tries nothing again."""
+    return {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry": Retry(NoBackoff(), 0)}

@@ -12,12 +12,16 @@ from redis.exceptions import AskError, ClusterDownError, MovedError
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.store.address import Place, StoreAddress
+from engine.core.store.fence import Fence, fenced
 from engine.core.store.slots import slot_of
+from engine.core.store.watchers import ClusterWatchers
 
 #: Seconds between two looks at the cluster while something is wrong with it.
 LOOK_S = 0.2
 #: Seconds that one node may take to say how the cluster stands.
 ASK_TIMEOUT_S = 1.0
+#: How many of the primaries that would vote for another are asked whether one was replaced, beside its replicas.
+VOTERS = 2
 
 MakePool = Callable[[Place, float], ConnectionPool]
 #: First slot, last slot, primary.
@@ -37,6 +41,8 @@ class Topology:
         self._moved: dict[int, Place] = {}
         #: All nodes as last heard, replicas too: any of them can tell.
         self._known: list[Place] = []
+        #: The replicas of each primary.
+        self._replicas: dict[Place, tuple[Place, ...]] = {}
         self._doubted = True
         self._looked = float("-inf")
         self._pools: dict[Place, ConnectionPool] = {}
@@ -56,6 +62,11 @@ class Topology:
         """Raises as :meth:`primary_of`."""
         self._look_if_needed()
         return sorted({place for _, _, place in self._ranges})
+
+    def watchers_of(self, place: Place) -> list[Place]:
+        """Who would know that ``place`` is no primary any more: its replicas, and some of the other primaries."""
+        voters = [each for each in sorted(self._replicas) if each != place][:VOTERS]
+        return [*self._replicas.get(place, ()), *voters]
 
     def moved(self, slot: int, place: Place) -> None:
         """A node said who has the slot now; the rest is asked for anew, in a while."""
@@ -91,6 +102,9 @@ class Topology:
                 error = failure
                 continue
             self._ranges = [(int(first), int(last), _place(nodes[0], place)) for first, last, *nodes in rows]
+            self._replicas = {
+                _place(primary, place): tuple(_place(node, place) for node in nodes) for _, _, primary, *nodes in rows
+            }
             self._known = list(dict.fromkeys(_place(node, place) for row in rows for node in row[2:]))
             self._moved, self._doubted = {}, False
             self._looked = self._clock.monotonic()
@@ -124,6 +138,7 @@ class ClusterNodes:
         self._make_pool = make_pool
         self._answer_timeout_s = answer_timeout_s
         self._topology = Topology(address.places, make_pool, SystemClock())
+        self._fence = Fence(ClusterWatchers(self._topology.watchers_of, primaries_in, make_pool))
         self._pools: dict[Place, ConnectionPool] = {}
         self._lock = threading.Lock()
 
@@ -165,22 +180,29 @@ class ClusterNodes:
 
     def sibling(self, answer_timeout_s: float) -> ClusterNodes:
         made = ClusterNodes(self._address, self._make_pool, answer_timeout_s)
-        made._topology = self._topology
+        made._topology, made._fence = self._topology, self._fence
         return made
 
     def close(self) -> None:
         for pool in list(self._pools.values()):
             pool.disconnect(inuse_connections=False)
+        self._fence.close()
 
     def _pool(self, place: Place) -> ConnectionPool:
         try:
             return self._pools[place]
         except KeyError:
             with self._lock:
-                return self._pools.setdefault(place, self._make_pool(place, self._answer_timeout_s))
+                made = fenced(self._make_pool(place, self._answer_timeout_s), self._fence)
+                return self._pools.setdefault(place, made)
 
     def _place_of(self, pool: ConnectionPool | None) -> Place | None:
         return next((place for place, each in list(self._pools.items()) if each is pool), None)
+
+
+def primaries_in(asked: Place, rows: Sequence[Any]) -> set[Place]:
+    """Who has slots, for the node at ``asked`` that answered ``CLUSTER SLOTS`` with ``rows``."""
+    return {_place(primary, asked) for _, _, primary, *_ in rows}
 
 
 def _place(node: Sequence[Any], asked: Place) -> Place:

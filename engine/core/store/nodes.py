@@ -11,6 +11,8 @@ from typing import Protocol
 from redis.connection import ConnectionPool
 from redis.exceptions import ReadOnlyError
 
+from engine.core.store.fence import Fence
+
 
 class StoreNodes(Protocol):
     """Thread-safe. No connection is made before the first use."""
@@ -53,8 +55,9 @@ class StoreNodes(Protocol):
 class OneServer:
     """A store with one primary: a server by itself, or the one that the Sentinels name at each new connection."""
 
-    def __init__(self, make_pool: PoolMaker, label: str, answer_timeout_s: float) -> None:
+    def __init__(self, make_pool: PoolMaker, label: str, answer_timeout_s: float, fence: Fence | None = None) -> None:
         self._make_pool = make_pool
+        self._fence = fence
         self._pool = make_pool(answer_timeout_s)
         self._label = label
 
@@ -82,10 +85,12 @@ class OneServer:
         return [self._pool]
 
     def sibling(self, answer_timeout_s: float) -> OneServer:
-        return OneServer(self._make_pool, self._label, answer_timeout_s)
+        return OneServer(self._make_pool, self._label, answer_timeout_s, self._fence)
 
     def close(self) -> None:
         self._pool.disconnect(inuse_connections=False)
+        if self._fence is not None:
+            self._fence.close()
 
 
 class PoolMaker(Protocol):
