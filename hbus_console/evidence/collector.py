@@ -16,6 +16,7 @@ from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.models import Cursor
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.wire import Contents
+from hbus_console.metrics import count
 
 CURSOR = "facts"
 #: Entries read at once; an entry holds up to two thousand facts.
@@ -26,6 +27,8 @@ BOOK_FACTS = 10_000
 TICK_S = 5.0
 #: How many notices one entry may leave about what could not be read of it.
 MOST_NOTICES = 20
+#: How many parts of an entry are tried, in search of what the database refuses; the rest is given up together.
+MOST_TRIES = 1_000
 #: How a database says that it will never take these rows, however often it is asked.
 _REFUSED = (DataError, IntegrityError, OverflowError, ValueError)
 
@@ -65,22 +68,63 @@ class FactCollector:
         return booked
 
     def _book_or_bury(self, cursor: Cursor, entries: list[Entry]) -> int:
-        """Book ``entries``; what the database can never take must not hold up all that follow."""
+        """Book ``entries``; what the database can never take must not hold up all that is with it, nor what follows."""
         try:
             return self._book(cursor, entries)
-        except _REFUSED as error:
+        except _REFUSED:
             if len(entries) > 1:
                 return sum(self._book_or_bury(cursor, [entry]) for entry in entries)
             (entry,) = entries
-            _log.exception("entry %s of the fact stream cannot be booked", entry.id)
-            lost = [(entry.count, f"the database refused it: {type(error).__name__}: {error}"[:300])]
-            return self._book(cursor, [replace(entry, contents=Contents(lost=lost))])
+            try:
+                return self._book(cursor, [self._without_refused(entry)])
+            except _REFUSED as error:
+                # Each of its parts could be booked, and not all of them together.
+                return self._book(cursor, [_buried(entry, [], {type(error).__name__: (entry.count, str(error))})])
+
+    def _without_refused(self, entry: Entry) -> Entry:
+        """``entry`` with only those of its facts that the database takes; the others told by how many and why.
+
+        Tries them in ever smaller parts and undoes it: the facts of one transaction are added up, so that what is
+        booked must be booked at once.
+        """
+        taken: list[FactBatch] = []
+        refused: dict[str, tuple[int, str]] = {}
+        waiting = list(reversed(entry.contents.batches))
+        tries = 0
+        while waiting:
+            batch = waiting.pop()
+            error = self._refusal(batch)
+            tries += 1
+            if error is None:
+                taken.append(batch)
+            elif batch.count > 1 and tries < MOST_TRIES:
+                half = batch.count // 2
+                waiting += [batch.part(half, batch.count), batch.part(0, half)]
+            else:
+                many, why = refused.get(type(error).__name__, (0, str(error)))
+                refused[type(error).__name__] = (many + batch.count, why)
+        return _buried(entry, taken, refused)
+
+    def _refusal(self, batch: FactBatch) -> Exception | None:
+        """Why the database never takes ``batch``; ``None`` when it would. Leaves nothing behind."""
+        rows = Booking(self._per_message)
+        try:
+            rows.add([batch])
+            with transaction.atomic(using=LEDGER):
+                rows.write()
+                transaction.set_rollback(True, using=LEDGER)
+        except _REFUSED as error:
+            return error
+        return None
 
     def _book(self, cursor: Cursor, entries: list[Entry]) -> int:
         rows = Booking(self._per_message)
         position, booked = cursor.facts, 0
+        notices: list[FactBatch] = []
         for entry in entries:
-            rows.add(self._missing(entry, position))
+            missing = self._missing(entry, position)
+            notices += missing
+            rows.add(missing)
             rows.add(entry.contents.batches)
             booked += entry.count
             # Who writes an entry without a number has not counted its facts with the others.
@@ -93,6 +137,8 @@ class FactCollector:
             if not moved:
                 raise Unavailable("Another keeper has booked these facts.", remedy="It holds the duty now.")
             rows.write()
+        # What a process dropped before it reached the store, that process has counted; this is what was lost later.
+        count(notices)
         cursor.entry, cursor.facts = last, position
         return booked
 
@@ -104,10 +150,10 @@ class FactCollector:
         found = []
         for known, why in entry.contents.lost[:MOST_NOTICES]:
             # Where nobody knows how many it was, all that is missing will have been in it.
-            count = known or max(lost, 0)
-            lost -= 0 if known else count
+            dropped = known or max(lost, 0)
+            lost -= 0 if known else dropped
             said = f"A part of entry {entry.id} of the fact stream is unreadable: {why}."
-            found.append(self._dropped(count, said))
+            found.append(self._dropped(dropped, said))
         if lost > 0:
             said = f"{lost} facts were dropped because the keeper was away for too long."
             found.append(self._dropped(lost, said))
@@ -130,10 +176,17 @@ class FactCollector:
             rows.write()
         return 0
 
-    def _dropped(self, count: int, detail: str) -> FactBatch:
+    def _dropped(self, facts: int, detail: str) -> FactBatch:
         return FactBatch(
-            "facts_dropped", self._clock.now_ms(), detail=detail, fields=CoreFields(min(count, MOST_THINGS))
+            "facts_dropped", self._clock.now_ms(), detail=detail, fields=CoreFields(min(facts, MOST_THINGS))
         )
+
+
+def _buried(entry: Entry, taken: list[FactBatch], refused: dict[str, tuple[int, str]]) -> Entry:
+    """``entry`` with only the facts ``taken``, and told how many were ``refused``: by error, how many and its words."""
+    _log.error("entry %s of the fact stream has facts that cannot be booked: %s", entry.id, refused)
+    lost = [(many, f"the database refused it: {name}: {why}"[:300]) for name, (many, why) in refused.items()]
+    return replace(entry, contents=Contents(taken, [*lost, *entry.contents.lost]))
 
 
 def _batches(entries: list[Entry]) -> list[list[Entry]]:

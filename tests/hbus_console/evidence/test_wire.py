@@ -11,12 +11,13 @@ import pytest
 import redis
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from engine.bus.facts import BusFields, Fact, batches, facts_of
 from engine.core.clock import LATEST_MS, ManualClock
 from engine.core.facts import FactBatch
 from engine.core.subject import Subject
-from hbus_console.evidence import wire
+from hbus_console.evidence import collector, wire
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Notice
@@ -278,3 +279,44 @@ def test_what_the_database_can_never_take_is_buried_alone(
     notice = Notice.objects.get()
     assert (notice.kind, notice.count) == ("facts_dropped", 2)
     assert "the database refused it" in notice.detail
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_one_fact_that_the_database_can_never_take_takes_none_of_its_entry_along(
+    store: redis.Redis, prefix: str, collect: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an entry of two batches, and a projection that lets two of its numbers through which no database holds
+    monkeypatch.setattr(
+        projection, "numbers", lambda column, count, _: column if isinstance(column, list) else [column] * count
+    )
+    before = REGISTRY.get_sample_value("hbus_facts_dropped_total") or 0
+    attempts = [1] * 40
+    attempts[7] = attempts[31] = 2**70
+    batch = settled(40, attempt=attempts)
+    monkeypatch.setattr(wire, "decode", lambda _: wire.Contents([batch, settled(2)]))
+    FactStream(store, prefix).write([settled(42)])
+    # When it is collected
+    collect()
+    # Then all others are booked, each once, and the flow counts them
+    found = LedgerEvent.objects.filter(kind="settled").values_list("message_id", flat=True)
+    assert sorted(found) == sorted([*(f"m{n}" for n in range(40) if n not in (7, 31)), "m0", "m1"])
+    assert FlowSample.objects.get().settled == 40
+    # And those two are told, also to who watches the metrics
+    notice = Notice.objects.get()
+    assert (notice.kind, notice.count) == ("facts_dropped", 2)
+    assert "the database refused it: OverflowError" in notice.detail
+    assert REGISTRY.get_sample_value("hbus_facts_dropped_total") == before + 2
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_an_entry_of_nothing_but_refused_facts_is_given_up_after_some_tries(
+    store: redis.Redis, prefix: str, collect: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "MOST_TRIES", 10)
+    monkeypatch.setattr(projection, "numbers", lambda column, count, _: [2**70] * count)
+    FactStream(store, prefix).write([settled(300)])
+
+    collect()
+
+    assert Notice.objects.get().count == 300
+    assert not LedgerEvent.objects.exists()
