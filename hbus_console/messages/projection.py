@@ -19,6 +19,7 @@ from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.rows import NOTICES
+from hbus_console.evidence.totals import MOST_OF_A_ROW
 from hbus_console.messages.models import FlowRollup, FlowSample
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
@@ -49,11 +50,17 @@ _EVENTS = Insert(
 
 
 def _adding_to(table: str) -> str:
+    # A sum that ran over would refuse all that is still to be added to its row.
+    added = (
+        f"{name} = CASE WHEN {table}.{name} < {MOST_OF_A_ROW} "
+        f"THEN {table}.{name} + excluded.{name} ELSE {table}.{name} END"
+        for name in _COLUMNS
+    )
     return f"""
 INSERT INTO {table} (topic, subscription, bucket_ms, {", ".join(_COLUMNS)})
 VALUES (%s, %s, %s, {", ".join(["%s"] * len(_COLUMNS))})
 ON CONFLICT (topic, subscription, bucket_ms) DO UPDATE
-    SET {", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in _COLUMNS)}
+    SET {", ".join(added)}
 """  # noqa: S608 - names are constants of this module
 
 
@@ -99,8 +106,7 @@ class MessageProjection:
         _MESSAGES.run(self._messages)
         _EVENTS.run(self._events)
         NOTICES.run(self._notices)
-        flow: list[Row] = [(*cell, *counts) for cell, counts in self._flow.items()]
-        rollup: list[Row] = [(*cell, *counts) for cell, counts in self._rolled_up().items()]
+        flow, rollup = _cells(self._flow), _cells(self._rolled_up())
         with connections[LEDGER].cursor() as cursor:
             for statement, rows in (
                 (_ADD_FLOW, flow),
@@ -130,6 +136,10 @@ class MessageProjection:
             known = found.get(cell)
             found[cell] = list(counts) if known is None else list(map(add, known, counts))
         return found
+
+
+def _cells(flow: Flow) -> list[Row]:
+    return [(*cell, *(min(count, MOST_OF_A_ROW) for count in counts)) for cell, counts in flow.items()]
 
 
 def _by_bucket(batch: FactBatch) -> Iterator[tuple[int, FactBatch]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.db import transaction
-from django.db.models import F, Min, Sum
+from django.db.models import F, Min
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.retention import trim_evidence
 from hbus_console.evidence.router import LEDGER
+from hbus_console.evidence.totals import MOST_OF_A_ROW, total
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
 from hbus_console.messages.search import id_ends
 
@@ -98,7 +99,7 @@ class LedgerRetention:
                     **dict(zip(_COUNTS, sums, strict=True)),
                 )
                 for topic, group, *sums in span.values_list("topic", "subscription").annotate(
-                    *[Sum(name) for name in _COUNTS]
+                    **{f"sum_{name}": total(name, MOST_OF_A_ROW) for name in _COUNTS}
                 )
             ]
             removed = span.delete()[0]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.db.models import BooleanField, Sum
+from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
 
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
 from hbus_console.alerts.round import Case, Round
+from hbus_console.evidence.totals import total
 from hbus_console.messages.models import FlowSample
 from hbus_console.subscriptions.targets import SUBSCRIPTIONS
 from hbus_console.topics.targets import TOPICS
@@ -37,7 +38,7 @@ def _publish_failures(case: Case) -> float:
 
 def _failed(_: Round, since_ms: int) -> Mapping[str, int]:
     rows = FlowSample.objects.filter(_FAILED, bucket_ms__gt=since_ms - BUCKET_MS, subscription="")
-    return dict(rows.values_list("topic").annotate(Sum("failed")).order_by())
+    return dict(rows.values_list("topic").annotate(failures=total("failed")).order_by())
 
 
 def _silence(case: Case) -> float:

@@ -16,6 +16,7 @@ from django.db.models import F, Max, Q, QuerySet, Sum
 from engine.bus.subjects import subscription_subject
 from engine.core.subject import Subject
 from hbus_console.evidence.router import LEDGER
+from hbus_console.evidence.totals import mass
 from hbus_console.messages.models import Flow, FlowRollup, FlowSample, LagSample
 from hbus_console.topics.scopes import topic_filter
 
@@ -31,7 +32,8 @@ POINTS = 240
 LAG_MEMORY_MS = 60_000
 
 _COUNTS = ("published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us")
-_SUMS = tuple(Sum(name) for name in _COUNTS)
+#: A row's time in handlers is whatever its facts said, and many such rows run over 64 bits.
+_SUMS = {f"sum_{name}": mass(name) if name == "duration_us" else Sum(name) for name in _COUNTS}
 #: The columns of a lag sample in the order of :class:`LagNow`.
 _LAG = ("topic", "subscription", "at_ms", "waiting", "in_flight", "retrying", "oldest_ms", "parked")
 
@@ -125,7 +127,7 @@ def rates(now_ms: int, scopes: Sequence[str]) -> FlowNow:
     """Mean rates of the last :data:`RATE_BUCKETS` complete buckets before ``now_ms``."""
     end_ms = now_ms - now_ms % BUCKET_MS
     start_ms = end_ms - RATE_BUCKETS * BUCKET_MS
-    rows = _samples(start_ms, end_ms, scopes).values_list("topic", "subscription").annotate(*_SUMS)
+    rows = _samples(start_ms, end_ms, scopes).values_list("topic", "subscription").annotate(**_SUMS)
     seconds = RATE_BUCKETS * FlowSample.BUCKET_S
     total = dict.fromkeys(_COUNTS, 0)
     topics: dict[str, dict[str, int]] = {}
@@ -159,7 +161,7 @@ def series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", s
         rows = rows.filter(subscription__in=["", subscription])
     step_s = step_ms // 1000
     counts = {name: [0] * count for name in _COUNTS}
-    for number, *sums in rows.values_list(F("bucket_ms") / step_ms).annotate(*_SUMS):
+    for number, *sums in rows.values_list(F("bucket_ms") / step_ms).annotate(**_SUMS):
         for name, total in zip(_COUNTS, sums, strict=True):
             counts[name][int(number) - first] = total
     return Series(
@@ -287,5 +289,5 @@ def _rates(counts: dict[str, int], seconds: int) -> Rates:
         deduplicated=counts["deduplicated"] / seconds,
         expired=counts["expired"] / seconds,
         first_attempt=counts["settled_first"] / settled if settled else None,
-        handler_us=counts["duration_us"] // settled if settled else None,
+        handler_us=int(counts["duration_us"] / settled) if settled else None,
     )

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 import redis
+from prometheus_client import REGISTRY
 
 from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock
@@ -14,7 +15,7 @@ from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Cursor, Notice
 from hbus_console.messages import projection as booking
-from hbus_console.messages.models import FlowSample, LedgerEvent, LedgerMessage
+from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -104,6 +105,24 @@ def test_flow_adds_up_over_batches_and_counts_first_attempts(stream: FactStream,
     assert (billing.settled, billing.settled_first, billing.duration_us) == (3, 2, 300)
 
 
+def test_a_time_that_no_sum_holds_ends_no_counting(stream: FactStream, collector: FactCollector) -> None:
+    # Given rows of a topic's flow that can take nothing more
+    def settle(name: str) -> None:
+        one = Fact("settled", AT, topic="booking.created", subscription="billing", message_id=name, duration_us=2**62)
+        tell(stream, one)
+        collector.tick()
+
+    settle("m1")
+    for rows in (FlowSample, FlowRollup):
+        rows.objects.update(duration_us=2**63 - 1)
+    # When more comes
+    settle("m2")
+    # Then it is counted, and the rows are still what a database holds
+    for row in (FlowSample.objects.get(), FlowRollup.objects.get()):
+        assert (row.settled, row.duration_us) == (2, 2**63 - 1)
+    assert not Notice.objects.exists()
+
+
 def test_nothing_is_booked_twice(stream: FactStream, collector: FactCollector) -> None:
     tell(stream, published("m1"), Fact("settled", AT, topic="t", subscription="s", message_id="m1"))
     collector.tick()
@@ -188,6 +207,7 @@ def test_a_batch_repeated_after_a_lost_answer_is_there_once(stream: FactStream, 
 
 
 def test_what_the_stream_had_to_drop_is_counted(store: redis.Redis, prefix: str, collector: FactCollector) -> None:
+    before = REGISTRY.get_sample_value("hbus_facts_dropped_total") or 0
     stream = FactStream(store, prefix, limit=10)
     for _ in range(5):
         tell(stream, *[published() for _ in range(4)])
@@ -196,6 +216,7 @@ def test_what_the_stream_had_to_drop_is_counted(store: redis.Redis, prefix: str,
     assert LedgerMessage.objects.count() == 8
     notice = Notice.objects.get()
     assert (notice.kind, notice.count) == ("facts_dropped", 12)
+    assert REGISTRY.get_sample_value("hbus_facts_dropped_total") == before + 12
     # And later gaps are counted from there
     tell(stream, published())
     collector.tick()

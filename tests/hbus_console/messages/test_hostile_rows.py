@@ -10,8 +10,9 @@ from django.conf import settings
 from django.test import Client
 
 from hbus_console.evidence.models import Evidence, Notice
-from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
 from hbus_console.nodes.stamps import key
+from hbus_console.traffic import flow
 from hbus_console.wiring import store
 from tests.hbus_console.messages.conftest import TOPIC
 from tests.hbus_console.nodes.test_stamps import UNREADABLE, UNSPEAKABLE, stamp
@@ -44,6 +45,16 @@ def hostile(request: pytest.FixtureRequest, installation: None) -> None:
             Notice.objects.create(kind="facts_dropped", at_ms=at, count=MOST)
             Notice.objects.create(kind="group_lost", at_ms=at, count=-MOST, topic=TOPIC, subscription="billing")
             Evidence.objects.create(kind="facts_dropped", at_ms=at, fields={"amount": MOST})
+    for number in range(1, 4):
+        at_ms = now_ms - now_ms % 300_000 - number * 300_000
+        for rows in (FlowSample, FlowRollup):
+            rows.objects.create(
+                topic=TOPIC, subscription="billing", bucket_ms=at_ms, settled=1, failed=MOST, duration_us=MOST
+            )
+        recent_ms = now_ms - now_ms % 10_000 - number * 10_000
+        FlowSample.objects.update_or_create(
+            topic=TOPIC, subscription="billing", bucket_ms=recent_ms, defaults={"settled": 1, "duration_us": MOST}
+        )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +63,7 @@ def hostile(request: pytest.FixtureRequest, installation: None) -> None:
         "/", "/cluster/", "/api/v1/cluster", "/messages/", "/messages/?q=c1", "/messages/m1", "/messages/m2",
         "/messages/m2?tab=conversation", "/messages/m2?tab=key", "/messages/evidence/m1", "/api/v1/messages/m1",
         "/api/v1/messages/m2", f"/topics/{TOPIC}/", f"/api/v1/topics/{TOPIC}", f"/subscriptions/{TOPIC}/billing/",
-        f"/api/v1/topics/{TOPIC}/log", "/api/v1/messages?q=c1", "/charts/flow/",
+        f"/api/v1/topics/{TOPIC}/log", "/api/v1/messages?q=c1", "/charts/flow/", "/charts/flow/?range=7d",
         "/api/v1/messages/m1/timeline", "/subscriptions/", "/topics/",
     ],
 )  # fmt: skip
@@ -61,6 +72,15 @@ def test_no_page_breaks(sign_in: Callable[..., Client], hostile: None, path: str
     if answer.streaming:
         b"".join(answer)
     assert answer.status_code == 200
+
+
+def test_sums_of_what_facts_claimed_stay_sums(hostile: None) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    assert flow.rates(now_ms, ["*"]).subscriptions[TOPIC, "billing"].handler_us == MOST + 1
+    for span_ms in (3_600_000, 7 * 86_400_000):
+        found = flow.series(now_ms - span_ms, now_ms, ["*"], TOPIC, "billing")
+        assert found.settled_total >= 3
+        assert max(spent or 0 for spent in found.handler_ms) > 10**14
 
 
 @pytest.mark.parametrize("path", ["/", "/cluster/", "/api/v1/cluster", f"/subscriptions/{TOPIC}/billing/"])

@@ -4,6 +4,7 @@ import pytest
 
 from engine.core.clock import ManualClock
 from hbus_console.evidence.models import Notice
+from hbus_console.evidence.totals import MOST_OF_A_ROW
 from hbus_console.messages import retention
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
 from hbus_console.messages.retention import DAY_MS, LedgerRetention
@@ -68,6 +69,17 @@ def test_old_flow_is_folded_without_losing_a_count() -> None:
         ("s", 300_000, 0, 15),
     ]
     assert FlowSample.objects.get(pk=recent.pk).published == 7
+
+
+def test_flow_that_no_sum_holds_is_folded_too() -> None:
+    old = NOW - 3 * DAY_MS
+    old -= old % retention.COARSE_MS
+    for slot in range(30):
+        FlowSample.objects.create(topic="t", bucket_ms=old + slot * 10_000, settled=1, duration_us=2**63 - 1)
+    keep(5)
+
+    row = FlowSample.objects.get()
+    assert (row.settled, row.duration_us) == (30, 30 * MOST_OF_A_ROW)
 
 
 def test_samples_and_notices_end_after_their_time() -> None:
