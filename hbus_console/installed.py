@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from engine.core.env import Env
+from engine.core.errors import ConfigurationError
 
 #: The ground first, then the features, then the front.
 OURS = (
@@ -33,5 +36,20 @@ OURS = (
 
 
 def apps() -> tuple[str, ...]:
-    """Ours, and those that HBUS_APPS names."""
-    return (*OURS, *Env().words("HBUS_APPS", "examples.hotel"))
+    """Ours, and those that HBUS_APPS names. Raises ``ConfigurationError`` for one that is not there."""
+    named = Env().words("HBUS_APPS", "examples.hotel")
+    for app in named:
+        if not _is_there(app):
+            raise ConfigurationError(
+                f"HBUS_APPS names {app!r}, and there is no such package.",
+                remedy="Install it where this Python finds it, or correct the name.",
+                field="HBUS_APPS",
+            )
+    return (*OURS, *named)
+
+
+def _is_there(app: str) -> bool:
+    try:
+        return find_spec(app) is not None
+    except (ImportError, ValueError):
+        return False
