@@ -16,6 +16,8 @@ from engine.core.leases import LeaseSource, Ownership
 
 #: Seconds between two tries to take over a duty that another process does.
 TAKEOVER_S = 2.0
+#: A tick that has lasted for so long hangs.
+HUNG_AFTER_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ class DutyStatus:
     """How one duty stands in this process."""
 
     name: str
-    #: ``running`` here, ``elsewhere`` (another process does it), ``store lost``, or ``stopped``.
+    #: ``running`` here, ``hung`` here, ``elsewhere`` (another process does it), ``store lost``, or ``stopped``.
     state: str
     epoch: int
     ticks: int
@@ -55,6 +57,8 @@ class DutyStatus:
 class DutyRunner:
     """Runs each duty on its own thread, under the lease of its name where ``leases`` is given.
 
+    A tick that hangs holds up no other duty: its lease is no longer renewed, so that another process takes the duty
+    over, and it says so in :meth:`status`. When it returns after all, its duty goes on as if it had lost the lease.
     An exception in a tick is logged, counted and shown in :meth:`status`; it never ends the thread. Two runners with
     the same duties share them: each duty runs in one of them, and in the other when the first has gone. Each tick runs
     inside a context that ``around`` makes, on the duty's thread.
@@ -112,6 +116,8 @@ class DutyRunner:
             while not self._clock.wait(self._renewals_over, pause_s):
                 for loop in loops:
                     loop.renew()
+            for loop in loops:
+                loop.renewed.wait()
         finally:
             self._renewer_ended.set()
 
@@ -141,11 +147,21 @@ class _Loop:
         self._last_tick_ms = 0
         self._last_tick_s = 0.0
         self._moved = clock.monotonic()
+        #: When the tick that runs now began.
+        self._begun: float | None = None
+        #: Set while no renewal is under way.
+        self.renewed = threading.Event()
+        self.renewed.set()
+
+    @property
+    def hangs(self) -> bool:
+        begun = self._begun
+        return begun is not None and self._clock.monotonic() - begun >= HUNG_AFTER_S
 
     def status(self) -> DutyStatus:
         return DutyStatus(
             name=self._duty.name,
-            state="stopped" if self.ended.is_set() else self._state,
+            state="stopped" if self.ended.is_set() else "hung" if self.hangs else self._state,
             epoch=self.lease.epoch if self.lease else 0,
             ticks=self._ticks,
             failures=self._failures,
@@ -156,15 +172,25 @@ class _Loop:
         )
 
     def renew(self) -> None:
-        """Called from the renewing thread."""
-        if self.lease is None or not self.lease.held:
+        """Renew the lease aside, unless that is under way. Called from the renewing thread."""
+        if self.lease is None or not self.lease.held or not self.renewed.is_set():
             return
+        if self.hangs:
+            _log.warning("duty %s hangs: its lease is left to another process", self._duty.name)
+            return
+        self.renewed.clear()
+        # One that hangs in its store must not let the leases of all the others run out.
+        threading.Thread(target=self._renew, args=(self.lease,), name=f"{self.thread.name}-lease", daemon=True).start()
+
+    def _renew(self, lease: Ownership) -> None:
         try:
-            if not self.lease.renew():
+            if not lease.renew():
                 _log.warning("duty %s was taken over by another process", self._duty.name)
         except Exception as error:  # noqa: BLE001
             # The lease stays ours until it runs out; the next renewal may succeed.
             self._last_error = text_of(error)
+        finally:
+            self.renewed.set()
 
     def _run(self) -> None:
         try:
@@ -190,7 +216,7 @@ class _Loop:
         return owned
 
     def _tick(self) -> float:
-        begun = self._clock.monotonic()
+        begun = self._begun = self._clock.monotonic()
         try:
             with self._around():
                 self._duty.tick()
@@ -203,6 +229,7 @@ class _Loop:
                 _log.warning("duty %s: %s", self._duty.name, error)
             else:
                 _log.exception("duty %s failed", self._duty.name)
+        self._begun = None
         self._ticks += 1
         self._last_tick_ms = self._clock.now_ms()
         self._last_tick_s = self._clock.monotonic() - begun

@@ -48,7 +48,13 @@ def _processes(state: StoreState, found: Sequence[Node]) -> list[Concern]:
             continue
         text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
         concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))
-    failing = [duty for duty in services.duties(found) if duty.last_error]
+    duties = services.duties(found)
+    concerns += [
+        Concern("bad", f"The duty {duty.name} hangs", f"on {duty.node}: restart that keeper", page, "Open cluster")
+        for duty in duties
+        if duty.state == "hung"
+    ][:MOST_OF_A_KIND]
+    failing = [duty for duty in duties if duty.last_error]
     return concerns + [
         Concern("warn", f"The duty {duty.name} fails", duty.last_error, page, "Open cluster")
         for duty in failing[:MOST_OF_A_KIND]

@@ -67,7 +67,7 @@ class DutyLine:
 
     @property
     def tone(self) -> str:
-        return "bad" if self.state in ("store lost", "nowhere") else "warn" if self.last_error else "ok"
+        return "bad" if self.state in ("store lost", "nowhere", "hung") else "warn" if self.last_error else "ok"
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,11 @@ def _detail_words(name: str, alive: Sequence[Node]) -> str:
     if name == "consumer":
         return _count(len({(line.topic, line.group) for line in consumers(alive)}), "subscription")
     if name == "keeper":
-        failing = sum(1 for duty in duties(alive) if duty.last_error)
-        return f"{failing} failing of {len(duties(alive))} duties" if failing else f"{len(duties(alive))} duties"
+        found = duties(alive)
+        hung = sum(1 for duty in found if duty.state == "hung")
+        failing = sum(1 for duty in found if duty.last_error)
+        troubles = [f"{many} {word}" for many, word in ((hung, "hung"), (failing, "failing")) if many]
+        return f"{', '.join(troubles)} of {len(found)} duties" if troubles else f"{len(found)} duties"
     opened = sum(int(node.detail.get("open") or 0) for node in alive)
     return _count(opened, "connection") if opened else ""
 
@@ -261,7 +264,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _rank(state: str) -> int:
-    return {"running": 0, "store lost": 1, "elsewhere": 2}.get(state, 3)
+    return {"running": 0, "hung": 1, "store lost": 2, "elsewhere": 3}.get(state, 4)
 
 
 def _maps(value: Any) -> list[Mapping[str, Any]]:

@@ -11,13 +11,14 @@ import structlog
 from django.conf import settings
 
 from engine.core.clock import Clock, SystemClock
-from engine.core.duties import Duty, DutyRunner
+from engine.core.duties import HUNG_AFTER_S, Duty, DutyRunner
 from hbus_console.database import fresh_connections, keep_connections
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
-#: A duty whose loop has not moved for so long makes the node fall silent, for its thread hangs.
-HUNG_AFTER_S = 60.0
+#: A duty that has hung for so long makes the node fall silent, as do all that run here at once after
+#: :data:`~engine.core.duties.HUNG_AFTER_S`: nothing but a new process ends a thread. Until then the others go on.
+GIVEN_UP_AFTER_S = 300.0
 
 _log = structlog.get_logger(__name__)
 
@@ -56,9 +57,15 @@ class Keeper:
         return {"duties": [asdict(status) for status in self._runner.status()]}
 
     def turned_ms(self) -> int:
-        """Now; or, once a duty's thread hangs, the moment from which it should have moved."""
-        late_s = max(
-            (status.loop_age_s - self._intervals[status.name] for status in self._runner.status()), default=0.0
-        )
+        """Now; or, once the process is of no more use, the moment from which its duties should have moved."""
+        late = [
+            status.loop_age_s - self._intervals[status.name]
+            for status in self._runner.status()
+            if status.state in ("running", "hung")
+        ]
         now_ms = self._clock.now_ms()
-        return now_ms if late_s < HUNG_AFTER_S else now_ms - round(late_s * 1000)
+        if late and max(late) >= GIVEN_UP_AFTER_S:
+            return now_ms - round(max(late) * 1000)
+        if late and min(late) >= HUNG_AFTER_S:
+            return now_ms - round(min(late) * 1000)
+        return now_ms

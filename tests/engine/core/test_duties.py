@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from engine.core.clock import ManualClock
-from engine.core.duties import DutyRunner
+from engine.core.duties import HUNG_AFTER_S, DutyRunner
 from engine.core.errors import Unavailable
 
 PATIENCE_S = 15.0
@@ -246,3 +246,59 @@ def test_a_drain_ends_at_its_deadline_and_a_hanging_tick_shows(clock: ManualCloc
     assert stopped == [False]
     go_on.set()
     stopper.join()
+
+
+def test_a_tick_that_hangs_shows_and_leaves_its_duty_to_another_process(clock: ManualClock) -> None:
+    # Given two processes with the same two duties, and a tick in the first that does not return
+    places = {"duty:stuck": OnePlace(), "duty:other": OnePlace()}
+    go_on = threading.Event()
+    stuck, other = Counting("stuck", lambda tick: assert_set(go_on)), Counting("other")
+    runner = DutyRunner([stuck, other], leases=lambda name: places[name](name), clock=clock)
+    runner.start()
+    stuck.wait_for(1)
+    other.wait_for(1)
+    successor = Counting("stuck")
+    second = DutyRunner([successor], leases=lambda name: places[name](name), clock=clock)
+
+    # When it hangs for a minute, then that shows on it alone
+    clock.advance(HUNG_AFTER_S)
+    states = {status.name: status.state for status in runner.status()}
+    assert states == {"stuck": "hung", "other": "running"}
+    # And its lease is renewed no more, unlike the other's, which goes on
+    held, others = places["duty:stuck"].made[0], places["duty:other"].made[0]
+    before, ticks, renewals = held.renewals, other.ticks, others.renewals
+    until(lambda: other.ticks > ticks and others.renewals > renewals + 3, lambda: clock.advance(1))
+    assert held.renewals == before
+
+    # So that it runs out, and the second process does the duty
+    places["duty:stuck"].owner = None
+    second.start()
+    successor.wait_for(1)
+    go_on.set()
+    until(lambda: runner.status()[0].state == "elsewhere", lambda: clock.advance(1))
+    assert stuck.ticks == 1
+    assert runner.stop()
+    assert second.stop()
+
+
+def test_a_renewal_that_hangs_lets_no_other_lease_run_out(clock: ManualClock) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Hanging(Contended):
+        def renew(self) -> bool:
+            asked.set()
+            return go_on.wait(PATIENCE_S)
+
+    fine = OnePlace()
+    runner = DutyRunner(
+        [Counting("stuck"), Counting("other")],
+        leases=lambda name: Hanging(OnePlace()) if name == "duty:stuck" else fine(name),
+        clock=clock,
+    )
+    runner.start()
+    until(asked.is_set, lambda: clock.advance(1))
+    before = fine.made[0].renewals
+    until(lambda: fine.made[0].renewals > before + 2, lambda: clock.advance(1))
+    assert not go_on.is_set()
+    go_on.set()
+    assert runner.stop()

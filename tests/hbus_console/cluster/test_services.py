@@ -52,6 +52,12 @@ def test_a_duty_is_shown_where_it_runs() -> None:
     assert (line.node, line.state, line.last_tick_us) == ("h:keeper:1", "running", 3_100)
     (line,) = services.duties([duty("running", "0", silent=True)])
     assert (line.state, line.tone) == ("nowhere", "bad")
+    # One that hangs shows, until another node does it.
+    (line,) = services.duties([duty("elsewhere", "0"), duty("hung", "1")])
+    assert (line.node, line.state, line.tone) == ("h:keeper:1", "hung", "bad")
+    assert word("keeper", [duty("hung")]) == ("ok", "1 node · 1 hung of 1 duties")
+    (line,) = services.duties([duty("hung", "0"), duty("running", "1")])
+    assert (line.node, line.state) == ("h:keeper:1", "running")
 
 
 def test_consumers_of_a_silent_node_are_silent_and_the_idle_say_why() -> None:

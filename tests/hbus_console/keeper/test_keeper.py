@@ -16,7 +16,7 @@ from hbus_console.api.housekeeping import IdempotencyExpiry
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.keeper import duties
 from hbus_console.keeper.duties import all_duties
-from hbus_console.keeper.keeper import HUNG_AFTER_S, Keeper
+from hbus_console.keeper.keeper import GIVEN_UP_AFTER_S, HUNG_AFTER_S, Keeper
 from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.registry.declaration import Feature
 from hbus_console.registry.loading import features
@@ -146,6 +146,29 @@ def test_a_hung_duty_makes_the_stamp_old() -> None:
     counting.go_on.set()
     eventually(lambda: counting.ticks > 1 or bool(clock.advance(1)))
     assert keeper.turned_ms() == clock.now_ms()
+    keeper.stop(5)
+
+
+def test_one_hung_duty_of_several_shows_and_does_not_end_the_process_at_once() -> None:
+    # Given a duty that does not return, and one that does
+    clock = ManualClock(SystemClock().now_ms())
+    stuck, other = Counting("stuck"), Counting("other")
+    other.go_on.set()
+    keeper = Keeper([stuck, other], clock)
+    keeper.start()
+    assert stuck.entered.wait(10)
+    # When it has hung for long, then the node lives, says which one hangs, and does the other
+    for _ in range(round(HUNG_AFTER_S) + 30):
+        ticks = other.ticks
+        clock.advance(1)
+        eventually(lambda ticks=ticks: other.ticks > ticks)  # type: ignore[misc]
+    assert keeper.turned_ms() == clock.now_ms()
+    assert [line["state"] for line in keeper.report()["duties"]] == ["hung", "running"]
+    # Only a new process ends that thread: at last the node falls silent for it.
+    clock.advance(GIVEN_UP_AFTER_S)
+    assert keeper.turned_ms() < clock.now_ms()
+    stuck.go_on.set()
+    eventually(lambda: keeper.report()["duties"][0]["state"] == "running" or bool(clock.advance(1)))
     keeper.stop(5)
 
 

@@ -174,6 +174,14 @@ def test_what_leads_further_than_its_alert_says_since_when_it_fires(admin_actor:
     assert " · alert since " not in found(admin_actor, lag=lag, alerts=other)[-1].note
 
 
+def test_a_duty_that_hangs_is_told_until_another_keeper_does_it(admin_actor: Actor) -> None:
+    stuck = node("keeper", duties=[{"name": "relay", "state": "hung"}, {"name": "mover", "state": "running"}])
+    (told,) = [each for each in found(admin_actor, nodes=[stuck]) if each.text == "The duty relay hangs"]
+    assert (told.tone, stuck.name in told.note) == ("bad", True)
+    successor = node("keeper", duties=[{"name": "relay", "state": "running"}])
+    assert "The duty relay hangs" not in texts(admin_actor, nodes=[stuck, successor])
+
+
 def test_the_worst_comes_first_and_among_equals_each_has_its_place(admin_actor: Actor, settings: Settings) -> None:
     now = time.time_ns() // 1_000_000
     subscription(topic("a.paused", paused=True), "paused", paused=True)
