@@ -2,6 +2,9 @@
 
 One JSON object a line in ``STATE/audit/anchors.jsonl``, flushed to disk, and the same in the log stream, which
 operators ship to another machine.
+
+Anchors begin by themselves with an empty log or a young one. Where none is left of an older log, somebody may have cut
+it off and emptied the folder: :func:`~hbus_console.audit.verify.verify` finds that until a person begins them anew.
 """
 
 from __future__ import annotations
@@ -11,24 +14,30 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
 from django.conf import settings
 
-from engine.core.clock import Clock, SystemClock, from_rfc3339, to_rfc3339
+from engine.core.clock import Clock, SystemClock, from_rfc3339, to_datetime, to_rfc3339
+from hbus_console.audit.chain import GENESIS
 from hbus_console.audit.models import AuditEntry
 
 #: A head is anchored after so many entries even while nobody's duty runs.
 EVERY_ENTRIES = 100
+#: So long after its first entry a log may still be without an anchor: nobody's keeper has run yet.
+YOUNG = timedelta(hours=1)
 #: An anchor line is far shorter.
 _TAIL_BYTES = 4096
+#: What entries are stamped by.
+_wall: Clock = SystemClock()
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """The chain had the hash ``hash`` at entry ``seq`` when it was ``at_ms``."""
+    """The chain had the hash ``hash`` at entry ``seq`` (0: before the first) when it was ``at_ms``."""
 
     seq: int
     hash: str
@@ -53,10 +62,18 @@ def anchors_path() -> Path:
     return Path(settings.STATE) / "audit" / "anchors.jsonl"
 
 
-def anchor_head(clock: Clock | None = None) -> Anchor | None:
+def is_young() -> bool:
+    """Whether the log began so lately that nothing need be anchored yet; an empty one did."""
+    first = AuditEntry.objects.order_by("seq").values_list("at", flat=True).first()
+    return first is None or to_datetime(_wall.now_ms()) - first < YOUNG
+
+
+def anchor_head(clock: Clock | None = None, *, begin: bool = False) -> Anchor | None:
     """Append the head of the chain unless it is anchored already; returns what was appended.
 
-    Safe between processes. A line torn by a crash is removed first. Raises ``OSError`` when the disk refuses.
+    A file without any anchor gets its first while the log is young, or where anchors shall ``begin``, which they may
+    with an empty log as well; else their lack is left for verification to find. Safe between processes. A line torn by
+    a crash is removed first. Raises ``OSError`` when the disk refuses.
     """
     path = anchors_path()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -71,7 +88,11 @@ def anchor_head(clock: Clock | None = None) -> Anchor | None:
         if whole < len(tail):
             file.truncate(size - len(tail) + whole)
         last = _parse(tail[:whole].splitlines()[-1]) if whole else None
+        if head is None and begin:
+            head = (0, GENESIS)
         if head is None or (last is not None and last.seq >= head[0]):
+            return None
+        if not (whole or begin or is_young()):
             return None
         anchor = Anchor(head[0], head[1], (clock or SystemClock()).now_ms())
         line = {"seq": anchor.seq, "hash": anchor.hash, "at": to_rfc3339(anchor.at_ms)}

@@ -17,11 +17,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 
 from engine.core.errors import BadInput
-from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.feature import AUDIT_EXPORT
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content, record
+from hbus_console.audit.subjects import LOG
 from hbus_console.audit.trail import Filter, narrowed
 
 #: Entries read and sent at once.
@@ -46,7 +46,6 @@ COLUMNS = (
     "previous_hash",
     "hash",
 )
-_LOG = Subject("audit", "", "audit log")
 #: What a spreadsheet takes for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -98,7 +97,7 @@ def export(
     if end is not None:
         chosen["to"] = end
     with transaction.atomic():
-        entry = record(actor, "audit.export", _LOG, reason=reason, after={"form": form, "filter": chosen})
+        entry = record(actor, "audit.export", LOG, reason=reason, after={"form": form, "filter": chosen})
     entries = narrowed(AuditEntry.objects.filter(seq__lt=entry.seq), wanted, start, end)
     return Export(entries, form, entry)
 

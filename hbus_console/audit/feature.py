@@ -7,6 +7,7 @@ from hbus_console.registry.declaration import Feature, MenuEntry, Mount
 
 AUDIT_READ = Act("audit.read", Role.OPERATOR, "read the audit log", reading=True)
 AUDIT_EXPORT = Act("audit.export", Role.GOVERNOR, "export the audit log")
+AUDIT_ANCHOR = Act("audit.anchor", Role.ADMIN, "begin the anchors of the audit log")
 
 FEATURE = Feature(
     name="audit",
@@ -16,10 +17,13 @@ FEATURE = Feature(
     acts=(
         AUDIT_READ,
         AUDIT_EXPORT,
+        AUDIT_ANCHOR,
     ),
     audit_words={
+        "audit.anchor": "began the anchors of the",
         "audit.export": "exported the",
     },
+    prepare=("hbus_console.audit.beginning:prepare",),
     duties=(
         "hbus_console.audit.anchor:AuditAnchor",
         "hbus_console.audit.duty:AuditVerification",

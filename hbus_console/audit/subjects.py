@@ -19,6 +19,8 @@ from hbus_console.subjects import readable
 NAMESPACE = "namespace"
 #: The whole installation.
 INSTALLATION = Subject("installation", "", "hbus")
+#: The log itself.
+LOG = Subject("audit", "", "audit log")
 
 
 @dataclass(frozen=True)

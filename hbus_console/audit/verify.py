@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from hbus_console.audit import chain, guards
-from hbus_console.audit.anchor import Anchor, anchors
+from hbus_console.audit.anchor import Anchor, anchors, is_young, last_anchor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
 
@@ -86,8 +86,9 @@ def counted(number: int, one: str, many: str) -> str:
 def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:
     """Walk the log in constant memory, from the beginning or after an entry verified before with its hash then.
 
-    Finds altered, removed and reordered entries, a log that was cut off behind an anchor or rebuilt as a whole, and
-    missing database guards. Entries appended meanwhile are included or not, but never found at fault.
+    Finds altered, removed and reordered entries, a log that was cut off behind an anchor or rebuilt as a whole, one
+    that is no longer young and has no anchor, and missing database guards. Entries appended meanwhile are included or
+    not, but never found at fault.
     """
     began = time.monotonic()
     verdict = Verdict(first_seq=after + 1, last_seq=after, head=after_hash)
@@ -98,6 +99,8 @@ def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:
         )
     if after and not AuditEntry.objects.filter(seq=after, hash=after_hash).exists():
         verdict.find(FindingKind.REWRITTEN, after, f"Entry {after:,} is no longer the one that was verified before.")
+    # Before the walk: an anchor made meanwhile is no reason to look away.
+    unanchored = last_anchor() is None and not is_young()
     walk = _AnchorWalk(verdict, after)
     for entry in _entries(after):
         _check(verdict, entry)
@@ -105,6 +108,9 @@ def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:
         verdict.entries += 1
         verdict.last_seq, verdict.head = entry.seq, entry.hash
     walk.finish()
+    if unanchored:
+        what = f"no anchor: nothing on this host tells whether the log was cut off behind entry {verdict.last_seq:,}."
+        verdict.find(FindingKind.ANCHOR, 0, what)
     verdict.took_s = round(time.monotonic() - began, 3)
     return verdict
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from engine.core.clock import ManualClock, SystemClock
 from hbus_console.audit.anchor import last_anchor
 from hbus_console.audit.models import AuditEntry
 
@@ -88,4 +89,16 @@ def test_anchor_anchors_now(write: Write) -> None:
     anchor = last_anchor()
     assert anchor is not None
     assert anchor.seq == 2
+    assert run("anchor") == "The head is anchored already.\n"
+
+
+def test_anchor_begins_nothing_unasked_where_an_older_log_has_no_anchor(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hbus_console.audit.anchor._wall", ManualClock(SystemClock().now_ms() + 7_200_000))
+    write(2)
+    with pytest.raises(CommandError, match="it may have been cut off") as caught:
+        run("anchor")
+    assert caught.value.returncode == 2
+    assert run("anchor", "--begin", "--reason", "restored").startswith("Entry 3 anchored at ")
     assert run("anchor") == "The head is anchored already.\n"

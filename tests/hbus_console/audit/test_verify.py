@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,15 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from engine.core.clock import ManualClock
+from engine.core.clock import ManualClock, SystemClock
+from engine.core.errors import BadInput, Conflict
 from engine.core.subject import Subject
-from hbus_console.audit import chain, guards
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
+from hbus_console.audit import anchor, chain, guards
 from hbus_console.audit import verify as verification
 from hbus_console.audit.anchor import AuditAnchor, anchor_head, anchors, anchors_path, last_anchor
+from hbus_console.audit.beginning import begin_anchors, prepare
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
 from hbus_console.audit.state import chain_state, last_verified, verify_now
@@ -305,3 +310,78 @@ def test_a_remembered_verdict_that_we_did_not_write_is_not_believed(write: Write
     found["verified"]["seq"] = 999
     path.write_text(json.dumps(found))
     assert last_verified() is None
+
+
+# --- no anchor at all
+
+
+@pytest.fixture
+def an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing written in this test is young any more."""
+    monkeypatch.setattr(anchor, "_wall", ManualClock(SystemClock().now_ms() + 7_200_000))
+
+
+@pytest.mark.usefixtures("an_hour_later")
+def test_a_log_cut_off_together_with_its_anchors_is_found_and_stays_found(
+    write: Write, tamper: Tamper, audit_state: Path
+) -> None:
+    prepare(print)
+    write(6)
+    AuditAnchor().tick()
+    assert verify_now().holds
+    tamper("DELETE FROM audit_auditentry WHERE seq > 4")
+    shutil.rmtree(audit_state)
+    AuditAnchor().tick()
+    write(1)
+    AuditAnchor().tick()
+    for _ in range(2):
+        verdict = verify_now()
+        assert kinds(verdict) == [(Kind.ANCHOR, 0)], "no duty makes it look as if nothing had been there"
+        assert verdict.findings[0].what == (
+            "no anchor: nothing on this host tells whether the log was cut off behind entry 5."
+        )
+    assert chain_state().word == "broken"
+
+
+@pytest.mark.usefixtures("an_hour_later")
+def test_anchors_that_a_person_begins_anew_are_an_entry_with_its_reason(write: Write, audit_state: Path) -> None:
+    entries = write(3)
+    assert not verify_now().holds
+    begun = begin_anchors(SYSTEM, "restored from Monday's backup")
+    assert begun is not None
+    assert begun.seq == 4
+    entry = AuditEntry.objects.get(seq=4)
+    assert (entry.action, entry.reason) == ("audit.anchor", "restored from Monday's backup")
+    assert entry.after == {"seq": 3, "hash": entries[-1].hash}
+    verdict = verify_now()
+    assert (verdict.holds, verdict.anchors) == (True, 1)
+    write(1)
+    AuditAnchor().tick()
+    assert [found.seq for found in anchors() if not isinstance(found, str)] == [4, 5], "and the duty goes on"
+    with pytest.raises(Conflict, match="Entry 5 is anchored on this host already"):
+        begin_anchors(SYSTEM, "again")
+
+
+def test_beginning_anchors_takes_a_reason_and_an_admin(write: Write) -> None:
+    write(1)
+    with pytest.raises(BadInput, match="reason"):
+        begin_anchors(SYSTEM, " ")
+    with pytest.raises(Forbidden):
+        begin_anchors(Actor("greta", grants=(ScopedRole(Role.GOVERNOR, "*"),)), "because")
+    assert AuditEntry.objects.count() == 1
+    assert last_anchor() is None
+
+
+def test_the_anchors_of_a_new_installation_begin_with_its_empty_log(
+    write: Write, request: pytest.FixtureRequest
+) -> None:
+    prepare(print)
+    begun = last_anchor()
+    assert begun is not None
+    assert (begun.seq, begun.hash) == (0, chain.GENESIS)
+    write(2)
+    request.getfixturevalue("an_hour_later")
+    assert verify().holds, "an installation may be set up today and started next week"
+    prepare(print)
+    AuditAnchor().tick()
+    assert [found.seq for found in anchors() if not isinstance(found, str)] == [2], "and its duty goes on"

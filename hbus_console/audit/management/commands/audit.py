@@ -11,9 +11,10 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.clock import from_rfc3339, to_datetime, to_rfc3339
-from engine.core.errors import BadInput, HbusError
+from engine.core.errors import BadInput, Conflict, HbusError
 from hbus_console.access.command_line import command_line_actor
-from hbus_console.audit.anchor import anchor_head
+from hbus_console.audit.anchor import anchor_head, is_young, last_anchor
+from hbus_console.audit.beginning import begin_anchors
 from hbus_console.audit.export import FORMATS, export
 from hbus_console.audit.state import verify_now
 from hbus_console.audit.trail import BY, read_filter
@@ -36,7 +37,9 @@ class Command(BaseCommand):
         take.add_argument("--by", choices=sorted(BY), default="", help="only entries by these")
         take.add_argument("--from", dest="start", default="", help="from this RFC 3339 instant")
         take.add_argument("--to", dest="end", default="", help="up to this RFC 3339 instant")
-        acts.add_parser("anchor", help="anchor the head of the chain in STATE/audit/anchors.jsonl")
+        fix = acts.add_parser("anchor", help="anchor the head of the chain in STATE/audit/anchors.jsonl")
+        fix.add_argument("--begin", action="store_true", help="where no anchor is left, or none was; an entry itself")
+        fix.add_argument("--reason", default="", help="why they begin; stands in the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -46,7 +49,7 @@ class Command(BaseCommand):
                 case "export":
                     self._export(options)
                 case _:
-                    self._anchor()
+                    self._anchor(options)
         except (HbusError, OSError) as error:
             raise CommandError(str(error), returncode=2) from error
 
@@ -82,8 +85,13 @@ class Command(BaseCommand):
             if path:
                 file.close()
 
-    def _anchor(self) -> None:
-        anchor = anchor_head()
+    def _anchor(self, options: dict[str, Any]) -> None:
+        anchor = begin_anchors(command_line_actor(), options["reason"]) if options["begin"] else anchor_head()
+        if anchor is None and last_anchor() is None and not is_young():
+            raise Conflict(
+                "No anchor is left on this host, and the log is not young: it may have been cut off.",
+                remedy="Compare it with a backup and the shipped anchors; then begin them with --begin --reason.",
+            )
         if anchor is None:
             self.stdout.write("The head is anchored already.")
         else:
