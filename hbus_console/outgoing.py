@@ -17,6 +17,7 @@ import httpcore
 import httpx
 from django.conf import settings
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 
 Resolve = Callable[[str, int], list[str]]
@@ -49,7 +50,7 @@ def check_url(url: object, *, look_up: Resolve = resolve) -> str:
         # What the client and the system would refuse at the call is refused now: they know labels and literals.
         httpx.URL(url).raw_host.decode("ascii").encode("idna")
     except (ValueError, httpx.InvalidURL) as error:
-        raise _refused(f"The address cannot be read: {error}.", "Write https://host/path.") from error
+        raise _refused(f"The address cannot be read: {words_of(error)}.", "Write https://host/path.") from error
     if parts.scheme not in ("http", "https") or not host:
         raise _refused("A webhook is called over http or https.", "Write https://host/path.")
     if port == 0:
@@ -136,7 +137,7 @@ class _GuardedBackend(httpcore.SyncBackend):
             addresses = allowed_addresses(host, port, look_up=self._look_up)
         except (OSError, UnicodeError) as error:
             # UnicodeError: no name of a host at all, which was saved before that was checked.
-            raise httpcore.ConnectError(f"{host} does not resolve: {error}") from error
+            raise httpcore.ConnectError(f"{host} does not resolve: {words_of(error)}") from error
         failure: Exception | None = None
         for address in addresses:
             try:

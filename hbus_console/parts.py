@@ -9,6 +9,7 @@ from typing import TypeVar
 import structlog
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import text_of
 from engine.core.errors import HbusError, Unavailable
 
 _T = TypeVar("_T")
@@ -29,7 +30,7 @@ class Fault:
 
     @property
     def words(self) -> str:
-        return self.error.what if isinstance(self.error, Unavailable) else f"{type(self.error).__name__}: {self.error}"
+        return self.error.what if isinstance(self.error, Unavailable) else text_of(self.error)
 
 
 class PartsFailed(RuntimeError):

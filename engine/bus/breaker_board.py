@@ -12,6 +12,7 @@ import redis
 
 from engine.bus.transports.redis_stream.topic import checked
 from engine.core.clock import Clock
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.scripts import ScriptFolder
 
@@ -179,7 +180,7 @@ class RedisBreakers(_Board):
                     pipeline.hmget(self._key(topic, group), "state", "since_ms")
                 found = pipeline.execute()
         except redis.RedisError as error:
-            raise Unavailable(f"The store cannot be asked: {error}.", remedy="It is tried again.") from error
+            raise Unavailable(f"The store cannot be asked: {words_of(error)}.", remedy="It is tried again.") from error
         return {
             subscription: (state.decode(), int(since_ms or 0))
             for subscription, (state, since_ms) in zip(subscriptions, found, strict=True)
@@ -236,7 +237,7 @@ class RedisBreakers(_Board):
             return self._scripts.call(script, [key], args)
         except redis.RedisError as error:
             # A store whose disk is full answers, and refuses.
-            raise Unavailable(f"The store refused: {error}.", remedy="It is tried again.") from error
+            raise Unavailable(f"The store refused: {words_of(error)}.", remedy="It is tried again.") from error
 
 
 class LocalBoard(_Board):

@@ -13,6 +13,7 @@ import redis
 from engine.bus.replicas import replicated
 from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.scripts import UNREACHABLE, ScriptFolder
 
@@ -104,7 +105,7 @@ class RedisDelays:
         except Unavailable as error:
             return [Outcome(Status.UNKNOWN, item.message_id, error=error.what) for item in batch]
         except redis.RedisError as error:
-            return [Outcome(Status.FAILED, item.message_id, error=str(error)) for item in batch]
+            return [Outcome(Status.FAILED, item.message_id, error=words_of(error)) for item in batch]
         return _outcomes(batch, answers)
 
     def due(self, limit: int = BATCH) -> list[Due]:
@@ -157,7 +158,7 @@ def _asked(question: Callable[[], T]) -> T:
     try:
         return question()
     except UNREACHABLE as error:
-        raise Unavailable(f"The store cannot be reached: {error}.", remedy="It is tried again.") from error
+        raise Unavailable(f"The store cannot be reached: {words_of(error)}.", remedy="It is tried again.") from error
 
 
 def _outcomes(batch: Sequence[Delayed], answers: Sequence[bytes]) -> list[Outcome]:

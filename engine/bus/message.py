@@ -19,6 +19,7 @@ from engine.bus.errors import MalformedEnvelope, PublishRefused
 from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
+from engine.core.error_text import words_of
 from engine.core.ids import parse_traceparent
 
 T = TypeVar("T")
@@ -185,14 +186,15 @@ def _bad_name(name: str) -> MalformedEnvelope:
 
 def _malformed(error: Exception) -> MalformedEnvelope:
     return MalformedEnvelope(
-        f"Not a CloudEvents 1.0 envelope: {error}.",
+        f"Not a CloudEvents 1.0 envelope: {words_of(error)}.",
         remedy="Send structured JSON with specversion 1.0, id, source and type.",
         field=_path_of(error),
     )
 
 
 def _path_of(error: Exception) -> str:
-    found = re.search(r"at `\$\.?([^`]*)`", str(error)) or re.search(r"required field `([^`]+)`", str(error))
+    words = words_of(error)
+    found = re.search(r"at `\$\.?([^`]*)`", words) or re.search(r"required field `([^`]+)`", words)
     return found.group(1) if found else ""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import traceback
 
+from engine.core.redaction import redact_text
+
 #: The longest text made of one exception, in characters.
 TEXT_LIMIT = 8_000
 #: The longest class name kept, in characters.
@@ -27,9 +29,9 @@ def class_of(error: BaseException) -> str:
 
 
 def words_of(error: BaseException, limit: int = TEXT_LIMIT) -> str:
-    """What it says itself, at most ``limit`` characters; never raises."""
+    """What it says itself without what looks like a credential, at most ``limit`` characters; never raises."""
     try:
-        return storable(str(error), limit)
+        return redact_text(storable(str(error)))[:limit]
     except BaseException as worse:  # noqa: BLE001
         # Also a SystemExit or a RecursionError in somebody's __str__ is only a text that cannot be had.
         return f"(its text cannot be had: {class_of(worse)})"[:limit]

@@ -10,6 +10,7 @@ from typing import Any
 import redis
 from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
 
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 
 #: What redis-py raises when the store cannot be reached, answers too late, is still loading, or has no primary for the
@@ -80,4 +81,4 @@ class ScriptFolder:
 
 
 def _away(error: Exception) -> Unavailable:
-    return Unavailable(f"The store cannot be reached: {error}.", remedy="It is tried again.")
+    return Unavailable(f"The store cannot be reached: {words_of(error)}.", remedy="It is tried again.")

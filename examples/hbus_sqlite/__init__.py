@@ -21,6 +21,7 @@ from engine.bus.config import BusConfig
 from engine.bus.errors import GroupLost
 from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 
 from . import sql
@@ -79,7 +80,7 @@ class SqliteTransport(NotBrowsable):
                         work = Work(*work[:3], *found)
                     yield work
         except sqlite3.Error as error:
-            raise Unavailable(f"SQLite: {error}") from error
+            raise Unavailable(f"SQLite: {words_of(error)}") from error
 
     def publish(self, topic: str, batch: Sequence[bus.Outgoing]) -> list[bus.Outcome]:
         try:

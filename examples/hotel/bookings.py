@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from examples.hotel.events import Stay
 
@@ -66,7 +67,7 @@ def read_feed(path: Path, limit: int | None = None) -> Feed:
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"The bookings file {path} cannot be read: {error}.",
+            f"The bookings file {path} cannot be read: {words_of(error)}.",
             remedy="Name a CSV file, plain or gzip; without one the simulator makes bookings.",
             field="bookings",
         ) from error

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import HbusError
 from examples.hotel import feeds, player
 from examples.hotel.lifecycle import event_count
@@ -78,7 +79,7 @@ class LoadDuty:
         try:
             self._play(load)
         except HbusError as error:
-            Load.objects.filter(pk=load.pk).update(last_error=str(error)[:500])
+            Load.objects.filter(pk=load.pk).update(last_error=words_of(error, 500))
             raise
 
     def _play(self, load: Load) -> None:

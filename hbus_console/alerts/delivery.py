@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 
 from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.error_text import text_of, words_of
 from engine.core.errors import BadInput
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from hbus_console.alerts import messages
@@ -68,7 +69,7 @@ class AlertNotifier:
             answer = self._try(row)
         except Exception as error:
             # It waits like any other that failed: tried first at every tick, it would hold up all behind it.
-            note(row, Answer(False, f"{type(error).__name__}: {error}"), self._clock.now_ms())
+            note(row, Answer(False, text_of(error)), self._clock.now_ms())
             raise
         note(row, answer, self._clock.now_ms())
 
@@ -123,9 +124,9 @@ def _call(channel: Channel, body: dict[str, Any], key: str, now_ms: int, look_up
     except BadInput as refused:
         return Answer(False, str(refused))
     except httpx.HTTPError as error:
-        return Answer(False, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        return Answer(False, text_of(error))
     except httpx.InvalidURL as error:
-        return Answer(False, f"The channel's address is none: {error}", final=True)
+        return Answer(False, f"The channel's address is none: {words_of(error)}", final=True)
     if 200 <= status < 300:
         return Answer(True, said)
     return Answer(False, said, 400 <= status < 500 and status not in PASSING, min(asked or 0.0, LONGEST_WAIT_S))
@@ -138,5 +139,5 @@ def _mail(channel: Channel, body: dict[str, Any]) -> Answer:
     try:
         letter.send()
     except (OSError, smtplib.SMTPException) as error:
-        return Answer(False, f"{type(error).__name__}: {error}")
+        return Answer(False, text_of(error))
     return Answer(True, f"The mail server took it for {len(channel.recipients)}.")

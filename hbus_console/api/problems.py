@@ -12,6 +12,7 @@ from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
+from engine.core.error_text import words_of
 from engine.core.errors import HbusError, Unavailable
 from hbus_console.access import context
 from hbus_console.access.error_answers import answer_to
@@ -75,10 +76,10 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
     if isinstance(error, Http404):
-        return problem(status.HTTP_404_NOT_FOUND, "Not found", str(error) or "There is nothing here.")
+        return problem(status.HTTP_404_NOT_FOUND, "Not found", words_of(error) or "There is nothing here.")
     if isinstance(error, RequestDataTooBig):
         return problem(
-            status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "Too large", str(error), remedy="Send smaller batches."
+            status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "Too large", words_of(error), remedy="Send smaller batches."
         )
     if isinstance(error, DatabaseError):
         log.exception("database failed under an API request")

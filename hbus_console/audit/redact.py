@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-REDACTED = "[redacted]"
+from engine.core.redaction import REDACTED, redact_text
+
 _SECRET_WORDS = ("password", "secret", "token", "digest", "authorization", "cookie", "api_key", "private_key")
-_IN_TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Our own API tokens: the prefix stays, it is how one recognises them.
-    (re.compile(r"\b(hbus_[0-9a-f]{10}_)[A-Za-z0-9_-]{16,}"), rf"\1{REDACTED}"),
-    (re.compile(r"\b((?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1{REDACTED}"),
-    # The password in scheme://user:password@host.
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)", re.IGNORECASE), rf"\1{REDACTED}"),
-    # Secrets in the query of a webhook's URL.
-    (
-        re.compile(
-            r"([?&][^\s=&#]*(?:password|secret|token|signature|sig|api[_-]?key|access[_-]?key|auth)[^\s=&#]*=)[^\s&#]+",
-            re.IGNORECASE,
-        ),
-        rf"\1{REDACTED}",
-    ),
-)
 
 
 def is_secret(name: str) -> bool:
@@ -45,10 +30,3 @@ def redact(value: Any) -> Any:
     if isinstance(value, str):
         return redact_text(value)
     return value
-
-
-def redact_text(text: str) -> str:
-    """``text`` with what looks like a credential replaced."""
-    for pattern, replacement in _IN_TEXT:
-        text = pattern.sub(replacement, text)
-    return text

@@ -9,13 +9,13 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
+from engine.core.redaction import redact_text
 from engine.core.subject import Subject
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor
 from hbus_console.audit import anchor, chain
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain
-from hbus_console.audit.redact import redact_text
 from hbus_console.audit.subjects import stored
 
 #: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from engine.core.error_text import class_of, words_of
 from engine.core.errors import ConfigurationError
 from engine.core.store import StoreAddress, each_primary, open_client
 from hbus_console.wiring import store
@@ -127,7 +128,7 @@ def _refusal(error: redis.ResponseError) -> str:
     """The store refuses even a PING while it cannot write to its disk."""
     if "MISCONF" in str(error):
         return "The store takes no writes: it cannot write to its disk. Make room there and look at its log."
-    return f"The store takes no writes: {str(error).rstrip('.')}."
+    return f"The store takes no writes: {words_of(error).rstrip('.')}."
 
 
 def store_state() -> StoreState:
@@ -237,5 +238,5 @@ def _address() -> str:
 
 
 def _reason(error: Exception) -> str:
-    text = str(error).strip().rstrip(".") or type(error).__name__
+    text = words_of(error).strip().rstrip(".") or class_of(error)
     return text.splitlines()[0][:200]

@@ -14,6 +14,7 @@ import redis
 from django.conf import settings
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import class_of, words_of
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor, covers, visible_scopes
 from hbus_console.cluster import probes
@@ -125,7 +126,7 @@ def living(clock: Clock | None = None) -> tuple[list[Node], str]:
     try:
         return read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock()), ""
     except (redis.RedisError, ConfigurationError) as error:
-        return [], str(error) or type(error).__name__
+        return [], words_of(error) or class_of(error)
 
 
 def roles(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import structlog
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import text_of, words_of
 
 #: Seconds between two looks at what is wanted.
 RECONCILE_S = 2.0
@@ -168,8 +169,8 @@ class SubscriptionHost:
             self._error = ""
         except Exception as error:  # noqa: BLE001 - database, catalog, handlers: whatever it is, what runs goes on
             if not self._error:
-                _log.warning("wanted subscriptions unknown; what runs goes on", error=str(error), exc_info=True)
-            self._error = f"{type(error).__name__}: {error}"
+                _log.warning("wanted subscriptions unknown; what runs goes on", error=words_of(error), exc_info=True)
+            self._error = text_of(error)
             return
         with self._lock:
             self._drained &= wanted.keys()
@@ -215,8 +216,8 @@ class SubscriptionHost:
                     _log.info("threads changed", topic=key[0], group=key[1], concurrency=want.concurrency)
         except Exception as error:  # noqa: BLE001 - one that cannot start must not keep the others from it
             with self._lock:
-                self._errors[key] = f"{type(error).__name__}: {error}"
-            _log.warning("subscription not started", topic=key[0], group=key[1], error=str(error), exc_info=True)
+                self._errors[key] = text_of(error)
+            _log.warning("subscription not started", topic=key[0], group=key[1], error=words_of(error), exc_info=True)
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
@@ -244,6 +245,6 @@ def _stop_all(consumers: Mapping[Key, Hosted], drain_s: float, meanwhile: Callab
             meanwhile()
     for (topic, group), stop in stops.items():
         if error := stop.exception():
-            _log.error("subscription did not stop in order", topic=topic, group=group, error=str(error))
+            _log.error("subscription did not stop in order", topic=topic, group=group, error=words_of(error))
         else:
             _log.info("subscription stopped", topic=topic, group=group)

@@ -10,6 +10,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError as KombuUnreachable
 from redis.exceptions import RedisError
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.audit.services import record
@@ -90,5 +91,5 @@ def _ask(command: str, arguments: dict[str, Any], worker: str) -> dict[str, dict
             limit=1 if worker else None,
         )
     except _UNREACHABLE as error:
-        raise Unavailable(f"The workers cannot be asked: {error}.", remedy="Look at the store.") from error
+        raise Unavailable(f"The workers cannot be asked: {words_of(error)}.", remedy="Look at the store.") from error
     return {name: answer for reply in replies or () for name, answer in reply.items()}

@@ -13,6 +13,7 @@ from engine.bus import message as envelope
 from engine.bus.errors import GroupLost, MalformedEnvelope
 from engine.bus.transport import Admin, DeadEntry
 from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.error_text import text_of
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
@@ -74,7 +75,7 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
     except msgspec.DecodeError as error:
         # It is kept all the same: a letter without a legible cause is still somebody's message.
         letter.cause = "The record of its death is unreadable"
-        letter.error = f"{type(error).__name__}: {error}"
+        letter.error = text_of(error)
         letter.fingerprint = dead.fingerprint(group, "UnreadableRecord", "")
         letter.attempts = 0
         letter.first_failed_at = letter.died_at = now

@@ -9,6 +9,7 @@ import redis
 from django.db import DataError, IntegrityError, transaction
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.facts import MOST_THINGS, CoreFields, FactBatch
 from hbus_console.evidence.booking import Booking
@@ -62,7 +63,7 @@ class FactCollector:
             if not entries:
                 return self._check_end(cursor)
         except redis.RedisError as error:
-            raise Unavailable(f"The fact stream could not be read: {error}.") from error
+            raise Unavailable(f"The fact stream could not be read: {words_of(error)}.") from error
         booked = sum(self._book_or_bury(cursor, batch) for batch in _batches(entries))
         self._reader.forget(cursor.entry, cursor.facts)
         return booked
@@ -79,7 +80,7 @@ class FactCollector:
                 return self._book(cursor, [self._without_refused(entry)])
             except _REFUSED as error:
                 # Each of its parts could be booked, and not all of them together.
-                return self._book(cursor, [_buried(entry, [], {type(error).__name__: (entry.count, str(error))})])
+                return self._book(cursor, [_buried(entry, [], {type(error).__name__: (entry.count, words_of(error))})])
 
     def _without_refused(self, entry: Entry) -> Entry:
         """``entry`` with only those of its facts that the database takes; the others told by how many and why.
@@ -101,7 +102,7 @@ class FactCollector:
                 half = batch.count // 2
                 waiting += [batch.part(half, batch.count), batch.part(0, half)]
             else:
-                many, why = refused.get(type(error).__name__, (0, str(error)))
+                many, why = refused.get(type(error).__name__, (0, words_of(error)))
                 refused[type(error).__name__] = (many + batch.count, why)
         return _buried(entry, taken, refused)
 

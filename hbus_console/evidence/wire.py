@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from engine.core.error_text import text_of
 from engine.core.errors import HbusError
 from engine.core.facts import SHARED, FactBatch, Fields, Moments, Texts
 from engine.core.subject import Subject
@@ -82,7 +83,7 @@ def decode(body: bytes) -> Contents:
     except _UNREADABLE as error:
         found = _rows(body)
         if found is None:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+            raise ValueError(text_of(error)) from error
         return found
     if form != FORM:
         raise ValueError(f"it has the form {form}, which this release does not know")
@@ -101,7 +102,7 @@ def _add(found: Contents, raw: msgspec.Raw) -> None:
             raise ValueError(f"an entry with more than {MOST_FACTS:,} facts")
         found.batches.append(_whole(written))
     except _UNREADABLE as error:
-        found.lost.append((count if count <= MOST_FACTS else 0, f"{type(error).__name__}: {error}"))
+        found.lost.append((count if count <= MOST_FACTS else 0, text_of(error)))
 
 
 def _whole(written: _Written) -> FactBatch:

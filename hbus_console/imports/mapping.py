@@ -13,6 +13,7 @@ import msgspec
 
 from engine.bus.options import PublishOptions
 from engine.core.clock import to_datetime
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 
 Cast = Literal["text", "integer", "number", "boolean"]
@@ -49,7 +50,7 @@ def read_mapping(path: Path) -> Mapping:
         return msgspec.json.decode(path.read_bytes(), type=Mapping)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"The mapping {path} cannot be used: {error}.",
+            f"The mapping {path} cannot be used: {words_of(error)}.",
             remedy="It is a JSON object with topic, type, key, time, time_format, fields, rename, const, casts, nulls.",
             field="mapping",
         ) from error
@@ -104,7 +105,7 @@ class Mapper:
         try:
             return _instant(value, self._mapping.time_format)
         except (ValueError, OverflowError, OSError) as error:
-            raise RowRefused(f"the time column {column} holds {value!r}: {error}") from error
+            raise RowRefused(f"the time column {column} holds {value!r}: {words_of(error)}") from error
 
 
 def _instant(value: Any, form: str) -> datetime:

@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 
 import msgspec
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 
 #: The longest field of a CSV file, in characters.
@@ -178,4 +179,4 @@ def _parquet_rows(path: Path) -> Iterator[ImportRow]:
 
 
 def _unreadable(path: Path, error: Exception) -> BadInput:
-    return BadInput(f"{path} cannot be read: {error}.", remedy="Name a whole, readable file.", field="file")
+    return BadInput(f"{path} cannot be read: {words_of(error)}.", remedy="Name a whole, readable file.", field="file")

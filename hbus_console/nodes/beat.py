@@ -13,6 +13,7 @@ import redis
 import structlog
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.utf8 import sayable
 from hbus_console.nodes.clocks import measure
 from hbus_console.nodes.stamps import FORGET_AFTER_MS, Stamp, key, read_stamps
@@ -73,7 +74,7 @@ class NodeBeat:
         try:
             self._store.hdel(self._key, self._name)
         except redis.RedisError as error:
-            _log.warning("node entry not removed", node=self._name, error=str(error))
+            _log.warning("node entry not removed", node=self._name, error=words_of(error))
 
     def beat(self) -> None:
         """Stamp once. Raises ``redis.RedisError``."""
@@ -124,7 +125,8 @@ class NodeBeat:
                 # A thread that has died of anything would make a process that lives look dead.
                 if not self._failing:
                     expected = isinstance(error, redis.RedisError)
-                    _log.warning("node stamp not written", node=self._name, error=str(error), exc_info=not expected)
+                    words = words_of(error)
+                    _log.warning("node stamp not written", node=self._name, error=words, exc_info=not expected)
                 self._failing = True
             else:
                 if self._failing:

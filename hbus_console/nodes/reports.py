@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 from msgspec import Meta
 
+from engine.core.error_text import text_of
 from engine.core.facts import Moment
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -75,5 +76,5 @@ def why_unreadable(detail: dict[str, Any]) -> str:
     try:
         msgspec.convert(detail, Report)
     except (msgspec.ValidationError, RecursionError) as error:
-        return str(error) or type(error).__name__
+        return text_of(error)
     return ""

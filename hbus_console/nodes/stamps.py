@@ -15,6 +15,7 @@ import msgspec
 import redis
 
 from engine.core.clock import Clock
+from engine.core.error_text import text_of
 from engine.core.facts import Moment
 from hbus_console.nodes.clocks import ClockDifference
 from hbus_console.nodes.reports import why_unreadable
@@ -70,7 +71,7 @@ def read_stamps(store: redis.Redis, prefix: str) -> Iterator[tuple[bytes, Stamp 
         try:
             yield name, msgspec.json.decode(raw, type=Stamp)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            _say_once("the stamp of node %s cannot be read: %s", _text(name), str(error) or type(error).__name__)
+            _say_once("the stamp of node %s cannot be read: %s", _text(name), text_of(error))
             yield name, None
 
 

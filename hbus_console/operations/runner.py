@@ -10,6 +10,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.error_text import text_of, words_of
 from engine.core.errors import HbusError, Unavailable
 from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
@@ -65,18 +66,18 @@ class OperationRunner:
             return False
         except (Unavailable, DatabaseError) as error:
             # Nothing was done; it is tried again with the next tick.
-            self._say(operation, str(error))
+            self._say(operation, words_of(error))
             return False
         except HbusError as error:
-            self._fail(operation, str(error))
+            self._fail(operation, words_of(error))
             return False
         except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
             _log.exception("a step of an operation broke", operation=operation.pk, kind=operation.kind)
             self._tries[operation.pk] = self._tries.get(operation.pk, 0) + 1
             if self._tries[operation.pk] >= TRIES:
-                self._fail(operation, f"{type(error).__name__}: {error}")
+                self._fail(operation, text_of(error))
             else:
-                self._say(operation, f"{type(error).__name__}: {error}; it is tried again")
+                self._say(operation, f"{text_of(error)}; it is tried again")
             return False
         self._tries.pop(operation.pk, None)
         if operation.pk in self._paces:

@@ -13,6 +13,7 @@ from django.db.models import F
 from engine.bus import message as envelope
 from engine.bus.errors import PublishRefused
 from engine.bus.producer import Producer, Receipt
+from engine.core.error_text import words_of
 from engine.core.errors import HbusError, Unavailable
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.services import wake_key
@@ -63,7 +64,7 @@ class OutboxRelay:
                 done, failed = self._publish(free)
                 stored += done
                 for row, error in failed:
-                    errors.append(str(error))
+                    errors.append(words_of(error))
                     if row.key:
                         blocked.add((row.topic, row.key))
             if errors and not stored:
@@ -88,7 +89,7 @@ class OutboxRelay:
         OutboxMessage.objects.filter(pk__in=stored).delete()
         if failed:
             OutboxMessage.objects.filter(pk__in=[row.pk for row, _ in failed]).update(
-                attempts=F("attempts") + 1, last_error=str(failed[0][1])[:500]
+                attempts=F("attempts") + 1, last_error=words_of(failed[0][1], 500)
             )
         return len(stored), failed
 
@@ -104,7 +105,7 @@ class OutboxRelay:
         try:
             self._store().blpop([wake_key()], timeout=self._wait_s)
         except redis.RedisError as error:
-            raise Unavailable(f"The store cannot be reached: {error}.") from error
+            raise Unavailable(f"The store cannot be reached: {words_of(error)}.") from error
 
 
 def _pages() -> Iterator[list[OutboxMessage]]:
@@ -134,9 +135,9 @@ def _waves(rows: Sequence[OutboxMessage]) -> Iterator[list[OutboxMessage]]:
 
 
 def _refuse(row: OutboxMessage, error: PublishRefused) -> None:
-    _log.error("outbox message refused", topic=row.topic, message_id=row.message_id, error=str(error))
+    _log.error("outbox message refused", topic=row.topic, message_id=row.message_id, error=words_of(error))
     OutboxMessage.objects.filter(pk=row.pk).update(
-        refused_at=datetime.now(UTC), attempts=F("attempts") + 1, last_error=str(error)[:500]
+        refused_at=datetime.now(UTC), attempts=F("attempts") + 1, last_error=words_of(error, 500)
     )
 
 

@@ -15,6 +15,7 @@ from engine.bus.options import PublishOptions
 from engine.bus.subjects import topic_subject
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
@@ -67,7 +68,7 @@ def wake_relay() -> None:
         wake.ltrim(wake_key(), 0, 0)
         wake.execute()
     except redis.RedisError as error:
-        _log.info("outbox relay not woken", error=str(error))
+        _log.info("outbox relay not woken", error=words_of(error))
 
 
 def retry_refused(actor: Actor, topic: str, reason: str) -> int:

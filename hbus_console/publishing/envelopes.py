@@ -15,6 +15,7 @@ from engine.bus.message import Message, decode
 from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339, to_datetime
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
 
 CLOUDEVENT = "application/cloudevents+json"
@@ -109,7 +110,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
 
 
 def _field_of(error: Exception) -> str:
-    text = str(error)
+    text = words_of(error)
     for pattern in (r"at `\$\.?([^`]*)`", r"(?:unknown|required) field `([^`]+)`"):
         if found := re.search(pattern, text):
             return found.group(1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from hbus_console.schemas.compatibility import Incompatibility, compatibility
 
@@ -106,7 +107,7 @@ def _schema_fault(error: Exception) -> str:
     if isinstance(error, jsonschema_rs.ValidationError):
         where = "/".join(str(step) for step in error.instance_path)
         return f"This is not a valid schema{' at ' + where if where else ''}: {error.message.splitlines()[0]}."
-    return f"This is not a valid schema: {str(error).splitlines()[0]}."
+    return f"This is not a valid schema: {words_of(error).splitlines()[0]}."
 
 
 def _field(error: jsonschema_rs.ValidationError) -> str:

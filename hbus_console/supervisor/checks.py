@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.store import StoreAddress, StoreKind, each_primary, open_client
 from engine.core.store.tls import tls_trouble
@@ -198,4 +199,5 @@ def _database_address(alias: str) -> str:
 
 def _reason(error: Exception) -> str:
     """The first line of what a driver says, without what follows a password."""
-    return re.sub(r"password=\S+", "password=…", str(error).strip().splitlines()[0].rstrip(".") if str(error) else "")
+    words = words_of(error).strip()
+    return re.sub(r"password=\S+", "password=…", words.splitlines()[0].rstrip(".") if words else "")

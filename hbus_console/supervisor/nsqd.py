@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError
 from hbus_console import remembered
 from hbus_console.state import ROOT
@@ -83,7 +84,7 @@ def build(say: Callable[[str], None] = print) -> Path:
                 timeout=BUILD_S,
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-            words = (getattr(error, "stderr", "") or str(error)).strip().splitlines() or ["no words"]
+            words = (getattr(error, "stderr", "") or words_of(error)).strip().splitlines() or ["no words"]
             raise ConfigurationError(
                 f"nsqd could not be built: {words[-1]}.",
                 remedy="The first build needs the network; or point NSQD_URL at an nsqd.",

@@ -8,6 +8,7 @@ import msgspec
 import redis
 
 from engine.core.clock import SystemClock
+from engine.core.error_text import words_of
 from engine.core.store import open_client
 from hbus_console.nodes.stamps import read_nodes
 from hbus_console.supervisor.installation import Installation
@@ -25,12 +26,12 @@ def store_answers(at: Installation, slot: int, pid: int) -> str:
     except redis.ResponseError as error:
         return f"takes no writes: {_first_sentence(error)}"
     except redis.RedisError as error:
-        return f"does not answer: {error}"
+        return f"does not answer: {words_of(error)}"
     return ""
 
 
 def _first_sentence(error: Exception) -> str:
-    return str(error).partition(". ")[0].rstrip(".")
+    return words_of(error).partition(". ")[0].rstrip(".")
 
 
 def nsqd_answers(at: Installation, slot: int, pid: int) -> str:
@@ -41,7 +42,7 @@ def nsqd_answers(at: Installation, slot: int, pid: int) -> str:
         response = connection.getresponse()
         words = response.read().decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
-        return f"does not answer: {error}"
+        return f"does not answer: {words_of(error)}"
     finally:
         connection.close()
     return "" if response.status == 200 else words[:200]
@@ -56,7 +57,7 @@ def web_answers(at: Installation, slot: int, pid: int) -> str:
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:
-        return f"does not answer: {error}"
+        return f"does not answer: {words_of(error)}"
     finally:
         connection.close()
     if response.status == 200:
@@ -78,7 +79,7 @@ def node_beats(at: Installation, slot: int, pid: int) -> str:
     except redis.ResponseError:
         return "cannot stamp: the store takes no writes"
     except redis.RedisError as error:
-        return f"cannot ask the store: {error}"
+        return f"cannot ask the store: {words_of(error)}"
     if not found:
         return "has not stamped yet"
     return SILENT if found[0].silent else ""

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import text_of, words_of
 from engine.core.errors import ConfigurationError, HbusError
 from hbus_console.supervisor import probes, state
 from hbus_console.supervisor.console import Console, LogFile
@@ -183,8 +184,8 @@ class Supervisor:
         try:
             process = await self._start(unit)
         except Exception as error:  # noqa: BLE001 - a configuration not written, no room for a process, a feature's own
-            said = error.what.rstrip(".") if isinstance(error, HbusError) else f"{type(error).__name__}: {error}"
-            return _End("could not be started", said, str(error) if isinstance(error, ConfigurationError) else "")
+            said = error.what.rstrip(".") if isinstance(error, HbusError) else text_of(error)
+            return _End("could not be started", said, words_of(error) if isinstance(error, ConfigurationError) else "")
         watch = asyncio.create_task(self._lasting(f"Watching {unit.name}", partial(self._watch, unit, process)))
         try:
             if self._stop.is_set():
@@ -326,7 +327,7 @@ class Supervisor:
             except Exception as error:  # noqa: BLE001 - whatever it is, a role must not go unattended for it
                 if self._stop.is_set():
                     return
-                self._console.say(f"{what} failed ({type(error).__name__}: {error}). Trying again in {delay_s:g} s.")
+                self._console.say(f"{what} failed ({text_of(error)}). Trying again in {delay_s:g} s.")
             await self._unless_stopped(asyncio.sleep(delay_s))
             delay_s = min(delay_s * 2, self._pace.backoff_most_s)
 

@@ -12,6 +12,7 @@ from django.db.models import Max
 from engine.bus.catalog import SchemaCheck, TopicPolicy
 from engine.bus.errors import UnknownTopic
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console.schemas.checking import check_of
 from hbus_console.schemas.models import SchemaVersion
@@ -98,7 +99,7 @@ class DjangoCatalog:
             if not connection.in_atomic_block:
                 connection.close_if_unusable_or_obsolete()
             if before is not None and now - before.read_at < GRACE_S:
-                log.warning("topics could not be read; what is known holds", error=str(error))
+                log.warning("topics could not be read; what is known holds", error=words_of(error))
                 return replace(before, good_until=now + FRESH_S, generation=generation)
             raise Unavailable(
                 "The topics could not be read from the database.", remedy="Try again when the database answers."

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from engine.bus.errors import UNANSWERED
 from engine.bus.partitions import Partitioned
+from engine.core.error_text import words_of
 from hbus_console.topics import catalog
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
@@ -44,7 +45,7 @@ def after_commit(what: str, act: Callable[[], object]) -> None:
         try:
             act()
         except UNANSWERED as error:
-            log.warning("store not in line yet; the keeper will see to it", act=what, error=str(error))
+            log.warning("store not in line yet; the keeper will see to it", act=what, error=words_of(error))
 
     catalog.changed()
     transaction.on_commit(attempt)

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from hbus_console.database import fresh_connections
 from hbus_console.traffic import flow
 from hbus_console.ui.timerange import TimeRange
@@ -99,7 +100,7 @@ class Histories:
                 self._keep(key, self._read(scopes, chosen))
         except DatabaseError as error:
             # The old answer serves until it is too old; then whoever asks meets the error.
-            _log.warning("history not renewed", error=str(error))
+            _log.warning("history not renewed", error=words_of(error))
         finally:
             with self._lock:
                 self._under_way.discard(key)

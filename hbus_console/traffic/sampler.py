@@ -13,6 +13,7 @@ from engine.bus.facts import Fact
 from engine.bus.partitions import together
 from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError, HbusError, Unavailable
 from engine.core.facts import Emitter
 from hbus_console.messages.models import LagSample
@@ -58,7 +59,7 @@ class LagSampler:
             try:
                 read = parts.do(subscription.label, partial(self._read, subscription, now_ms))
             except GroupLost as error:
-                self._count_missing(subscription, str(error), now_ms)
+                self._count_missing(subscription, words_of(error), now_ms)
                 continue
             except (Unavailable, ConfigurationError) as error:
                 away[transport] = error

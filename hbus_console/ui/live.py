@@ -23,6 +23,7 @@ import structlog
 from django.db import DatabaseError
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from hbus_console.database import fresh_connections
 from hbus_console.parts import Fault, log_fault
 from hbus_console.registry.asking import ask
@@ -193,7 +194,7 @@ class Hub:
             try:
                 data = await loop.run_in_executor(self._thread, self._read, wanted)
             except DatabaseError as error:
-                _log.warning("live figures not read", error=str(error))
+                _log.warning("live figures not read", error=words_of(error))
             except Exception as error:  # noqa: BLE001 - the poller is everybody's, and nobody awaits it
                 self._faults.tell(Fault("live figures", error))
             else:

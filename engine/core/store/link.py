@@ -35,6 +35,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.scripts import Script, wait_for
 from engine.core.store.address import StoreAddress
@@ -94,7 +95,7 @@ _CODES: dict[type[Exception], str] = {
 
 def _words(error: Exception) -> str:
     """The error as the store sent it."""
-    text = str(error)
+    text = words_of(error)
     code = _CODES.get(type(error), "")
     return text if text.startswith(code) else f"{code} {text}"
 
@@ -396,4 +397,4 @@ def _not_sent(address: str, error: Exception) -> NotSent:
 
 
 def _said(error: Exception) -> str:
-    return str(error).rstrip(".")
+    return words_of(error).rstrip(".")

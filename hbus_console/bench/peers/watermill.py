@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError
 from hbus_console.bench.processes import rate
 from hbus_console.state import ROOT
@@ -56,7 +57,7 @@ def build() -> Path:
                 timeout=BUILD_S,
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-            words = (getattr(error, "stderr", "") or str(error)).strip().splitlines() or ["no words"]
+            words = (getattr(error, "stderr", "") or words_of(error)).strip().splitlines() or ["no words"]
             raise ConfigurationError(f"it could not be built: {words[-1]}", remedy="It needs the network.") from error
         draft.rename(target)
     return target

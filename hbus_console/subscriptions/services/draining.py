@@ -10,6 +10,7 @@ from django.db import transaction
 
 from engine.bus.errors import UNANSWERED
 from engine.bus.partitions import together
+from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
@@ -110,7 +111,7 @@ def _at_work(topic: str, group: str) -> tuple[dict[str, int], list[str]]:
     try:
         hosts = [node for node in nodes() if node.role == "consumer"]
     except redis.RedisError as error:
-        raise Unavailable(f"The nodes cannot be asked: {error}.", remedy="Look at the store.") from error
+        raise Unavailable(f"The nodes cannot be asked: {words_of(error)}.", remedy="Look at the store.") from error
     busy: dict[str, int] = {}
     silent = []
     for node in hosts:

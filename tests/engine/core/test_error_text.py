@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -107,3 +108,29 @@ def test_a_source_that_cannot_be_read_costs_the_traceback_only() -> None:
     with pytest.raises(ValueError, match="x") as raised:
         names["fail"]()
     assert traceback_of(raised.value, 6)
+
+
+def test_what_looks_like_a_credential_is_left_out() -> None:
+    error = OSError(
+        "redis://hbus:hunter2@store:6379 refused; see https://hooks.example/x?token=abc and Bearer abcdefgh"
+    )
+    assert text_of(error) == (
+        "OSError: redis://hbus:[redacted]@store:6379 refused; see https://hooks.example/x?token=[redacted] "
+        "Bearer [redacted]"
+    )
+    assert "hunter2" not in causes_of(_caused_by(error))
+    assert words_of(error, 20) == "redis://hbus:[redact", "cut afterwards, or a half of it would be left"
+
+
+def _caused_by(error: BaseException) -> BaseException:
+    try:
+        raise ValueError("no") from error
+    except ValueError as raised:
+        return raised
+
+
+@pytest.mark.parametrize("piece", ["?token", "a.", "a://", "a://:", "&sig", "Basic ", "hbus_", "?auth="])
+def test_no_text_makes_the_search_for_credentials_long(piece: str) -> None:
+    began = time.process_time()
+    words_of(ValueError(piece * (TEXT_LIMIT // len(piece))))
+    assert time.process_time() - began < 0.5

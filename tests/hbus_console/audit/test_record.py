@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from engine.core.redaction import REDACTED, redact_text
 from engine.core.subject import Subject
 from hbus_console.access.acts import Act, Role
 from hbus_console.access.context import RequestContext, bound
@@ -18,7 +19,7 @@ from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.plain import as_stored, plain
-from hbus_console.audit.redact import REDACTED, redact, redact_text
+from hbus_console.audit.redact import redact
 from hbus_console.audit.refusals import record_refusal
 from hbus_console.audit.services import content, record
 from hbus_console.audit.verify import verify

@@ -23,6 +23,7 @@ from tornado.iostream import StreamClosedError
 
 from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.bus.transports.nsq.names import first_id
+from engine.core.error_text import words_of
 
 CONNECT_TIMEOUT_S = 3.0
 #: nsqd and we look for each other's life this often, in seconds; one that is silent for two and a half is gone.
@@ -212,7 +213,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - and logged
             # Without this the future would keep the error to itself, and the connection would only fall silent.
             _log.exception("what nsqd at %s sent cannot be read", self.id)
-            self._end(f"unreadable: {error}")
+            self._end(f"unreadable: {words_of(error)}")
             self.shut()
 
     def _take(self, data: bytes) -> bytes:
@@ -247,7 +248,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         self._on_change()
 
     def _failed(self, error: Exception, **_: Any) -> None:
-        words = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
+        words = error.args[0] if error.args and isinstance(error.args[0], bytes) else words_of(error).encode()
         if found := _NOT_TAKEN.match(words):
             self._note_not_taken(found[1], found[2].decode())
         text = words.decode("utf-8", "replace")

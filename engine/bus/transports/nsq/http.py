@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError, Unavailable
 
 CONNECT_TIMEOUT_S = 3.0
@@ -151,7 +152,7 @@ class HttpDoor:
 
     def _not_sent(self, error: Exception) -> CallNotSent:
         return CallNotSent(
-            f"nsqd at {self.address} cannot be reached: {error}.",
+            f"nsqd at {self.address} cannot be reached: {words_of(error)}.",
             remedy="Make sure that it runs and that NSQD_URL names it.",
         )
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.clock import from_rfc3339, to_datetime, to_rfc3339
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Conflict, HbusError
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.audit.anchor import anchor_head, is_young, last_anchor
@@ -51,7 +52,7 @@ class Command(BaseCommand):
                 case _:
                     self._anchor(options)
         except (HbusError, OSError) as error:
-            raise CommandError(str(error), returncode=2) from error
+            raise CommandError(words_of(error), returncode=2) from error
 
     def _verify(self, options: dict[str, Any]) -> None:
         verdict = verify_now(full=not options["since_last"])
