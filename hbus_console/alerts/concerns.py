@@ -39,7 +39,7 @@ def since(fired_ms: int | None) -> str:
 
 def concerns(look: Look) -> list[Concern]:
     """One line a rule; and what keeps alerts from doing their work."""
-    return at(30, [*_rules(look.once(firing)), *_channels(look), *_evaluation(look.now_ms)])
+    return at(30, [*_rules(look.once(firing)), *_channels(look), *_evaluation(look)])
 
 
 def _rules(alerts: Sequence[Alert]) -> list[Concern]:
@@ -82,8 +82,8 @@ def _channels(look: Look) -> list[Concern]:
     ]
 
 
-def _evaluation(now_ms: int) -> list[Concern]:
-    state = standing.health(now_ms)
+def _evaluation(look: Look) -> list[Concern]:
+    state = standing.health(look.actor, look.now_ms)
     if state.word != "behind" or not state.rules:
         return []
     note = f"last evaluated at {clock(state.state.at_ms)[:5]}; until then nothing new can fire"

@@ -103,6 +103,11 @@ class Rule(models.Model):
         return readable("alert-rule", "" if self.scope == GLOBAL else self.scope.removesuffix(".*"), self.name)
 
     @property
+    def orphaned(self) -> bool:
+        """Whether the team to whose things it was narrowed is gone."""
+        return self.of_team and self.team_id is None
+
+    @property
     def edge(self) -> float:
         """The value below which a firing alert begins to recover."""
         return self.threshold if self.clear_below is None else self.clear_below

@@ -9,7 +9,7 @@ from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
 from engine.core.clock import SystemClock
 from hbus_console import cursors
-from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.access.permissions import GLOBAL, Actor, narrower, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
@@ -68,24 +68,38 @@ class AlertRow:
 
 @dataclass(frozen=True)
 class Health:
-    """Whether the rules are held against anything: ``word`` is current, behind, or never."""
+    """Whether the rules are held against anything: ``word`` is current, behind, or never.
+
+    ``rules`` are those that can concern what the reader may see; ``targets`` is ``None`` for who may not see them all,
+    because a round counts them for everybody. When a round was and how long it took is of the installation.
+    """
 
     state: Evaluation
     word: str
     rules: int
+    targets: int | None
 
     @property
     def tone(self) -> str:
         return "ok" if self.word == "current" else "warn" if self.rules else "neutral"
 
 
-def health(now_ms: int) -> Health:
-    """How the evaluation itself stands."""
+def health(who: Actor, now_ms: int) -> Health:
+    """How the evaluation itself stands, with the figures that ``who`` may know."""
     state = Evaluation.objects.filter(pk=1).first() or Evaluation(pk=1)
-    rules = Rule.objects.filter(enabled=True).count()
+    scopes, enabled = visible_scopes(who), Rule.objects.filter(enabled=True)
+    if GLOBAL in scopes:
+        rules, targets = enabled.count(), state.targets
+    else:
+        rules, targets = sum(can_concern(scopes, scope) for scope in enabled.values_list("scope", flat=True)), None
     if not state.at_ms:
-        return Health(state, "never", rules)
-    return Health(state, "current" if abs(now_ms - state.at_ms) <= BEHIND_MS else "behind", rules)
+        return Health(state, "never", rules, targets)
+    return Health(state, "current" if abs(now_ms - state.at_ms) <= BEHIND_MS else "behind", rules, targets)
+
+
+def can_concern(scopes: Sequence[str], scope: str) -> bool:
+    """Whether a rule on ``scope`` can concern anything in one of ``scopes``."""
+    return any(narrower(one, scope) is not None for one in scopes)
 
 
 def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:

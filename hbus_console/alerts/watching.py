@@ -19,7 +19,7 @@ def every_target() -> Targets:
 def watched(rule: Rule, targets: Targets) -> Iterator[Target]:
     """What ``rule`` watches of them; nothing when its kind is not installed."""
     kind = kinds().get(rule.kind)
-    if kind is None or (rule.of_team and rule.team_id is None):
+    if kind is None or rule.orphaned:
         return
     pattern = rule.pattern or "*"
     for target in targets.of(kind.targets):

@@ -52,7 +52,7 @@ class EvaluationState(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        return Response(shapes.evaluation(standing.health(_clock.now_ms())))
+        return Response(shapes.evaluation(standing.health(self.actor, _clock.now_ms())))
 
 
 class OneAlert(ApiView):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services
@@ -47,12 +49,13 @@ class PreviewRule(ApiView):
         operation_id="alert_rules_preview",
         summary="For what a rule would fire now; stores nothing",
         tags=["alerts"],
+        parameters=[OpenApiParameter("rule", OpenApiTypes.INT, description="The rule that would become it.")],
         request=takes(shapes.NewRule),
         responses=answers(shapes.PreviewOut),
     )
     def post(self, request: Request) -> Response:
         draft = RuleDraft(**read(request, shapes.NewRule).settings())
-        return Response(shapes.preview(services.preview(self.actor, draft)))
+        return Response(shapes.preview(services.preview(self.actor, draft, of=whole(request.GET.get("rule", "")))))
 
 
 class OneRule(ApiView):

@@ -134,13 +134,16 @@ class PreviewOut(msgspec.Struct):
 
 
 class EvaluationOut(msgspec.Struct):
-    """Whether the rules are evaluated: ``current``, ``behind`` or ``never``."""
+    """Whether the rules are evaluated: ``current``, ``behind`` or ``never``.
+
+    ``rules`` are those that can concern what the caller may see; ``targets`` is null unless that is everything.
+    """
 
     state: str
     evaluated_at: str | None
     took_ms: int
     rules: int
-    targets: int
+    targets: int | None
 
 
 def alert(row: AlertRow) -> dict[str, Any]:
@@ -206,7 +209,7 @@ def preview(found: Preview) -> dict[str, Any]:
 def evaluation(found: Health) -> dict[str, Any]:
     """How the evaluation stands."""
     state = found.state
-    return _plain(EvaluationOut(found.word, _at(state.at_ms), state.took_ms, found.rules, state.targets))
+    return _plain(EvaluationOut(found.word, _at(state.at_ms), state.took_ms, found.rules, found.targets))
 
 
 def _at(ms: int) -> str | None:

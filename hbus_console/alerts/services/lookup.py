@@ -6,9 +6,10 @@ from django.db.models import QuerySet
 
 from engine.core.errors import NotThere
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, Actor, narrower, require, visible_scopes
+from hbus_console.access.permissions import SOMEWHERE, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.models import Alert, Channel, Rule, Silence
+from hbus_console.alerts.standing import can_concern
 
 
 def alerts(actor: Actor) -> QuerySet[Alert]:
@@ -27,7 +28,7 @@ def alert(actor: Actor, number: int) -> Alert:
 
 def sees(actor: Actor, rule: Rule) -> bool:
     """Whether the rule can concern anything that ``actor`` may see."""
-    return any(narrower(scope, rule.scope) is not None for scope in visible_scopes(actor))
+    return can_concern(visible_scopes(actor), rule.scope)
 
 
 def rules(actor: Actor) -> list[Rule]:

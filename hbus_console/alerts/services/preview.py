@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, covers, require, visible_scopes
 from hbus_console.alerts import judge
 from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.round import Case, Round
+from hbus_console.alerts.services import lookup
 from hbus_console.alerts.services.rule_draft import RuleDraft
 from hbus_console.alerts.services.rules import checked
 from hbus_console.alerts.targets import Target, Targets
@@ -48,10 +50,20 @@ class Preview:
         return self.fires - sum(line.fires for line in self.lines)
 
 
-def preview(actor: Actor, draft: RuleDraft, *, clock: Clock | None = None) -> Preview:
-    """Measure now what ``draft`` would watch, as far as ``actor`` may see it. Stores nothing."""
+def preview(actor: Actor, draft: RuleDraft, *, of: int | None = None, clock: Clock | None = None) -> Preview:
+    """Measure now what ``draft`` would watch, as far as ``actor`` may see it. Stores nothing.
+
+    ``of`` numbers the rule that would become it. Raises ``Forbidden``, :class:`BadInput` naming the field, which is the
+    owner where that rule's team is gone and no other is chosen, and :class:`NotThere`.
+    """
     rule, _ = checked(asdict(draft))
     require(actor, ALERT_EDIT, rule.scope)
+    if of is not None and not draft.owner and lookup.rule(actor, of).orphaned:
+        raise BadInput(
+            "The rule watches nothing: the team to whose things it was narrowed is gone.",
+            remedy="Choose another team.",
+            field="owner",
+        )
     scopes, kind = visible_scopes(actor), kinds()[rule.kind]
     targets = [
         it

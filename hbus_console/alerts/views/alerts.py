@@ -31,7 +31,7 @@ def frame(who: Actor, tab: str, now_ms: int) -> dict[str, Any]:
     return {
         "nav": "alerts",
         "tab": tab,
-        "health": standing.health(now_ms),
+        "health": standing.health(who, now_ms),
         "may_edit": allows(who, ALERT_EDIT, SOMEWHERE),
         "may_channel": allows(who, ALERT_CHANNEL),
     }

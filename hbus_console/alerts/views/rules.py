@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.access.web import actor, console_view, field_errors
@@ -102,7 +103,8 @@ def preview(request: HttpRequest) -> HttpResponse:
         values = SETTINGS.typed(request.POST, SETTINGS.changeable)
         # A draft need not have a name to be tried.
         draft = RuleDraft(kind=kind, **{**values, "name": values["name"] or "untitled"})
-        context = {"preview": services.preview(actor(request), draft), "kind": kind_named(kind)}
+        number = whole(request.POST.get("rule", ""))
+        context = {"preview": services.preview(actor(request), draft, of=number), "kind": kind_named(kind)}
     except BadInput as refused:
         context = {"errors": field_errors(refused)}
     return render(request, "alerts/_preview.html", context)

@@ -111,9 +111,7 @@ def test_a_source_that_cannot_be_read_costs_the_traceback_only() -> None:
 
 
 def test_what_looks_like_a_credential_is_left_out() -> None:
-    error = OSError(
-        "redis://hbus:hunter2@store:6379 refused; see https://hooks.example/x?token=abc and Bearer abcdefgh"
-    )
+    error = OSError("redis://hbus:hunter2@store:6379 refused; see https://hooks.example/x?token=abc Bearer abcdefgh")
     assert text_of(error) == (
         "OSError: redis://hbus:[redacted]@store:6379 refused; see https://hooks.example/x?token=[redacted] "
         "Bearer [redacted]"

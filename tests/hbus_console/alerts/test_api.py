@@ -56,6 +56,16 @@ def test_an_alerts_life(calling: Calling, watch: Watch) -> None:
     assert call("GET", "alerts/evaluation").json()["state"] == "behind", "the test's clock is not ours"
 
 
+def test_the_figures_of_an_evaluation_are_those_of_the_readers_scope(calling: Calling, watch: Watch) -> None:
+    for name, topics in (("all", "*"), ("bookings", "booking.*"), ("payments", "payment.*")):
+        rule(name=name, topics=topics)
+    watch.go(100)
+    everything = calling(Role.VIEWER)("GET", "alerts/evaluation").json()
+    assert (everything["rules"], everything["targets"]) == (3, 2)
+    narrow = calling(Role.VIEWER, "booking.*")("GET", "alerts/evaluation").json()
+    assert (narrow["rules"], narrow["targets"]) == (2, None)
+
+
 def test_a_preview_over_http(calling: Calling, watch: Watch) -> None:
     found = calling(Role.EDITOR)("POST", "alert-rules/preview", {"name": "x", "kind": "dead_letters", "threshold": 1})
     assert found.json() == {
@@ -65,6 +75,14 @@ def test_a_preview_over_http(calling: Calling, watch: Watch) -> None:
         "paused": 0,
         "lines": [{"topic": "booking.created", "subscription": "billing", "value": 0.0, "fires": False}],
     }
+
+
+def test_a_preview_over_http_of_a_rule_whose_team_is_gone(calling: Calling, watch: Watch) -> None:
+    made = rule()
+    Rule.objects.filter(pk=made.pk).update(of_team=True)
+    wanted = {"name": "x", "kind": "dead_letters", "threshold": 1}
+    refused = calling(Role.EDITOR)("POST", f"alert-rules/preview?rule={made.pk}", wanted)
+    assert (refused.status_code, refused.json()["field"]) == (422, "owner")
 
 
 def test_a_channels_life(calling: Calling) -> None:

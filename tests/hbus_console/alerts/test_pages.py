@@ -51,6 +51,11 @@ def made(evaluated: None) -> Rule:
     return rule(threshold=100, name="Backlog", severity="critical", advice="Look at the consumers.")
 
 
+def test_the_list_counts_the_targets_for_who_may_see_them_all(made: Rule, signed_in: SignIn) -> None:
+    assert "on 12 targets" in signed_in(Role.VIEWER).get("/alerts/").content.decode()
+    assert "targets" not in signed_in(Role.VIEWER, "booking.*").get("/alerts/").content.decode()
+
+
 def test_the_list_shows_what_fires_first_and_the_most_urgent_of_it(made: Rule, signed_in: SignIn) -> None:
     quiet = rule("oldest", 60, name="Slow", severity="info")
     raised(quiet)
@@ -157,6 +162,14 @@ def test_the_editor_tries_a_rule_before_it_is_stored(made: Rule, signed_in: Sign
     sent = {"kind": "dead_letters", "threshold": "1", "topics": "*", "for_s": "0", "clear_s": "0", "severity": "info"}
     html = client.post("/alerts/rules/preview/", sent).content.decode()
     assert "It would not fire now for any of 1" in html
+    Rule.objects.filter(pk=made.pk).update(of_team=True)
+    assert (
+        f'<input type="hidden" name="rule" value="{made.pk}">'
+        in client.get(f"/alerts/rules/{made.pk}/").content.decode()
+    )
+    gone = client.post("/alerts/rules/preview/", {**sent, "rule": str(made.pk)}).content.decode()
+    assert "the team to whose things it was narrowed is gone" in gone
+    assert "<table" not in gone
     wrong = client.post("/alerts/rules/preview/", {**sent, "threshold": "lots"}).content.decode()
     assert "Threshold is not a number" in wrong
     assert Rule.objects.count() == 1

@@ -15,6 +15,7 @@ from hbus_console.alerts.models import Alert, Channel, Evaluation, Rule, Silence
 from hbus_console.alerts.services import ChannelDraft, RuleDraft
 from hbus_console.alerts.services.defaults import default_rules
 from hbus_console.audit.models import AuditEntry
+from hbus_console.teams.models import Team
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, OPERATOR, VIEWER, actor, told
 from tests.hbus_console.ui.conftest import subscription, topic
@@ -210,6 +211,20 @@ def test_a_preview_says_for_what_it_would_fire_and_stores_nothing(watch: Watch, 
     assert [(it.subject.namespace, it.fires) for it in narrow.lines] == [("booking.created", False)]
     assert not Rule.objects.exists()
     assert not [it for it in told() if it.startswith("alert")]
+
+
+def test_a_preview_of_a_rule_whose_team_is_gone_shows_nothing_and_says_why(watch: Watch) -> None:
+    Team.objects.create(name="Gone", contact="#x")
+    made = rule(threshold=50, owner="Gone")
+    watch.sample(70)
+    Team.objects.filter(name="Gone").delete()
+    with pytest.raises(BadInput, match="the team to whose things it was narrowed is gone") as refused:
+        services.preview(EDITOR, draft(kind="lag", threshold=50), of=made.pk, clock=watch.clock)
+    assert refused.value.field == "owner"
+    Team.objects.create(name="Other", contact="#x")
+    other = services.preview(EDITOR, draft(kind="lag", threshold=50, owner="Other"), of=made.pk, clock=watch.clock)
+    assert other.watched == 0
+    assert services.preview(EDITOR, draft(kind="lag", threshold=50), clock=watch.clock).watched == 1, "of a new one"
 
 
 def test_the_first_start_brings_rules_once_and_leaves_a_trace(told: Told) -> None:
