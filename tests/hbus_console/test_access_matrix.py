@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -28,6 +29,7 @@ WHO = (Role.VIEWER.value, Role.ADMIN.value) if os.environ.get("HBUS_TEST_DATABAS
 #: Keywords that lead into a namespace.
 SCOPED = (":topic>", ":name>", ":message_id>", ":letter_id>", ":seq>", ":group>")
 SCOPED += (":operation_id>", ":rule_id>", ":alert_id>", ":silence_id>")
+NUMBERS = ("letter_id", "seq", "rule_id", "alert_id", "silence_id", "operation_id")
 #: ``name`` is an example's here.
 UNSCOPED = {"examples/<slug:name>/start/"}
 
@@ -158,6 +160,23 @@ def test_nobody_reaches_beyond_their_scope() -> None:
                 wrong.append(f"{said}, beyond the scope: {beyond.status_code}")
             if f"{HIDDEN} team".encode() in content(beyond):
                 wrong.append(f"{said}, beyond the scope: it tells of the {HIDDEN} team")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nobody_learns_what_is_there_beyond_their_scope() -> None:
+    """What is there and may not be seen is answered as what is not there: rights are asked before rows."""
+    here, there = inside(), outside()
+    here.scope = there.scope = SCOPE
+    nothing: dict[str, Any] = dict.fromkeys(("topic", "group", "team", "message_id"), f"{HIDDEN}-nothing")
+    nothing |= {name: number + 1_000 for name, number in vars(there).items() if name in NUMBERS}
+    nowhere = replace(there, **nothing)
+    narrow = Asker(person("narrow", "admin", SCOPE))
+    wrong = []
+    for route in filter(_leads_into_a_namespace, KNOWN):
+        for method in TABLE[route].roles:
+            there_is, there_is_not = (narrow.send(route, method, world) for world in (there, nowhere))
+            if there_is.status_code != there_is_not.status_code:
+                wrong.append(f"{method} /{route}: {there_is.status_code}, and {there_is_not.status_code} for nothing")
     assert not wrong, "\n".join(wrong)
 
 

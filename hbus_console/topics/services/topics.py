@@ -66,6 +66,8 @@ def change_topic(
     Only what differs is changed, and each setting asks for its own permission. What belongs to
     governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
     """
+    # Before the row is looked for: nobody learns by it which topics there are.
+    require(actor, TOPIC_EDIT, name)
     for field in changes.keys() - set(SETTINGS.changeable):
         raise BadInput(f"A topic has no setting {field!r} to change.", remedy="See the API's description.", field=field)
     row = lookup.topic(name)
