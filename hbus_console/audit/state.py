@@ -42,7 +42,12 @@ class Verified:
 
 @dataclass(frozen=True)
 class ChainState:
-    """The title line of the audit page."""
+    """The title line of the audit page.
+
+    It is of the log as a whole, for every reader of a part of it: how many entries there are and where the chain breaks
+    is what proves that nothing is missing from that part. It names a broken entry by its number and its action, and no
+    subject, actor or reason.
+    """
 
     entries: int
     anchor: Anchor | None

@@ -28,7 +28,7 @@ def nodes(look: Look) -> Sequence[Node]:
 
 def concerns(look: Look) -> list[Concern]:
     """The worst first."""
-    return at(10, [*_store(look.once(store)), *_processes(look.once(store), look.once(nodes))])
+    return at(10, [*_store(look.once(store)), *_processes(look)])
 
 
 def _store(state: StoreState) -> list[Concern]:
@@ -36,19 +36,20 @@ def _store(state: StoreState) -> list[Concern]:
     return [Concern(tone, text.rstrip("."), state.address, page, "Open cluster") for text in state.troubles]
 
 
-def _processes(state: StoreState, found: Sequence[Node]) -> list[Concern]:
+def _processes(look: Look) -> list[Concern]:
+    state, found = look.once(store), look.once(nodes)
     if state.error or state.refusal:
         # Nobody can stamp: that nobody does says nothing.
         return []
     page, concerns = reverse("cluster:overview"), []
     stamping = {name for name, role in supervised.roles().items() if role.declared.stamps}
-    for role in services.roles(found, state, ()):
+    for role in services.roles(found, state, (), look.scopes):
         # The others stamp nothing whose silence tells: whoever reads this has reached a web process.
         if role.name not in stamping or role.tone == "ok":
             continue
         text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
         concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))
-    duties = services.duties(found)
+    duties = services.duties(found, look.scopes)
     concerns += [
         Concern("bad", f"The duty {duty.name} hangs", f"on {duty.node}: restart that keeper", page, "Open cluster")
         for duty in duties

@@ -1,13 +1,17 @@
 """The installation as the cluster page, its endpoint and the overview's strip show it. Reading only.
 
-Sorts what the stamps, the supervisor, the store and the databases say into roles, consumers and duties. Nothing here
-is secret, and nothing raises for a part that is away: it is shown as away.
+Sorts what the stamps, the supervisor, the store and the databases say into roles, consumers and duties. Nothing raises
+for a part that is away: it is shown as away.
+
+Roles, processes, the store, the databases, when duties ran and how many facts were dropped are of the installation as a
+whole, and every reader's. What names topics is not: consumers are those of the reader's scopes, also where they are
+only counted, and what a duty or a process says went wrong is said to who may see everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis
@@ -16,7 +20,7 @@ from django.conf import settings
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import class_of, words_of
 from engine.core.errors import ConfigurationError
-from hbus_console.access.permissions import Actor, covers, visible_scopes
+from hbus_console.access.permissions import GLOBAL, Actor, covers, visible_scopes
 from hbus_console.cluster import probes
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
@@ -28,6 +32,8 @@ from hbus_console.ui.formats import size
 
 #: Evidence dropped within so long is still worth saying.
 _LATELY_MS = 24 * 3600 * 1000
+#: In the place of an error that may name what its reader may not see.
+UNSAID = "What went wrong is said to who may see every topic."
 
 
 @dataclass(frozen=True)
@@ -108,17 +114,22 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     now = status.collect(settings.STATE, found, clock, clock_alarm_ms=settings.CLOCK_ALARM_MS)
     scopes = visible_scopes(who)
     return Cluster(
-        roles=roles(found, store, databases),
-        processes=now.lines,
+        roles=roles(found, store, databases, scopes),
+        processes=[replace(line, last_error=said(line.last_error, scopes)) for line in now.lines],
         memory=now.memory,
         store=store,
         databases=databases,
         consumers=[line for line in consumers(found) if _visible(scopes, line.topic)],
-        duties=duties(found),
+        duties=duties(found, scopes),
         facts_dropped=facts_dropped(clock.now_ms()),
         nodes_error=error,
         idle=[line for line in idle(found) if _visible(scopes, line[0])],
     )
+
+
+def said(error: str, scopes: Sequence[str]) -> str:
+    """What went wrong, for a reader of ``scopes``: whoever may not see every topic hears that something did."""
+    return error if GLOBAL in scopes or not error else UNSAID
 
 
 def living(clock: Clock | None = None) -> tuple[list[Node], str]:
@@ -130,15 +141,18 @@ def living(clock: Clock | None = None) -> tuple[list[Node], str]:
 
 
 def roles(
-    found: Sequence[Node], store: probes.StoreState, databases: Sequence[probes.DatabaseState]
+    found: Sequence[Node],
+    store: probes.StoreState,
+    databases: Sequence[probes.DatabaseState],
+    scopes: Sequence[str] = (GLOBAL,),
 ) -> list[RoleStanding]:
-    """Store and databases (when given) first, then each role with how many of it live."""
+    """Store and databases (when given) first, then each role with how many of it live, for a reader of ``scopes``."""
     unknown = "the store has the stamps" if store.error else "the store takes no stamps" if store.refusal else ""
     return [
         _store_role(store),
         *([_database_role(databases)] if databases else []),
         *(
-            _role(role, nodes, unknown)
+            _role(role, nodes, unknown, scopes)
             for role in supervised.roles().values()
             if not role.embedded and ((nodes := _of(role, found)) or role.declared.usual)
         ),
@@ -176,8 +190,8 @@ def idle(found: Sequence[Node]) -> list[tuple[str, str, str]]:
     return [(topic, group, why) for (topic, group), why in sorted(reasons.items()) if (topic, group) not in running]
 
 
-def duties(found: Sequence[Node]) -> list[DutyLine]:
-    """One line a duty: the node that does it now, else whoever knows of it."""
+def duties(found: Sequence[Node], scopes: Sequence[str] = (GLOBAL,)) -> list[DutyLine]:
+    """One line a duty, for a reader of ``scopes``: the node that does it now, else whoever knows of it."""
     best: dict[str, DutyLine] = {}
     for node in found:
         for line in _maps(node.detail.get("duties")):
@@ -195,7 +209,7 @@ def duties(found: Sequence[Node]) -> list[DutyLine]:
                 failures=int(line.get("failures") or 0),
                 last_tick_ms=int(line.get("last_tick_ms") or 0),
                 last_tick_us=round(float(line.get("last_tick_s") or 0) * 1_000_000),
-                last_error=str(line.get("last_error") or ""),
+                last_error=said(str(line.get("last_error") or ""), scopes),
             )
     return [best[name] for name in sorted(best)]
 
@@ -210,7 +224,7 @@ def _of(role: SupervisedRole, found: Sequence[Node]) -> list[Node]:
     return [node for node in found if node.role == role.name]
 
 
-def _role(role: SupervisedRole, found: Sequence[Node], unknown: str) -> RoleStanding:
+def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Sequence[str]) -> RoleStanding:
     name = role.name
     alive = [node for node in found if not node.silent]
     silent = len(found) - len(alive)
@@ -220,16 +234,17 @@ def _role(role: SupervisedRole, found: Sequence[Node], unknown: str) -> RoleStan
         return RoleStanding(name, "warn", "not stamped", "this process was started without its role")
     if not alive:
         return RoleStanding(name, "bad", "none alive", role.declared.without)
-    words = _detail_words(name, alive)
+    words = _detail_words(name, alive, scopes)
     count = _count(len(alive), "node")
     if silent:
         return RoleStanding(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
     return RoleStanding(name, "ok", "alive", " · ".join(part for part in (count, words) if part))
 
 
-def _detail_words(name: str, alive: Sequence[Node]) -> str:
+def _detail_words(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> str:
     if name == "consumer":
-        return _count(len({(line.topic, line.group) for line in consumers(alive)}), "subscription")
+        seen = {(line.topic, line.group) for line in consumers(alive) if _visible(scopes, line.topic)}
+        return _count(len(seen), "subscription")
     if name == "keeper":
         found = duties(alive)
         hung = sum(1 for duty in found if duty.state == "hung")

@@ -23,15 +23,15 @@ _TEAM = shapes.shape()
 class Teams(ApiView):
     @extend_schema(
         operation_id="teams_list",
-        summary="Teams, and how much each answers for",
+        summary="Teams, and how much each answers for of what the caller may see",
         tags=["teams"],
         parameters=PAGES,
         responses={(200, "application/json"): page_of(described(_TEAM)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = owned.counted(Team.objects.all())
-        return self.page(rows, shapes.team, ordering="name")
+        rows = owned.counted(Team.objects.all(), self.actor)
+        return self.page(rows, lambda row: shapes.team(row, self.actor), ordering="name")
 
     @extend_schema(
         operation_id="teams_create",
@@ -43,14 +43,14 @@ class Teams(ApiView):
     def post(self, request: Request) -> Response:
         body = read(request, shapes.NewTeam)
         made = services.create_team(self.actor, TeamDraft(**body.settings()), body.reason)
-        return Response(shapes.team(made), status=status.HTTP_201_CREATED)
+        return Response(shapes.team(made, self.actor), status=status.HTTP_201_CREATED)
 
 
 class OneTeam(ApiView):
     @extend_schema(operation_id="teams_read", summary="One team", tags=["teams"], responses=answers(_TEAM))
     def get(self, request: Request, team: str) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        return Response(shapes.team(services.team(team)))
+        return Response(shapes.team(services.team(team), self.actor))
 
     @extend_schema(
         operation_id="teams_change",
@@ -61,7 +61,8 @@ class OneTeam(ApiView):
     )
     def patch(self, request: Request, team: str) -> Response:
         body = read(request, shapes.TeamChange)
-        return Response(shapes.team(services.change_team(self.actor, team, body.changes(), body.reason)))
+        changed = services.change_team(self.actor, team, body.changes(), body.reason)
+        return Response(shapes.team(changed, self.actor))
 
     @extend_schema(
         operation_id="teams_delete",

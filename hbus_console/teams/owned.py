@@ -10,7 +10,7 @@ from django.db.models import Count, Prefetch, QuerySet
 from django.urls import reverse
 
 from engine.core.errors import ConfigurationError
-from hbus_console.access.permissions import Actor
+from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.registry.declaration import Owned
 from hbus_console.registry.loading import features, resolve
@@ -85,19 +85,26 @@ def unowned(who: Actor) -> list[Unowned]:
     return [found for found in counted if found.count]
 
 
-def counts(team: Team) -> dict[str, int]:
-    """How much of each kind it answers for, whoever asks."""
-    return {owned.relation: getattr(team, owned.relation).count() for owned in kinds()}
+def counts(team: Team, who: Actor) -> dict[str, int]:
+    """How much of each kind it answers for, in what ``who`` may see."""
+    return {owned.relation: rows(owned, who).filter(team=team).count() for owned in kinds()}
 
 
-def counted(teams: QuerySet[Team]) -> QuerySet[Team]:
+def counted(teams: QuerySet[Team], who: Actor) -> QuerySet[Team]:
     """The same teams, each annotated with :func:`counts` as ``owned_…``."""
-    return teams.annotate(**{f"owned_{owned.relation}": Count(owned.relation, distinct=True) for owned in kinds()})
+    return teams.annotate(
+        **{
+            f"owned_{owned.relation}": Count(
+                owned.relation, distinct=True, filter=namespace_q(who, f"{owned.relation}__{owned.namespace}") or None
+            )
+            for owned in kinds()
+        }
+    )
 
 
 def free() -> set[int]:
-    """The teams that answer for nothing."""
-    teams = counted(Team.objects.all())
+    """The teams that answer for nothing, whoever asks."""
+    teams = counted(Team.objects.all(), SYSTEM)
     return set(teams.filter(**{f"owned_{owned.relation}": 0 for owned in kinds()}).values_list("pk", flat=True))
 
 

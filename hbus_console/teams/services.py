@@ -10,7 +10,7 @@ from django.db import transaction
 
 from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
-from hbus_console.access.permissions import Actor, require
+from hbus_console.access.permissions import SYSTEM, Actor, require
 from hbus_console.audit.services import record
 from hbus_console.drafts.setting import Clean, Text
 from hbus_console.drafts.settings import Settings
@@ -83,7 +83,8 @@ def delete_team(actor: Actor, name: str, reason: str) -> None:
     require(actor, TEAM_EDIT)
     gone = team(name)
     reason = checks.reason(reason)
-    left = owned.counts(gone)
+    # Whatever the actor may not see of it keeps it as well.
+    left = owned.counts(gone, SYSTEM)
     if any(left.values()):
         raise Conflict(
             f"{gone.name} still answers for {' and '.join(f'{count} {words}' for words, count in left.items())}.",

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hbus_console.access.permissions import Actor
 from hbus_console.api.drafts import answer, answered, change_body_without_revision, new_body
 from hbus_console.teams import owned
 from hbus_console.teams.models import Team
@@ -21,8 +22,8 @@ def shape() -> type[msgspec.Struct]:
     return answer(SETTINGS, "TeamOut", "A team and what it answers for.", first=[], last=counts)
 
 
-def team(row: Team) -> dict[str, Any]:
-    """A team; its counts come annotated as ``owned_…``, or are counted."""
+def team(row: Team, who: Actor) -> dict[str, Any]:
+    """A team; its counts of what ``who`` may see come annotated as ``owned_…``, or are counted."""
     annotated = {it.relation: row.__dict__.get(f"owned_{it.relation}") for it in owned.kinds()}
     known = {name: count for name, count in annotated.items() if count is not None}
-    return {**answered(SETTINGS, row), **(known if len(known) == len(annotated) else owned.counts(row))}
+    return {**answered(SETTINGS, row), **(known if len(known) == len(annotated) else owned.counts(row, who))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.alerts import services
 from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel, Notification
-from hbus_console.alerts.services import ChannelDraft
+from hbus_console.alerts.services import ChannelDraft, lookup
 from hbus_console.alerts.services.channel_draft import SETTINGS, asked_of, settings_for
 from hbus_console.alerts.views.alerts import frame
 from hbus_console.ui.curl import CurlRequest
@@ -46,14 +47,18 @@ def place(row: Channel) -> str:
 def channels(request: HttpRequest) -> HttpResponse:
     """The list; a POST adds one, and its answer is the only page that shows a webhook's secret."""
     who = actor(request)
+    used = Counter(channel.pk for rule in lookup.rules(who) for channel in rule.channels.all())
     rows = Channel.objects.annotate(
-        used=Count("rules", distinct=True),
         waiting=Count("notifications", filter=Q(notifications__state=Notification.State.WAITING), distinct=True),
         last_ms=Max("notifications__sent_ms"),
     )
     page: dict[str, Any] = {
         **frame(who, "channels", clock.now_ms()),
-        "channels": [{"row": row, "place": place(row), "last": _last(row)} for row in rows],
+        "channels": [
+            # What waits is told by a channel for everybody; which rules use it, for the reader's scope.
+            {"row": row, "place": place(row), "last": _last(row), "used": used[row.pk]}
+            for row in rows
+        ],
         "mail": bool(settings.EMAIL_HOST),
         "asked": [SETTINGS[name] for name in _NEW if settings.EMAIL_HOST or name != "recipients"],
         "values": {"kind": Channel.Kind.WEBHOOK, "recipients": ""},

@@ -56,6 +56,16 @@ def test_the_list_counts_the_targets_for_who_may_see_them_all(made: Rule, signed
     assert "targets" not in signed_in(Role.VIEWER, "booking.*").get("/alerts/").content.decode()
 
 
+def test_the_channels_count_the_rules_that_use_them_in_the_readers_scope(made: Rule, signed_in: SignIn) -> None:
+    made.channels.add(webhook("on-call"))
+    rule(name="Payments", topics="payment.*").channels.add(Channel.objects.get())
+
+    def used(scope: str) -> list[int]:
+        return [line["used"] for line in signed_in(Role.VIEWER, scope).get("/alerts/channels/").context["channels"]]
+
+    assert (used("*"), used("booking.*")) == ([2], [1])
+
+
 def test_the_list_shows_what_fires_first_and_the_most_urgent_of_it(made: Rule, signed_in: SignIn) -> None:
     quiet = rule("oldest", 60, name="Slow", severity="info")
     raised(quiet)

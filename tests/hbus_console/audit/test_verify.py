@@ -336,7 +336,7 @@ def test_a_log_cut_off_together_with_its_anchors_is_found_and_stays_found(
     AuditAnchor().tick()
     for _ in range(2):
         verdict = verify_now()
-        assert kinds(verdict) == [(Kind.ANCHOR, 0)], "no duty makes it look as if nothing had been there"
+        assert kinds(verdict) == [(FindingKind.ANCHOR, 0)], "no duty makes it look as if nothing had been there"
         assert verdict.findings[0].what == (
             "no anchor: nothing on this host tells whether the log was cut off behind entry 5."
         )

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
-from hbus_console.cluster import services
+import pytest
+
+from hbus_console.access.permissions import Actor
+from hbus_console.cluster import concerns, services
 from hbus_console.cluster.probes import DatabaseState, StoreState
 from hbus_console.nodes.stamps import Node
+from hbus_console.supervisor import status
+from hbus_console.ui.concern import Look
 
 STORE = StoreState("x", server="Valkey", version="9.1", memory=222_298_112, durable=True)
 
@@ -73,3 +78,36 @@ def test_a_stamp_of_another_version_does_not_break_the_page() -> None:
     odd = node("consumer", consumers="many", idle=None, duties={"a": 1})
     assert services.consumers([odd]) == []
     assert services.duties([odd]) == []
+
+
+def test_a_reader_of_a_scope_learns_nothing_of_what_lies_beyond_it() -> None:
+    nodes = [
+        node("consumer", consumers=[{"topic": name, "group": "g"} for name in ("booking.created", "payment.taken")]),
+        duty("running", last_error="payment.taken could not be sampled"),
+    ]
+    (role,) = [it for it in services.roles(nodes, STORE, [], ["booking.*"]) if it.name == "consumer"]
+    assert role.note == "1 node · 1 subscription"
+    (line,) = services.duties(nodes, ["booking.*"])
+    assert (line.last_error, line.tone) == (services.UNSAID, "warn"), "that it fails is everybody's"
+    (line,) = services.duties(nodes, ["booking.*", "*"])
+    assert line.last_error == "payment.taken could not be sampled"
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_what_a_process_died_of_is_said_to_who_may_see_everything(
+    admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = duty("running", last_error="payment.taken could not be sampled")
+    monkeypatch.setattr(services, "living", lambda clock: ([failing], ""))
+    snapshot = status.Status(True, "", "", [status.Line("keeper", "0", "failed", 1, "h", 0, 3, 0, "", "payment.taken")])
+    monkeypatch.setattr(status, "collect", lambda *_, **__: snapshot)
+    seen, known = services.cluster(viewer_actor), services.cluster(admin_actor)
+    assert "payment" not in repr(seen)
+    assert [line.last_error for line in known.processes] == ["payment.taken"]
+    assert concern_notes(viewer_actor, failing) == [services.UNSAID]
+    assert concern_notes(admin_actor, failing) == ["payment.taken could not be sampled"]
+
+
+def concern_notes(who: Actor, failing: Node) -> list[str]:
+    look = Look(who, 0, {concerns.store: STORE, concerns.nodes: [failing]})
+    return [found.note for found in concerns.concerns(look) if "collector" in found.text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams import services
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft
@@ -77,3 +79,16 @@ def test_a_free_team_goes_with_a_reason(team: Team) -> None:
     assert not Team.objects.exists()
     with pytest.raises(NotThere):
         services.delete_team(GOVERNOR, "Reservations", "gone")
+
+
+def test_what_a_team_answers_for_is_counted_in_the_readers_scope(
+    topic: Topic, team: Team, calling: Callable[..., Callable[..., Any]]
+) -> None:
+    """Nobody learns from a count how many topics there are beyond her scope."""
+    other = Topic.objects.create(name="payment.taken", team=team)
+    Subscription.objects.create(topic=other, group="ledger", team=team)
+    everything, bookings, nothing = (calling(Role.VIEWER, scope) for scope in ("*", "booking.*", "stay"))
+    for call, counts in ((everything, (2, 1)), (bookings, (1, 0)), (nothing, (0, 0))):
+        [listed] = call("GET", "teams").json()["results"]
+        assert (listed["topics"], listed["subscriptions"]) == counts
+        assert call("GET", f"teams/{team.name}").json() == listed
