@@ -18,6 +18,7 @@ from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.kind import survey
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.leaving import may_move
 from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic
 from hbus_console.ui.timerange import time_range
@@ -34,12 +35,14 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
     given = {name: request.GET.get(name, "") for name in specs.FIELDS}
     if "from" not in request.GET:
         given["from"] = to_rfc3339(span.start_ms)
+    others = Topic.objects.filter(namespace_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name")
     context = {
         "nav": "topics",
         "topic": row,
         "given": given,
         "groups": Subscription.objects.filter(topic=row).order_by("group").values_list("group", flat=True),
-        "others": Topic.objects.filter(namespace_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name"),
+        # What would be refused is not offered.
+        "others": may_move(who, row, others),
         "readable": bus.transport(row.transport).capabilities.browse,
         "may_replay": allows(who, REPLAY, row.name),
         "may_read": allows(who, PAYLOAD_READ, row.name),

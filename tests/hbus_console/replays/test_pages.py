@@ -10,6 +10,8 @@ from engine.bus.filters.parsing import ATTRIBUTES, SIGNS
 from engine.bus.producer import Receipt
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -34,6 +36,22 @@ def test_the_form_offers_what_can_be_chosen(page: Client) -> None:
         "Dry run",
     ):
         assert said in shown
+
+
+def test_the_form_offers_only_the_topics_into_which_this_person_may_replay(page: Client, make_user: MakeUser) -> None:
+    def offered(client: Client) -> list[str]:
+        return [topic.name for topic in client.get(f"/replays/{TOPIC}/").context["others"]]
+
+    governor = Client()
+    governor.force_login(make_user("governor", "*", "gova"))
+    assert offered(page) == ["booking.again"]
+    Subscription.objects.create(topic=Topic.objects.get(name="booking.again"), group="out", handler="webhook")
+    assert offered(page) == [], "its webhooks would send out what is masked here"
+    Topic.objects.filter(name="booking.again").update(masked_fields=[])
+    assert offered(page) == [], "it hides less"
+    assert offered(governor) == ["booking.again"]
+    Topic.objects.filter(name=TOPIC).update(masked_fields=[])
+    assert offered(page) == ["booking.again"]
 
 
 def test_the_form_names_all_that_a_filter_may_be_made_of(page: Client) -> None:
