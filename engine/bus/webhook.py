@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -12,6 +12,7 @@ from engine.bus.message import Message, encode
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import text_of
 from engine.core.errors import BadInput
+from engine.core.redaction import shown_url
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 
 CONTENT_TYPE = "application/cloudevents+json"
@@ -26,7 +27,7 @@ class WebhookHandler:
 
     A 2xx settles. 410 and other 4xx are final, except 408, 425 and 429; everything else is tried again, not before
     the time ``Retry-After`` asks for. Redirects are not followed. ``timeout_s`` bounds connecting and each wait for
-    the answer. The body of the answer is neither kept nor logged, and errors tell the address without its query. A
+    the answer. The body of the answer is neither kept nor logged, and errors tell the address without its secrets. A
     ``client`` of one's own decides where connections may go and brings its own timeout; the handler closes it.
     """
 
@@ -86,15 +87,6 @@ class WebhookHandler:
         if wait_s is not None:
             raise RetryLater(wait_s, f"{said} and asked to be tried again in {wait_s:g} s")
         raise WebhookFailed(said)
-
-
-def shown_url(url: str) -> str:
-    """``url`` for evidence: without query, credentials and fragment, where receivers' keys are. Never raises."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "an address that cannot be read"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def check_url(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit, urlunsplit
 
 REDACTED = "[redacted]"
 #: Each repetition is bounded, so that no text makes the search longer than it is itself.
@@ -22,6 +23,23 @@ _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{REDACTED}",
     ),
 )
+
+
+#: A part of a path that says something and is nobody's key: a lower-case word, or a version.
+_PLAIN_PART = re.compile(r"[a-z]{0,12}(?:[-_.][a-z]{1,12}){0,2}|v[0-9]{1,2}")
+
+
+def shown_url(url: str) -> str:
+    """``url`` for evidence: scheme and host, and of its path what can be no key. Never raises.
+
+    Receivers hand out keys as parts of the path, in the query, and before the host.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    path = "/".join(part if _PLAIN_PART.fullmatch(part) else "…" for part in parts.path.split("/"))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
 
 def redact_text(text: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
-from engine.core.redaction import REDACTED, redact_text
+from django.conf import settings
+
+from engine.core.redaction import REDACTED, redact_text, shown_url
 
 _SECRET_WORDS = ("password", "secret", "token", "digest", "authorization", "cookie", "api_key", "private_key")
 
@@ -15,18 +18,39 @@ def is_secret(name: str) -> bool:
     return any(word in lowered for word in _SECRET_WORDS)
 
 
+def is_address(name: str) -> bool:
+    """Whether a field of this name holds an address that somebody is called at, whose parts may be keys."""
+    lowered = name.lower()
+    return lowered == "url" or lowered.endswith("_url")
+
+
 def redact(value: Any) -> Any:
     """A copy of ``value`` with the content of every secret field and every recognisable secret in a text replaced.
 
-    JSON types in, JSON types out; other objects are left as they are.
+    Of an address its host and what can be no key is kept, and a mark that differs where the address does. JSON types
+    in, JSON types out; other objects are left as they are.
     """
     if isinstance(value, dict):
-        return {
-            str(name): REDACTED if is_secret(str(name)) and inner not in (None, "") else redact(inner)
-            for name, inner in value.items()
-        }
+        return {str(name): _redact_field(str(name), inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [redact(inner) for inner in value]
     if isinstance(value, str):
         return redact_text(value)
     return value
+
+
+def _redact_field(name: str, value: Any) -> Any:
+    if is_secret(name) and value not in (None, ""):
+        return REDACTED
+    if is_address(name) and isinstance(value, str):
+        return _redact_address(value)
+    return redact(value)
+
+
+def _redact_address(url: str) -> str:
+    shown = shown_url(url)
+    if shown == url:
+        return url
+    # Keyed, so that nobody finds a short key by trying all of them.
+    mark = hmac.digest(settings.AUDIT_KEY.encode(), url.encode("utf-8", "replace"), "sha256").hex()[:8]
+    return f"{shown} (address {mark})"

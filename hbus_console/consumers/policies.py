@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from engine.bus.context import Context
 from engine.bus.handlers import find
 from engine.bus.message import Message
-from engine.bus.webhook import WebhookHandler, shown_url
+from engine.bus.webhook import WebhookHandler
 from engine.core.errors import ConfigurationError
+from engine.core.redaction import shown_url
 from hbus_console import outgoing as webhooks
 from hbus_console.database import fresh_connections
 from hbus_console.subscriptions.models import Subscription

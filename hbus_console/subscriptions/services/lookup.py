@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.bus.webhook import shown_url
 from engine.core.errors import NotThere
+from engine.core.redaction import shown_url
 from hbus_console.access.permissions import Actor, allows
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
@@ -23,7 +23,7 @@ def subscription(topic: str, group: str, *, lock: bool = False) -> Subscription:
 
 
 def address(row: Subscription, reader: Actor | None = None) -> str:
-    """Where a webhook calls: whole for who may change it, for others without its query, where keys are."""
+    """Where a webhook calls: whole for who may change it, for others without what may be a key."""
     if reader is not None and allows(reader, SUBSCRIPTION_EDIT, row.topic.name):
         return row.webhook_url
     return shown_url(row.webhook_url)

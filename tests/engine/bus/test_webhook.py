@@ -16,9 +16,10 @@ import pytest
 from engine.bus.context import Context
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, decode
-from engine.bus.webhook import WebhookFailed, WebhookHandler, check_url, shown_url
+from engine.bus.webhook import WebhookFailed, WebhookHandler, check_url
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
+from engine.core.redaction import shown_url
 from engine.core.signing import retry_after_s
 
 SECRET = "s3cret-of-the-partner"
@@ -197,6 +198,8 @@ def test_a_key_in_the_address_is_sent_and_shows_nowhere(partner: Partner) -> Non
     [
         ("https://partner.example/in", "https://partner.example/in"),
         ("https://user:pw@partner.example:8443/in?key=s3cret#part", "https://partner.example:8443/in"),
+        ("https://hooks.example/services/T024BE7LD/x7Qk9w", "https://hooks.example/services/…/…"),
+        ("https://hooks.example/v1/hbus-in/abcdefghijklmnop", "https://hooks.example/v1/hbus-in/…"),
         ("http://[x?key=s3cret", "an address that cannot be read"),
         ("", ""),
     ],

@@ -186,3 +186,16 @@ def test_nothing_is_booked_for_a_refused_look_or_for_nobody() -> None:
     assert record_refusal(Actor(name="anonymous", kind="anonymous"), refusal(TOPIC_DELETE)) is None
     assert record_refusal(ANNA, Forbidden("no")) is None
     assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("field", ["url", "webhook_url"])
+def test_of_an_address_that_is_called_the_host_is_kept_and_that_it_changed(field: str) -> None:
+    one, same, other = (
+        redact({field: f"https://hooks.example/services/{key}?a={key}"})[field]
+        for key in ("x7Qk9w", "x7Qk9w", "x7Qk9v")
+    )
+    assert one.startswith("https://hooks.example/services/… (address ")
+    assert "x7Qk9w" not in one
+    assert (one == same, one == other) == (True, False), "an entry shows that it changed, not to what"
+    assert redact({field: "https://partner.example/in"}) == {field: "https://partner.example/in"}
+    assert redact({field: None}) == {field: None}

@@ -256,3 +256,18 @@ def test_an_owner_may_be_taken_away_and_given(billing: Subscription) -> None:
     assert Subscription.objects.get().team is None
     services.change_subscription(SYSTEM, "booking.created", "billing", {"owner": "Reservations"}, "taken over")
     assert Subscription.objects.get().team is not None
+
+
+def test_the_audit_log_keeps_no_key_of_a_webhooks_address(topic: Topic) -> None:
+    key = "Zk3v9Qp1"
+    services.create_subscription(GOVERNOR, replace(HOOK, webhook_url=f"https://93.184.216.34/in/{key}?sig={key}"))
+    services.change_subscription(
+        GOVERNOR, "booking.created", "partner", {"webhook_url": f"https://93.184.216.34/in/{key}/2?sig={key}"}
+    )
+    services.delete_subscription(GOVERNOR, "booking.created", "partner", "partner", "gone")
+    entries = list(AuditEntry.objects.filter(action__startswith="subscription."))
+    assert len(entries) == 3
+    assert key not in str([(entry.before, entry.after) for entry in entries])
+    changed = entries[1]
+    assert changed.before["webhook_url"] != changed.after["webhook_url"]
+    assert changed.after["webhook_url"].startswith("https://93.184.216.34/in/…/… (address ")
