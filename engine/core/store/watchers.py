@@ -115,15 +115,17 @@ def said_by_sentinels(name: str, place: Place, answers: Iterable[Any]) -> str:
     if not known:
         return ""
     # Who has not heard of the last failover yet has the lower epoch.
-    newest = max(known, key=lambda each: whole(each.get("config-epoch", "")) or 0)
-    named = (newest.get("ip", ""), whole(newest.get("port", "")) or 0)
+    epoch = max(_number(each, "config-epoch") for each in known)
+    newest = [each for each in known if _number(each, "config-epoch") == epoch]
+    # One may know it by its address, another by its name.
+    named = [(each.get("ip", ""), _number(each, "port")) for each in newest]
     where = f"{place[0]}:{place[1]}"
-    if named != place:
-        return f"the Sentinels have replaced {where} by {named[0]}:{named[1]}"
+    if place not in named:
+        return f"the Sentinels have replaced {where} by {named[0][0]}:{named[0][1]}"
     flags = [each.get("flags", "").split(",") for each in known]
     if any("o_down" in each or "failover_in_progress" in each for each in flags):
         return f"the Sentinels are replacing {where}"
-    if sum("s_down" in each for each in flags) >= max(1, whole(newest.get("quorum", "")) or 1):
+    if sum("s_down" in each for each in flags) >= max(1, _number(newest[0], "quorum")):
         return f"the Sentinels take {where} for dead"
     return ""
 
@@ -137,6 +139,10 @@ def _of(name: str, answer: Any) -> Sentinel | None:
         if found.get("name") == name:
             return found
     return None
+
+
+def _number(said: Sentinel, word: str) -> int:
+    return whole(said.get(word, "")) or 0
 
 
 def _text(word: Any) -> str:

@@ -88,6 +88,8 @@ def sentinel(place: Place = ONE, flags: str = "master", epoch: int = 3) -> list[
         # The later epoch is right, whoever asks most.
         ([sentinel(), sentinel(), sentinel(TWO, epoch=4)], "replaced 10.0.0.1:6379 by 10.0.0.2:6379"),
         ([sentinel(epoch=4), sentinel(TWO), sentinel(TWO)], ""),
+        # One may know it by a name.
+        ([sentinel(("redis-1", 6379)), sentinel(), sentinel(("redis-1", 6379))], ""),
         ([sentinel(), sentinel(), sentinel(flags="master,failover_in_progress")], "are replacing"),
         ([sentinel(), sentinel(flags="s_down,o_down,master")], "are replacing"),
         ([sentinel(), sentinel(flags="s_down,master"), sentinel(flags="s_down,master")], "take 10.0.0.1:6379 for dead"),
