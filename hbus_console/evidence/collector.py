@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import redis
@@ -17,7 +18,6 @@ from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.models import Cursor
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.wire import Contents
-from hbus_console.metrics import count
 
 CURSOR = "facts"
 #: Entries read at once; an entry holds up to two thousand facts.
@@ -39,14 +39,23 @@ _log = logging.getLogger(__name__)
 class FactCollector:
     """A duty. The cursor lies in the ledger database and moves in the transaction of the rows it stands for, and only
     from where this collector found it, so that two of them, or a crash between two steps, book nothing twice.
+    ``count`` is given the notices of what was lost on the way, once they are booked.
     """
 
     name = "fact-collector"
     interval_s = 0.25
 
-    def __init__(self, reader: FactReader, *, per_message: bool = True, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        reader: FactReader,
+        *,
+        per_message: bool = True,
+        count: Callable[[Sequence[FactBatch]], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._reader = reader
         self._per_message = per_message
+        self._count = count
         self._clock = clock or SystemClock()
 
     def tick(self) -> None:
@@ -139,7 +148,8 @@ class FactCollector:
                 raise Unavailable("Another keeper has booked these facts.", remedy="It holds the duty now.")
             rows.write()
         # What a process dropped before it reached the store, that process has counted; this is what was lost later.
-        count(notices)
+        if self._count is not None:
+            self._count(notices)
         cursor.entry, cursor.facts = last, position
         return booked
 

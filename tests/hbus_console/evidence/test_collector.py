@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
+from hbus_console import metrics
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Cursor, Notice
@@ -35,7 +36,7 @@ def stream(store: redis.Redis, prefix: str) -> FactStream:
 
 @pytest.fixture
 def collector(store: redis.Redis, prefix: str) -> FactCollector:
-    return FactCollector(FactReader(store, prefix), clock=ManualClock(AT))
+    return FactCollector(FactReader(store, prefix), count=metrics.count, clock=ManualClock(AT))
 
 
 def published(message_id: str = "", **more: Any) -> Fact:

@@ -17,6 +17,7 @@ from engine.bus.facts import BusFields, Fact, batches, facts_of
 from engine.core.clock import LATEST_MS, ManualClock
 from engine.core.facts import FactBatch
 from engine.core.subject import Subject
+from hbus_console import metrics
 from hbus_console.evidence import collector, wire
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
@@ -204,7 +205,7 @@ def store(redis_url: str) -> redis.Redis:
 
 @pytest.fixture
 def collect(store: redis.Redis, prefix: str) -> Callable[[], None]:
-    return FactCollector(FactReader(store, prefix), clock=ManualClock(AT)).tick
+    return FactCollector(FactReader(store, prefix), count=metrics.count, clock=ManualClock(AT)).tick
 
 
 @pytest.mark.django_db(databases=["default", "ledger"])

@@ -12,6 +12,7 @@ from django.db import connections
 from pytest_django import Settings
 
 from engine.core.clock import ManualClock, SystemClock
+from hbus_console import metrics
 from hbus_console.api.housekeeping import IdempotencyExpiry
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.keeper import duties
@@ -91,6 +92,11 @@ def test_all_duties_are_there_once_each_with_an_interval() -> None:
 def test_every_duty_ticks_on_an_empty_installation() -> None:
     for duty in all_duties():
         duty.tick()
+
+
+def test_the_keeper_counts_the_evidence_that_was_lost_on_the_way() -> None:
+    (collector,) = [duty for duty in all_duties() if duty.name == "fact-collector"]
+    assert vars(collector)["_count"] is metrics.count
 
 
 def test_a_feature_brings_its_duties_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
