@@ -25,7 +25,8 @@ class ClusterView(ApiView):
         tags=["cluster"],
         summary="How the installation stands",
         description="Sizes in bytes, durations in microseconds, instants in epoch milliseconds. Consumers are "
-        "limited to the topics the caller may see. `worst` is ok, warn or bad.",
+        "limited to the topics the caller may see, also where they are counted; what went wrong with a duty or a "
+        "process is told to who may see every topic. `worst` is ok, warn or bad.",
         responses={200: OpenApiTypes.OBJECT},
     )
     def get(self, request: Request) -> Response:
