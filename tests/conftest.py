@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.installation import RunningInstallation
 from tests.store_servers import SentinelTrio, StoreCluster
+
+# How fast this machine is just now is no property of the code.
+settings.register_profile("hbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hbus")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
