@@ -104,7 +104,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def column(values: list[T]) -> T | list[T]:
     """``values`` as a column: the one value that all of them have, or the list."""
     first = values[0]
-    return first if values.count(first) == len(values) else values
+    # Ids differ from the first to the last: then there is nothing to count.
+    return first if first == values[-1] and values.count(first) == len(values) else values
 
 
 def batches(facts: Iterable[Fact]) -> list[FactBatch]:

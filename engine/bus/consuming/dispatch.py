@@ -36,6 +36,9 @@ class InFlight(msgspec.Struct, eq=False, gc=False):
     probe: bool = False
     message: Message | None = None
     context: Context | None = None
+    #: When its handler returned well, and how long that took.
+    at_ms: int = 0
+    duration_us: int = 0
 
     def lose(self) -> None:
         """Note that it is not ours any more, and tell the handler that may be running."""
@@ -81,11 +84,13 @@ class InFlightTable:
                 known.context.lease_lost = False
             return True
 
-    def drop(self, held: InFlight) -> None:
-        """Forget one delivery."""
-        position = held.delivery.position
-        if self._held.get(position) is held:
-            del self._held[position]
+    def drop(self, *deliveries: InFlight) -> None:
+        """Forget these."""
+        held_now = self._held
+        for held in deliveries:
+            position = held.delivery.position
+            if held_now.get(position) is held:
+                del held_now[position]
 
     def everything(self) -> Sequence[InFlight]:
         """A snapshot."""

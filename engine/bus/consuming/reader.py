@@ -71,7 +71,8 @@ class Reader:
         self._resumed.set()
         self._pause_done = False
         self._freed = threading.Event()
-        self._hungry = False
+        #: Whether it waits to be told by :meth:`freed`.
+        self.hungry = False
         self._low_water = 0
         #: How often the loop has come round.
         self.turns = 0
@@ -94,9 +95,9 @@ class Reader:
         self._resumed.set()
 
     def freed(self) -> None:
-        """A worker has become free. Called after each delivery, so it costs next to nothing."""
-        if self._hungry and self._dispatcher.ready() <= self._low_water:
-            self._hungry = False
+        """A worker has become free. Need not be called while nobody is hungry."""
+        if self.hungry and self._dispatcher.ready() <= self._low_water:
+            self.hungry = False
             self._freed.set()
 
     def run(self) -> None:
@@ -184,12 +185,12 @@ class Reader:
         limit = self.prefetch.limit()
         self._low_water = max(0, limit - _quarter(limit) - self.prefetch.concurrency)
         self._freed.clear()
-        self._hungry = True
+        self.hungry = True
         # A worker may have become free before it could see that we are hungry.
         room = self._free()
         if not room:
             self._freed.wait(IDLE_S)
-        self._hungry = False
+        self.hungry = False
         return room
 
     def _free(self) -> int:
@@ -251,7 +252,9 @@ class Breaker:
         self._lock = threading.Lock()
         #: (monotonic seconds, message id, handled well until then)
         self._failed: deque[tuple[float, str, int]] = deque()
-        self._well = 0
+        #: How many attempts ended well, or failed in a way that shows that the handler works. Counted by who runs the
+        #: handler, after each delivery; a lost update does no harm.
+        self.well = 0
         self._looked = float("-inf")
         self._alone = False
         #: How it stood at the last look.
@@ -282,8 +285,7 @@ class Breaker:
             self._note(standing, "", "")
 
     def worked(self, held: InFlight) -> None:
-        """An attempt ended well, or failed in a way that shows that the handler works. Costs next to nothing."""
-        self._well += 1
+        """The message that was let through to be tried was handled well, or failed by its own fault."""
         if held.probe and self.probes:
             where = self._where
             self._note(self._ask(lambda board: board.passed(*where, self._scope.name)), "breaker_closed", "")
@@ -291,6 +293,7 @@ class Breaker:
     def failed(self, held: InFlight, error: BaseException) -> None:
         """An attempt failed."""
         if isinstance(error, Unrecoverable | MalformedEnvelope):
+            self.well += 1
             self.worked(held)
             return
         if isinstance(error, RetryLater):
@@ -310,13 +313,13 @@ class Breaker:
         policy, now = self._policy, self._clock.monotonic()
         with self._lock:
             failed = self._failed
-            failed.append((now, message_id, self._well))
+            failed.append((now, message_id, self.well))
             while now - failed[0][0] > policy.window_s:
                 failed.popleft()
             different = len({one for _, one, _ in failed})
             if different < policy.failures:
                 return False
-            well = self._well - failed[0][2]
+            well = self.well - failed[0][2]
             if different < policy.share * (different + well):
                 # Enough to decide on; what is older would only make each decision dearer.
                 while len(failed) > 4 * policy.failures:

@@ -16,8 +16,8 @@ from engine.bus.facts import BusFields, column
 from engine.bus.message import Message, decode
 from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
-from engine.core.facts import FactBatch, Texts
-from engine.core.ids import trace_id_of
+from engine.core.facts import FactBatch, Moments, Numbers, Texts
+from engine.core.ids import trace_ids_of
 
 #: A batch goes when it is this large …
 BATCH = 500
@@ -31,8 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class Finished(msgspec.Struct, gc=False):
-    """What a worker decided about one delivery; ``kind`` is the fact that says so once the store has taken it, empty
-    for a decision that is no evidence."""
+    """What was decided about one delivery, where there is more to say than that it was handled well; ``kind`` is the
+    fact that says so once the store has taken it, empty for a decision that is no evidence."""
 
     held: InFlight
     kind: str
@@ -47,6 +47,10 @@ class Finished(msgspec.Struct, gc=False):
     detail: str = ""
 
 
+#: A delivery by itself was handled well, which is by far the most; ``at_ms`` and ``duration_us`` of it are known.
+Decision = InFlight | Finished
+
+
 class Settler:
     """Collects from all workers; one thread settles. A fact is emitted only for what the store has confirmed."""
 
@@ -56,7 +60,7 @@ class Settler:
         self._backoff = scope.backoff()
         #: Order alone asks to know what has come back.
         self._answered = scope.dispatcher.answered if scope.policy.ordering == "key" else None
-        self._queue: deque[Finished] = deque()
+        self._queue: deque[Decision] = deque()
         self._wake = threading.Event()
         self._asleep = False
         self._closing = False
@@ -67,9 +71,9 @@ class Settler:
         #: Deliveries handed back unhandled.
         self.released = 0
 
-    def add(self, finished: Finished) -> None:
+    def add(self, decision: Decision) -> None:
         """Queue one decision. Never blocks."""
-        self._queue.append(finished)
+        self._queue.append(decision)
         if self._asleep:
             self._wake.set()
 
@@ -133,7 +137,7 @@ class Settler:
             batch = [queue[index] for index in range(min(BATCH, len(queue)))]
             self._settle(batch)
 
-    def _settle(self, batch: Sequence[Finished]) -> None:
+    def _settle(self, batch: Sequence[Decision]) -> None:
         tries, repeated = 0, False
         while True:
             taken: Sequence[bool] | None = None
@@ -159,15 +163,14 @@ class Settler:
         if told:
             self._scope.facts.emit(told)
 
-    def _ask(self, batch: Sequence[Finished]) -> Sequence[bool]:
+    def _ask(self, batch: Sequence[Decision]) -> Sequence[bool]:
         """What the store takes of it."""
-        ack = Verdict.ACK
         # The receipt is read now: a lease that had run out may have been renewed under a new one meanwhile.
         return self._scope.receiver.settle(
-            [Settlement(each.held.delivery.receipt) if each.verdict is ack else _settlement(each) for each in batch]
+            [Settlement(each.delivery.receipt) if type(each) is InFlight else _settlement(each) for each in batch]
         )
 
-    def _ask_parts(self, batch: Sequence[Finished]) -> Sequence[bool]:
+    def _ask_parts(self, batch: Sequence[Decision]) -> Sequence[bool]:
         """What the store takes of what it cannot take as a whole: halved until the one is found that breaks."""
         if len(batch) == 1:
             return [False]
@@ -181,22 +184,20 @@ class Settler:
                 answers += self._ask_parts(part)
         return answers
 
-    def _book(self, batch: Sequence[Finished], taken: Sequence[bool], *, repeated: bool) -> list[FactBatch]:
+    def _book(self, batch: Sequence[Decision], taken: Sequence[bool], *, repeated: bool) -> list[FactBatch]:
         """Forget what the store has answered; the facts of it."""
         late = "the store was away while this was settled" if repeated else ""
-        settled: list[Finished] = []
+        settled: list[InFlight] = []
         others: dict[str, list[tuple[Finished, str]]] = {}
-        take, drop, answered = self._queue.popleft, self._in_flight.drop, self._answered
-        for finished, ok in zip(batch, taken, strict=True):
+        take, drop = self._queue.popleft, self._in_flight.drop
+        for each, ok in zip(batch, taken, strict=True):
             take()
-            held = finished.held
-            drop(held)
-            if answered is not None and held.returning:
-                answered(held)
-            if ok and finished.kind == "settled":
+            if ok and type(each) is InFlight:
                 # The common case, without a detour.
-                settled.append(finished)
+                settled.append(each)
                 continue
+            finished = Finished(each, "settled", each.at_ms, each.duration_us) if type(each) is InFlight else each
+            self.drop(finished.held)
             if finished.verdict is Verdict.PARK and not ok:
                 # Its key is not parked any more: it was put back, and comes again in its turn.
                 continue
@@ -209,8 +210,9 @@ class Settler:
                 finished.held.lose()
                 why = f"verdict {finished.verdict.value} came too late"
                 others.setdefault("lease_lost", []).append((finished, why))
+        drop(*settled)
         self.handled += len(settled)
-        told = [self._told("settled", settled, late)] if settled else []
+        told = [self._told_settled(settled, late)] if settled else []
         for kind, pairs in others.items():
             told.append(self._told(kind, [each for each, _ in pairs], column([detail for _, detail in pairs])))
         return told
@@ -231,18 +233,51 @@ class Settler:
         self._scope.facts.emit([self._told(finished.kind, [finished], finished.detail)])
 
     def _told(self, kind: str, told: Sequence[Finished], detail: Texts) -> FactBatch:
-        """The facts of ``told``, what they share said once."""
-        scope = self._scope
-        held = [each.held for each in told]
-        messages = [each.message or _named(each) for each in held]
-        deliveries = [each.delivery for each in held]
-        # What settles has neither failed nor a due time, and is by far the most.
-        failed = kind != "settled"
+        """The facts of ``told``."""
+        return self._facts(
+            kind,
+            [each.held for each in told],
+            column([each.at_ms for each in told]),
+            detail,
+            attempt=column([each.attempt.number if each.attempt else each.held.attempt for each in told]),
+            duration_us=column([each.duration_us for each in told]),
+            due_ms=column([each.at_ms + each.after_ms if each.kind == "retried" else 0 for each in told]),
+            error=column([each.error for each in told]),
+            fingerprint=column([each.fingerprint for each in told]),
+        )
+
+    def _told_settled(self, settled: Sequence[InFlight], detail: Texts) -> FactBatch:
+        """The facts of what was handled well: it has neither failed nor a due time."""
+        return self._facts(
+            "settled",
+            settled,
+            column([held.at_ms for held in settled]),
+            detail,
+            attempt=column([held.attempt for held in settled]),
+            duration_us=column([held.duration_us for held in settled]),
+        )
+
+    def _facts(
+        self,
+        kind: str,
+        told: Sequence[InFlight],
+        at_ms: Moments,
+        detail: Texts,
+        *,
+        attempt: Numbers,
+        duration_us: Numbers,
+        due_ms: Moments = 0,
+        error: Texts = "",
+        fingerprint: Texts = "",
+    ) -> FactBatch:
+        """What they share is said once."""
+        messages = [held.message or _named(held) for held in told]
+        deliveries = [held.delivery for held in told]
         return FactBatch(
             kind,
-            column([each.at_ms for each in told]),
-            scope.subject,
-            scope.name,
+            at_ms,
+            self._scope.subject,
+            self._scope.name,
             len(told),
             column([each.correlationid for each in messages]),
             detail,
@@ -250,16 +285,16 @@ class Settler:
                 [each.id for each in messages],
                 column([each.partitionkey for each in messages]),
                 column([each.causationid for each in messages]),
-                column([trace_id_of(each.traceparent) for each in messages]),
+                column(trace_ids_of([each.traceparent for each in messages])),
                 column([each.type for each in messages]),
                 column([each.source for each in messages]),
                 [each.position for each in deliveries],
-                column([each.attempt.number if each.attempt else each.held.attempt for each in told]),
-                column([each.duration_us for each in told]),
+                attempt,
+                duration_us,
                 column([len(each.body) for each in deliveries]),
-                column([each.at_ms + each.after_ms if each.kind == "retried" else 0 for each in told]) if failed else 0,
-                column([each.error for each in told]) if failed else "",
-                column([each.fingerprint for each in told]) if failed else "",
+                due_ms,
+                error,
+                fingerprint,
             ),
         )
 

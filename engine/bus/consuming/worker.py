@@ -56,7 +56,7 @@ class Worker:
         self._breaker = breaker
         # What every message needs, one step away.
         self._clock, self._dispatcher = scope.clock, scope.dispatcher
-        self._observe, self._freed = reader.prefetch.observe, reader.freed
+        self._reader, self._observe = reader, reader.prefetch.observe
         self._topic, self._group, self._lease_s = scope.topic, scope.group, scope.policy.lease_s
         self._last_attempt = scope.policy.retry.max_attempts + LAPSES_FORGIVEN
         #: Decides between a handler's return and its being given up; needed only where there is a limit.
@@ -68,31 +68,30 @@ class Worker:
 
     def run(self) -> None:
         """The worker thread; ends when the dispatcher tells it to."""
-        take, freed = self._dispatcher.take, self._freed
+        take, handle, done, reader = self._dispatcher.take, self._handle, self._dispatcher.done, self._reader
         while True:
             held = take()
             if held is None:
                 return
             self.running = held
             try:
-                kept = self._decided(held, self._handle)
+                kept = handle(held)
+            except BaseException as error:  # noqa: BLE001
+                kept = self._decided(held, error)
             finally:
                 self.running = None
             if self._given_up:
                 # Another thread has taken this one's place.
                 return
             if not kept:
-                self._dispatcher.done(held)
-            freed()
+                done(held)
+            if reader.hungry:
+                reader.freed()
 
-    def _decided(self, held: InFlight, decide: Callable[[InFlight], bool]) -> bool:
-        """What ``decide`` answers. If it breaks, the attempt failed; if not even that can be said, it comes again."""
-        try:
-            return decide(held)
-        except BaseException as error:  # noqa: BLE001
-            # A delivery that nobody decides about would be held for ever: its lease is renewed while it is in flight.
-            self._broke(held, error, "it counts as a failed attempt")
-            cause = error
+    def _decided(self, held: InFlight, cause: BaseException) -> bool:
+        """Deciding about it broke by ``cause``: the attempt failed; if not even that can be said, it comes again."""
+        # A delivery that nobody decides about would be held for ever: its lease is renewed while it is in flight.
+        self._broke(held, cause, "it counts as a failed attempt")
         try:
             return self._fail(held, cause, self._clock.now_ms(), 0)
         except BaseException as error:  # noqa: BLE001
@@ -149,32 +148,35 @@ class Worker:
         return False
 
     def _attempt(self, held: InFlight, message: Message, begun: float, begun_ms: int) -> bool:
-        clock = self._clock
-        context = Context(message, self._topic, self._group, held.attempt, begun_ms)
-        held.context = context
+        held.context = context = Context(message, self._topic, self._group, held.attempt, begun_ms)
         self.call = (held, begun)
-        kind = "settled"
+        repeated = False
         failure: BaseException | None = None
         token = contexts.enter(context)
         try:
             if self._inbox is None:
                 self._handler(message, context)
-            elif not self._once(self._inbox, message, context):
-                kind = "deduplicated"
+            else:
+                repeated = not self._once(self._inbox, message, context)
         except BaseException as error:  # noqa: BLE001
             # Foreign code: whatever it raises, also SystemExit, is a failed attempt and never the end of this thread.
             failure = error
         finally:
             contexts.leave(token)
             self.call = None
-        duration_s = clock.monotonic() - begun
+        duration_s = self._clock.monotonic() - begun
         if self._end is not None and not self._ended(held, context, duration_s):
             return True
         self._observe(duration_s)
+        duration_us = int(duration_s * 1e6)
         if failure is not None:
-            return self._failed(held, failure, begun_ms, int(duration_s * 1e6))
-        self._tell_breaker(held, None)
-        self._settler.add(Finished(held, kind, begun_ms + int(duration_s * 1e3), int(duration_s * 1e6)))
+            return self._failed(held, failure, begun_ms, duration_us)
+        if self._breaker is not None:
+            self._breaker.well += 1
+            if held.probe:
+                self._tell_breaker(held, None)
+        held.at_ms, held.duration_us = begun_ms + duration_us // 1000, duration_us
+        self._settler.add(Finished(held, "deduplicated", held.at_ms, duration_us) if repeated else held)
         return False
 
     def give_up(self, call: HandlerCall, ran_s: float) -> bool:
@@ -196,10 +198,13 @@ class Worker:
             f"the handler did not return within {self._scope.policy.max_handler_s:g} s and was given up"
         )
         begun_ms, ran_us = self._clock.now_ms() - int(ran_s * 1e3), int(ran_s * 1e6)
-        kept = self._decided(held, lambda held: self._failed(held, error, begun_ms, ran_us))
+        try:
+            kept = self._failed(held, error, begun_ms, ran_us)
+        except BaseException as defect:  # noqa: BLE001
+            kept = self._decided(held, defect)
         if not kept:
             self._dispatcher.done(held)
-        self._freed()
+        self._reader.freed()
         return True
 
     def _ended(self, held: InFlight, context: Context, duration_s: float) -> bool:
@@ -328,12 +333,10 @@ class WorkerPool:
         """Be that many from now on. Who is too many ends when its handler does; nothing in hand is dropped."""
         with self._lock:
             change, self.size = size - self.size, size
-            if not self._started:
-                return
-            if change > 0:
+            if self._started and change > 0:
                 self._prune()
                 self._hire(change)
-            elif change < 0:
+            elif self._started:
                 self._scope.dispatcher.dismiss(-change)
 
     def close(self, until: float) -> None:

@@ -72,9 +72,11 @@ class PartitionReader:
         if not batch:
             return results
         ack = Verdict.ACK
-        skip = self._skip
-        plain = [each.receipt.partition("|")[0][skip:] for each in batch if each.verdict is ack]
-        if len(plain) == len(batch) and not [position for position in plain if position[-1] in MARKED]:
+        plain = [each.receipt.partition("|")[0] for each in batch if each.verdict is ack]
+        if skip := self._skip:
+            plain = [receipt[skip:] for receipt in plain]
+        together = "".join(plain)
+        if len(plain) == len(batch) and not any(mark in together for mark in MARKED):
             # The common case: all handled, all of normal priority.
             args = (self._group, self._time.now(), 0, len(plain), 0, self._epoch, *plain)
             for ordinal in link.run(SETTLE, self.keys.settle, args):
