@@ -36,8 +36,8 @@ MOST = 1_500
 MOST_BYTES = 64 * 1024 * 1024
 #: How fast the mean follows: a tenth of each new duration.
 WEIGHT = 0.1
-#: Below this a duration counts as nothing, in seconds.
-LEAST_S = 1e-6
+#: While handlers take less than this, in seconds, they get as many as they can be given: how much less is all the same.
+FAST_S = 1e-5
 #: Seconds between two looks at what other consumers of the subscription have found.
 LOOK_S = 1.0
 
@@ -212,11 +212,14 @@ class Prefetch:
         self.concurrency = concurrency
         self._mean_s: float | None = None
         self._mean_bytes = 0.0
+        #: What took less, in seconds, need not be observed.
+        self.least_s = 0.0
 
     def observe(self, duration_s: float) -> None:
         """Learn from one finished handler. Called from many threads; a lost update does no harm."""
         mean_s = self._mean_s
-        self._mean_s = duration_s if mean_s is None else mean_s + (duration_s - mean_s) * WEIGHT
+        self._mean_s = mean_s = duration_s if mean_s is None else mean_s + (duration_s - mean_s) * WEIGHT
+        self.least_s = FAST_S if mean_s < FAST_S else 0.0
 
     def weigh(self, messages: int, size: int) -> None:
         """Learn from one read of ``messages`` with ``size`` bytes in all. Called from one thread."""
@@ -227,7 +230,7 @@ class Prefetch:
         """How many unhandled deliveries to hold at most; one a thread until something was learnt."""
         if self._mean_s is None:
             return self.concurrency
-        ahead = self.concurrency * HORIZON_S / max(self._mean_s, LEAST_S)
+        ahead = self.concurrency * HORIZON_S / max(self._mean_s, FAST_S)
         room = int(MOST_BYTES / self._mean_bytes) if self._mean_bytes else MOST
         return max(self.concurrency, min(MOST, room, self.concurrency + int(ahead)))
 

@@ -56,7 +56,7 @@ class Worker:
         self._breaker = breaker
         # What every message needs, one step away.
         self._clock, self._dispatcher = scope.clock, scope.dispatcher
-        self._reader, self._observe = reader, reader.prefetch.observe
+        self._reader, self._prefetch = reader, reader.prefetch
         self._topic, self._group, self._lease_s = scope.topic, scope.group, scope.policy.lease_s
         self._last_attempt = scope.policy.retry.max_attempts + LAPSES_FORGIVEN
         #: Decides between a handler's return and its being given up; needed only where there is a limit.
@@ -167,7 +167,8 @@ class Worker:
         duration_s = self._clock.monotonic() - begun
         if self._end is not None and not self._ended(held, context, duration_s):
             return True
-        self._observe(duration_s)
+        if duration_s >= self._prefetch.least_s:
+            self._prefetch.observe(duration_s)
         duration_us = int(duration_s * 1e6)
         if failure is not None:
             return self._failed(held, failure, begun_ms, duration_us)
@@ -357,8 +358,7 @@ class WorkerPool:
 
     def oldest_s(self, now: float) -> float:
         """For how long the oldest running handler has been at it."""
-        calls = [worker.call for worker, _ in self._members]
-        return max((now - call[1] for call in calls if call is not None), default=0.0)
+        return max((now - call[1] for worker, _ in self._members if (call := worker.call) is not None), default=0.0)
 
     def hung(self, now: float) -> tuple[Hung, ...]:
         """Those that do not return, the given-up ones included."""
