@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -232,34 +232,37 @@ class KeyedDispatcher:
         self.take = self._ready.get
 
     def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        by_key: dict[str, list[InFlight]] = defaultdict(list)
         for held in batch:
-            held.key = _key_of(held)
+            held.key = key = _key_of(held)
+            by_key[key].append(held)
         aside: list[InFlight] = []
+        for held in by_key.pop("", ()):
+            self._ready.put(held)
         with self._lock:
-            for held in batch:
-                key = held.key
-                if not key:
-                    self._ready.put(held)
-                elif key in self._returning or self._is_parked(key):
-                    self._return(held)
-                    aside.append(held)
+            for key, followers in by_key.items():
+                if key in self._returning or self._is_parked(key):
+                    for held in followers:
+                        self._return(held)
+                    aside += followers
                 elif (lane := self._lanes.get(key)) is not None:
-                    lane.append(held)
+                    lane.extend(followers)
                 else:
-                    self._lanes[key] = deque((held,))
-                    self._ready.put(held)
+                    self._lanes[key] = deque(followers)
+                    self._ready.put(followers[0])
         return aside
 
     def done(self, held: InFlight) -> None:
         if not held.key:
             return
+        key, lanes = held.key, self._lanes
         with self._lock:
-            lane = self._lanes[held.key]
+            lane = lanes[key]
             lane.popleft()
             if lane:
                 self._ready.put(lane[0])
             else:
-                del self._lanes[held.key]
+                del lanes[key]
 
     def retry(self, held: InFlight, after_s: float) -> bool:
         if self._pass_on:

@@ -93,15 +93,17 @@ class RedisPartitionedReceiver:
 
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:
         results = [True] * len(batch)
-        park = Verdict.PARK
+        parks = Verdict.PARK in {each.verdict for each in batch}
         for (partition, epoch), indexes in _by_seat([each.receipt for each in batch]).items():
             mine = [batch[index] for index in indexes]
             answers = self._end(partition, epoch).settle(self._link, mine)
-            for index, settlement, ok in zip(indexes, mine, answers, strict=True):
-                if not ok:
-                    results[index] = False
-                if settlement.verdict is park:
-                    self._note_parking(partition, settlement.key, ok=ok)
+            if not all(answers):
+                for index, ok in zip(indexes, answers, strict=True):
+                    results[index] = ok
+            if parks:
+                for settlement, ok in zip(mine, answers, strict=True):
+                    if settlement.verdict is Verdict.PARK:
+                        self._note_parking(partition, settlement.key, ok=ok)
         return results
 
     def extend(self, receipts: Sequence[str]) -> list[bool]:
@@ -231,7 +233,7 @@ def _by_seat(receipts: Sequence[str]) -> dict[tuple[int, int], list[int]]:
     """Indexes by the partition and epoch under which each was received."""
     found: dict[str, list[int]] = defaultdict(list)
     for index, receipt in enumerate(receipts):
-        found[receipt[: receipt.index(SEAT_END)]].append(index)
+        found[receipt.partition(SEAT_END)[0]].append(index)
     seats = {}
     for seat, indexes in found.items():
         partition, _, epoch = seat.partition(".")
