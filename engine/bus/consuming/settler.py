@@ -167,7 +167,7 @@ class Settler:
         """What the store takes of it."""
         # The receipt is read now: a lease that had run out may have been renewed under a new one meanwhile.
         return self._scope.receiver.settle(
-            [Settlement(each.delivery.receipt) if type(each) is InFlight else _settlement(each) for each in batch]
+            [Settlement(each.delivery.receipt) if isinstance(each, InFlight) else _settlement(each) for each in batch]
         )
 
     def _ask_parts(self, batch: Sequence[Decision]) -> Sequence[bool]:
@@ -192,11 +192,11 @@ class Settler:
         take, drop = self._queue.popleft, self._in_flight.drop
         for each, ok in zip(batch, taken, strict=True):
             take()
-            if ok and type(each) is InFlight:
+            if ok and isinstance(each, InFlight):
                 # The common case, without a detour.
                 settled.append(each)
                 continue
-            finished = Finished(each, "settled", each.at_ms, each.duration_us) if type(each) is InFlight else each
+            finished = Finished(each, "settled", each.at_ms, each.duration_us) if isinstance(each, InFlight) else each
             self.drop(finished.held)
             if finished.verdict is Verdict.PARK and not ok:
                 # Its key is not parked any more: it was put back, and comes again in its turn.
