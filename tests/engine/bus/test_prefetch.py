@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from engine.bus.consuming.reader import MOST, Prefetch
+from engine.bus.consuming.reader import FAST_S, MOST, Prefetch
 
 
 def test_nothing_is_hoarded_before_anything_is_known() -> None:
@@ -34,6 +34,19 @@ def test_it_follows_a_handler_that_becomes_slow() -> None:
     for _ in range(10):
         prefetch.observe(1.0)
     assert prefetch.limit() == 2
+
+
+def test_what_need_not_be_observed_would_change_nothing_and_a_slow_one_always_counts() -> None:
+    prefetch = Prefetch(1)
+    assert prefetch.least_s == 0.0
+    prefetch.observe(FAST_S / 2)
+    before = prefetch.limit()
+    prefetch.observe(prefetch.least_s * 0.99)
+    assert (prefetch.least_s, prefetch.limit()) == (FAST_S, before)
+    while prefetch.limit() > 1:
+        assert prefetch.least_s <= FAST_S < 0.2
+        prefetch.observe(0.2)
+    assert prefetch.least_s == 0.0
 
 
 def test_large_messages_are_not_hoarded_in_memory() -> None:
