@@ -53,7 +53,7 @@ class Bulk:
         filters = {name: str(spec[name]) for name in _FILTERS if spec.get(name)}
         return f"{page}?{urlencode(filters)}" if filters else page
 
-    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
         unknown = sorted(set(spec) - {"letters", *_FILTERS})
         if unknown:
             raise BadInput(
@@ -61,8 +61,9 @@ class Bulk:
                 remedy=f"Use letters, or some of {', '.join(_FILTERS)}.",
                 field=f"spec.{unknown[0]}",
             )
-        # What dies after the start was in no dry run.
+        # What dies after the dry run was not in it.
         newest = DeadLetter.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        upto = newest if horizon is None else min(horizon, newest)
         if "letters" not in spec:
             chosen = {name: _text(spec, name) for name in _FILTERS if spec.get(name)}
             if not chosen:
@@ -71,7 +72,7 @@ class Bulk:
                     remedy="Name letters, or narrow by topic, subscription or cause.",
                     field="spec",
                 )
-            return {**chosen, "upto": newest}
+            return {**chosen, "upto": upto}
         letters = spec["letters"]
         if not isinstance(letters, list) or not letters or not all(map(_is_id, letters)):
             raise BadInput("letters is no list of ids.", remedy="Send the ids of the letters.", field="spec.letters")
@@ -81,7 +82,7 @@ class Bulk:
                 remedy=f"Choose up to {MOST_CHOSEN:,}, or use a filter.",
                 field="spec.letters",
             )
-        return {"letters": sorted(set(letters)), "upto": newest}
+        return {"letters": sorted(set(letters)), "upto": upto}
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
         return _text(spec, "topic") if spec.get("topic") else ""
@@ -104,6 +105,7 @@ class Bulk:
             samples=[Sample(each.subject, each.died_at, each.cause, _facets(each)) for each in oldest],
             warnings=self._warnings(pairs),
             scanned=f"{total:,} letters wait and match",
+            horizon=spec["upto"],
         )
 
     def look(self, task: Task, limit: int) -> Do:
@@ -138,7 +140,7 @@ class Bulk:
         """In topics where ``actor`` may do this, as they were when it was started."""
         allowed = topic_filter(visible_scopes(actor, self.action))
         if "letters" in spec:
-            return DeadLetter.objects.filter(allowed, pk__in=spec["letters"])
+            return DeadLetter.objects.filter(allowed, pk__in=spec["letters"], pk__lte=spec["upto"])
         wanted = LetterFilters(**{name: spec[name] for name in _FILTERS if spec.get(name)})
         return wanted.letters(actor).filter(allowed, pk__lte=spec["upto"])
 

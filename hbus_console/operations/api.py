@@ -32,12 +32,16 @@ class PlanBody(Body):
 
 
 class StartBody(Body):
-    """The same, with why, and how many a second at most (0: as fast as it goes)."""
+    """The same, with why, and how many a second at most (0: as fast as it goes).
+
+    With the ``horizon`` that the dry run answered, nothing is touched that came after it (none: what is there now).
+    """
 
     kind: str
     spec: dict[str, Any]
     reason: str = ""
     rate_per_s: int = 0
+    horizon: int | None = None
 
 
 class SampleOut(msgspec.Struct):
@@ -52,13 +56,14 @@ class SampleOut(msgspec.Struct):
 
 
 class PlanOut(msgspec.Struct):
-    """The dry run. With an ``obstacle`` it cannot be started."""
+    """The dry run. With an ``obstacle`` it cannot be started; a start with its ``horizon`` touches no more."""
 
     total: int | None
     samples: list[SampleOut]
     warnings: list[str]
     scanned: str
     obstacle: str
+    horizon: int | None
 
 
 class OperationOut(msgspec.Struct):
@@ -144,6 +149,7 @@ def _plan(found: Plan) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "scanned": found.scanned,
         "obstacle": found.obstacle,
+        "horizon": found.horizon,
     }
 
 
@@ -172,7 +178,14 @@ class Operations(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, StartBody)
-        started = services.start(self.actor, body.kind, body.spec, reason=body.reason, rate_per_s=body.rate_per_s)
+        started = services.start(
+            self.actor,
+            body.kind,
+            body.spec,
+            reason=body.reason,
+            rate_per_s=body.rate_per_s,
+            horizon=body.horizon,
+        )
         shown = {"new": started.new, "sentence": started.sentence, "operation": operation_out(started.operation)}
         return Response(shown, status=status.HTTP_201_CREATED if started.new else status.HTTP_200_OK)
 

@@ -44,6 +44,9 @@ class Plan:
     #: What was looked at to tell, as a sentence.
     scanned: str = ""
     obstacle: str = ""
+    #: How far the choice reached, in the kind's own count: a start that gives it touches nothing that came later.
+    #: ``None`` where nothing that comes later can be touched.
+    horizon: int | None = None
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,11 @@ class OperationKind(Protocol):
         """The page where ``spec``, as :meth:`from_query` gave it, was chosen and can be changed."""
         ...
 
-    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The spec with everything named that was left open; raises ``BadInput`` or ``Forbidden``."""
+    def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
+        """The spec with everything named that was left open; raises ``BadInput`` or ``Forbidden``.
+
+        ``horizon`` is that of a :class:`Plan`, and nothing beyond it is chosen; without one, all that is there now.
+        """
         ...
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
@@ -184,7 +190,7 @@ class NotInstalled:
     def choice_url(self, spec: Mapping[str, Any]) -> str:
         raise self.missing
 
-    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
         raise self.missing
 
     def namespace(self, spec: Mapping[str, Any]) -> str:

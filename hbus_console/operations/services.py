@@ -14,6 +14,7 @@ from django.db.models import F, Q, QuerySet
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput, Conflict, NotThere
+from engine.core.numbers import MOST_DIGITS
 from hbus_console.access import context
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
@@ -64,19 +65,30 @@ class Started:
         return f"Nothing was started: operation {self.operation.pk} by {self.operation.actor} {verb}."
 
 
-def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any]) -> Plan:
-    """What the operation would do. Raises ``BadInput`` or ``Forbidden``."""
+def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any], *, horizon: int | None = None) -> Plan:
+    """What the operation would do. With a ``horizon`` it shows again what it showed then: see :attr:`Plan.horizon`.
+
+    Raises ``BadInput`` or ``Forbidden``.
+    """
     kind = installed_kind(kind_name)
     require(actor, kind.action, kind.namespace(spec) or SOMEWHERE)
-    return kind.plan(actor, kind.check(actor, spec))
+    return kind.plan(actor, kind.check(actor, spec, _reaching(horizon)))
 
 
 def start(
-    actor: Actor, kind_name: str, spec: Mapping[str, Any], *, reason: str, rate_per_s: int = 0, clock: Clock = _clock
+    actor: Actor,
+    kind_name: str,
+    spec: Mapping[str, Any],
+    *,
+    reason: str,
+    rate_per_s: int = 0,
+    horizon: int | None = None,
+    clock: Clock = _clock,
 ) -> Started:
     """Queue the operation; the keeper runs it. The same work started again while it is under way answers the first, and
     so it does within :data:`JUST_NOW` of its end when it has left nothing to do: the second of two clicks.
 
+    With the ``horizon`` of a dry run it touches nothing that came after that; without one, what is there now.
     Raises ``BadInput`` without a reason, for a rate out of bounds, or when the plan finds an obstacle or nothing.
     """
     kind = installed_kind(kind_name)
@@ -86,7 +98,7 @@ def start(
         raise BadInput(
             f"{rate_per_s} is not a rate.", remedy=f"Give 1 to {FASTEST:,} a second, or 0.", field="rate_per_s"
         )
-    asked = kind.check(actor, spec)
+    asked = kind.check(actor, spec, _reaching(horizon))
     plan = kind.plan(actor, asked)
     if plan.obstacle:
         raise BadInput(plan.obstacle, remedy="Look at the dry run.", field="spec")
@@ -247,6 +259,14 @@ def _move(
 
 def _require(actor: Actor, found: Operation) -> None:
     require(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
+
+
+def _reaching(horizon: int | None) -> int | None:
+    if horizon is not None and not 0 <= horizon < 10**MOST_DIGITS:
+        raise BadInput(
+            f"{horizon} is no dry run's horizon.", remedy="Give the one the dry run answered.", field="horizon"
+        )
+    return horizon
 
 
 def _reach(actor: Actor, kind: OperationKind, asked: Mapping[str, Any]) -> list[str]:

@@ -96,16 +96,18 @@ def plan(request: HttpRequest, kind: str) -> HttpResponse:
     """The dry run; posting it starts the operation."""
     who, chosen = actor(request), installed_kind(kind)
     spec: dict[str, Any] = {}
+    horizon: int | None = None
     reason, rate = request.POST.get("reason", ""), request.POST.get("rate_per_s", "0")
     try:
         spec = _spec(request.POST.get("spec", "")) if request.method == "POST" else chosen.from_query(request.GET)
         if request.method == "POST":
-            started = services.start(who, kind, spec, reason=reason, rate_per_s=_whole(rate))
+            horizon = _horizon(request.POST.get("horizon", ""))
+            started = services.start(who, kind, spec, reason=reason, rate_per_s=_whole(rate), horizon=horizon)
             (messages.success if started.new else messages.warning)(request, started.sentence)
             return redirect("operations:operation", started.operation.pk)
         return _planned(request, who, kind, spec)
     except BadInput as refused:
-        return _planned(request, who, kind, spec, refused=refused)
+        return _planned(request, who, kind, spec, horizon=horizon, refused=refused)
 
 
 @require_POST
@@ -140,8 +142,15 @@ def _steer(
 
 
 def _planned(
-    request: HttpRequest, who: Actor, kind: str, spec: dict[str, Any], *, refused: BadInput | None = None
+    request: HttpRequest,
+    who: Actor,
+    kind: str,
+    spec: dict[str, Any],
+    *,
+    horizon: int | None = None,
+    refused: BadInput | None = None,
 ) -> HttpResponse:
+    """The page; refused, it shows again what was shown before, and nothing that has come since."""
     chosen = installed_kind(kind)
     context: dict[str, Any] = {
         "nav": "operations",
@@ -156,12 +165,16 @@ def _planned(
     }
     context["choice_url"] = chosen.choice_url(spec)
     try:
-        context["plan"] = services.dry_run(who, kind, spec)
-        context["title"] = chosen.title(chosen.check(who, spec))
+        shown = context["plan"] = services.dry_run(who, kind, spec, horizon=horizon)
+        horizon = shown.horizon
+        context["title"] = chosen.title(chosen.check(who, spec, horizon))
     except BadInput as error:
         context["errors"] = context["errors"] or field_errors(error)
     context["curl_spec"] = CurlRequest(
-        "POST", "/api/v1/operations", {"kind": kind, "spec": spec, "reason": "why", "rate_per_s": 0}, idempotent=True
+        "POST",
+        "/api/v1/operations",
+        {"kind": kind, "spec": spec, "reason": "why", "rate_per_s": 0, "horizon": horizon},
+        idempotent=True,
     )
     status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
     return render(request, "operations/plan.html", context, status=status)
@@ -175,6 +188,13 @@ def _spec(text: str) -> dict[str, Any]:
     if not isinstance(spec, dict):
         raise BadInput("What was chosen is unreadable.", remedy="Choose again.", field="spec")
     return spec
+
+
+def _horizon(text: str) -> int | None:
+    number = whole(text)
+    if number is None and text:
+        raise BadInput("What was shown is unreadable.", remedy="Look at the dry run again.", field="horizon")
+    return number
 
 
 def _whole(text: str) -> int:

@@ -72,8 +72,9 @@ class Replay:
         # An open beginning is not the page's time range.
         return f"{reverse('replays:form', args=[spec.get('topic') or '-'])}?{urlencode({'from': '', **filled})}"
 
-    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
-        return specs.read(actor, spec, _clock.now_ms()).as_spec()
+    def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
+        now_ms = _clock.now_ms()
+        return specs.read(actor, spec, now_ms if horizon is None else min(horizon, now_ms)).as_spec()
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
         return str(spec.get("topic", ""))
@@ -149,6 +150,7 @@ def survey(wanted: Selection) -> Plan:
         samples=samples,
         warnings=_warnings(wanted, unreadable),
         scanned=f"Scanned {scanned:,}, matched {matched:,}, stopped because {why}",
+        horizon=wanted.to_ms,
     )
 
 

@@ -42,7 +42,7 @@ class Move:
         topic = str(spec.get("topic") or "")
         return reverse("topics:settings", args=[topic]) if topic else reverse("topics:list")
 
-    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
         for field in ("topic", "to"):
             if not isinstance(spec.get(field), str) or not spec[field]:
                 raise BadInput(f"{field} is missing.", remedy="Name the topic and where to.", field=f"spec.{field}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from engine.bus.conformance.running import FactRecorder
 from engine.core.errors import BadInput
@@ -163,3 +166,68 @@ def test_bad_choices_are_refused(olga: Actor, make_letter: MakeLetter, spec: dic
     with pytest.raises(BadInput) as refused:
         services.start(olga, "redrive", spec, reason="why")
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("kind", ["redrive", "discard"])
+def test_what_dies_between_the_dry_run_and_the_start_is_left(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder, kind: str
+) -> None:
+    shown = make_letter()
+    plan = services.dry_run(olga, kind, {"topic": "booking.changed"})
+    late = make_letter()
+
+    again = services.dry_run(olga, kind, {"topic": "booking.changed"}, horizon=plan.horizon)
+    started = services.start(olga, kind, {"topic": "booking.changed"}, reason="why", horizon=plan.horizon)
+    OperationRunner().tick()
+
+    started.operation.refresh_from_db()
+    assert (plan.total, again.total, started.operation.total, started.operation.done) == (1, 1, 1, 1)
+    shown.refresh_from_db()
+    late.refresh_from_db()
+    assert shown.state != "dead"
+    assert late.state == "dead"
+
+
+def test_a_dry_run_that_found_nothing_starts_nothing_later(olga: Actor, make_letter: MakeLetter) -> None:
+    plan = services.dry_run(olga, "discard", {"topic": "booking.changed"})
+    make_letter()
+    with pytest.raises(BadInput, match="nothing to do"):
+        services.start(olga, "discard", {"topic": "booking.changed"}, reason="why", horizon=plan.horizon)
+
+
+def test_the_button_of_a_stale_page_does_what_the_page_shows(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
+) -> None:
+    browser = Client()
+    browser.force_login(User.objects.get(username="olga"))
+    address = "/operations/plan/discard/?topic=booking.changed"
+    shown = make_letter()
+    form = _hidden(browser.get(address).content.decode())
+    late = make_letter()
+
+    refused = browser.post(address, {**form, "reason": ""}).content.decode()
+    assert "Discard 1</button>" in refused, "asked for the reason, it shows what it showed before"
+    assert _hidden(refused) == form
+    browser.post(address, {**form, "reason": "obsolete"})
+    OperationRunner().tick()
+    shown.refresh_from_db()
+    late.refresh_from_db()
+    assert (shown.state, late.state) == ("discarded", "dead")
+
+    answer = browser.post(address, {**form, "reason": "once more"}, follow=True).content.decode()
+    assert "nothing is left to do" in answer
+    assert Operation.objects.count() == 1
+
+
+def test_a_horizon_that_no_dry_run_gave_is_refused(olga: Actor, make_letter: MakeLetter) -> None:
+    make_letter()
+    for horizon in (-1, 10**30):
+        with pytest.raises(BadInput) as refused:
+            services.start(olga, "redrive", {"topic": "booking.changed"}, reason="why", horizon=horizon)
+        assert refused.value.field == "horizon"
+
+
+def _hidden(page: str) -> dict[str, str]:
+    found = re.findall(r'<input type="hidden" name="(spec|horizon)" value="([^"]*)">', page)
+    assert {name for name, _ in found} == {"spec", "horizon"}
+    return {name: html.unescape(value) for name, value in found}

@@ -43,7 +43,7 @@ class Words:
     def choice_url(self, spec: Mapping[str, Any]) -> str:
         return "/words/"
 
-    def check(self, actor: Actor, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
         if not isinstance(spec.get("words"), list):
             raise BadInput("words is no list.", field="spec.words")
         return {"words": spec["words"]}

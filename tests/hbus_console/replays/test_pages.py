@@ -7,11 +7,14 @@ import pytest
 from django.test import Client
 
 from engine.bus.filters.parsing import ATTRIBUTES, SIGNS
+from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
+from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -103,3 +106,24 @@ def test_the_dry_run_starts_it(page: Client) -> None:
     operation = Operation.objects.get()
     assert started.headers["Location"] == f"/operations/{operation.pk}/"
     assert (operation.kind, operation.total, operation.rate_per_s) == ("replay", 5, 10)
+
+
+def test_what_is_published_after_the_dry_run_is_not_replayed_from_it(page: Client) -> None:
+    asked = {"topic": TOPIC, "into_group": "billing"}
+    shown = page.get("/operations/plan/replay/", asked)
+    plan = shown.context["plan"]
+    assert plan.total == 40
+    assert f'name="horizon" value="{plan.horizon}"' in shown.content.decode()
+    shared_producer().publish(TOPIC, {"n": 41, "hotel": "City", "guest": "late"}, PublishOptions(key="H-0"))
+    late_ms = bus.admin().browse(TOPIC, newest_first=True, limit=1).entries[0].at_ms
+    # It may have come in the very millisecond of the dry run.
+    horizon = min(plan.horizon, late_ms - 1)
+    form = {"spec": shown.context["spec"], "horizon": str(horizon), "reason": "lost last night"}
+    page.post("/operations/plan/replay/", form)
+    first = Operation.objects.get()
+    assert (first.total, first.spec["to_ms"]) == (40, horizon)
+    # The same choice shown at another moment is the same work while that is under way.
+    again = page.get("/operations/plan/replay/", asked)
+    assert again.context["plan"].total == 41
+    page.post("/operations/plan/replay/", {**form, "horizon": str(again.context["plan"].horizon)})
+    assert Operation.objects.get() == first
