@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
 from hbus_console.alerts.round import Case, Round
-from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import outages
 from hbus_console.subscriptions.targets import SUBSCRIPTIONS
 from hbus_console.traffic.lag import newest_sample
@@ -28,7 +27,7 @@ def _breaker_open(case: Case) -> float | None:
 
 def _outages(now: Round) -> Mapping[tuple[str, str], int] | None:
     """The open breakers, and since when. The board is asked: a log of what it did forgets who opened one long ago."""
-    return outages(list(Subscription.objects.values_list("topic__name", "group")))
+    return outages()
 
 
 KINDS = (

@@ -22,6 +22,7 @@ from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
+from hbus_console.subscriptions.services.breaker import standing_of
 from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import parts, share
@@ -147,7 +148,7 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         consumers=lines,
         elsewhere=elsewhere,
         failures=_failures(topic, group, chosen),
-        breaker=None if ill else _breaker(topic, group),
+        breaker=None if ill else _breaker(subscription),
         gone=[] if ill else _gone(subscription, {line.node.name for line in lines}, now_ms),
     )
 
@@ -169,9 +170,9 @@ def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
     ]
 
 
-def _breaker(topic: str, group: str) -> Standing | None:
+def _breaker(row: Subscription) -> Standing | None:
     try:
-        return bus.breakers().look(topic, group)
+        return standing_of(row)
     except UNANSWERED:
         return None
 

@@ -10,11 +10,13 @@ from engine.bus.breaker_board import Standing
 from engine.bus.errors import UNANSWERED
 from engine.bus.facts import Fact
 from engine.core.clock import SystemClock
+from engine.core.errors import BadInput
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
 from hbus_console.wiring import bus, fact_log, store
@@ -23,9 +25,20 @@ ACTS = ("open", "close")
 
 
 def breaker(actor: Actor, topic: str, group: str) -> Standing:
-    """How it stands now. Raises ``Forbidden`` and ``Unavailable``."""
+    """How it stands now: closed, whatever the store remembers, where the policy has none.
+
+    Raises ``Forbidden`` and ``Unavailable``.
+    """
     require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
+    return standing_of(row)
+
+
+def standing_of(row: Subscription) -> Standing:
+    """Likewise, for who has asked for the right; raises ``Unavailable``."""
+    if not row.breaker_failures:
+        # Its consumers have none and ask for none: what was open when the policy changed holds nothing any more.
+        return Standing()
     return bus.breakers().look(row.topic.name, row.group)
 
 
@@ -33,18 +46,19 @@ def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, s
     """The state of those that are not closed; none while the store cannot be asked, which other places say."""
     if probes.obstacle():
         return {}
+    guarded = _guarded()
     try:
-        return bus.breakers().states(subscriptions)
+        return bus.breakers().states([one for one in subscriptions if one in guarded])
     except UNANSWERED:
         return {}
 
 
-def outages(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int] | None:
+def outages() -> dict[tuple[str, str], int] | None:
     """Since when those are open that are not closed, epoch milliseconds; ``None`` while the store cannot be asked."""
     if probes.obstacle():
         return None
     try:
-        return bus.breakers().outages(subscriptions)
+        return bus.breakers().outages(sorted(_guarded()))
     except UNANSWERED:
         return None
 
@@ -58,6 +72,12 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     act = checks.choice(act, "act", ACTS)
     reason = checks.reason(reason)
     row = lookup.subscription(topic, group)
+    if act == "open" and not row.breaker_failures:
+        raise BadInput(
+            f"{row.label} has no breaker to open: its policy counts no failures.",
+            remedy="Pause the subscription, or give its policy a breaker.",
+            field="act",
+        )
     board = bus.breakers()
     before = board.look(topic, group)
     if (before.state == "closed") == (act == "close") and (act == "close" or before.forced):
@@ -81,3 +101,8 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         ]
     )
     return standing
+
+
+def _guarded() -> set[tuple[str, str]]:
+    """Those whose policy has a breaker; consumers of the others ask for none."""
+    return set(Subscription.objects.filter(breaker_failures__gt=0).values_list("topic__name", "group"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from engine.bus.breaker_board import Pauses
@@ -23,8 +23,12 @@ from hbus_console.overview.concerns import concerns
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.subscriptions.services.breaker import outages
 from hbus_console.subscriptions.services.policy import policy_of
+from hbus_console.subscriptions.standing import subscription_rows
 from hbus_console.topics.models import Topic
+from hbus_console.ui.rows import Filters
+from hbus_console.ui.timerange import time_range
 from hbus_console.wiring import bus, fact_log
 from tests.hbus_console.overview.test_concerns import look
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
@@ -62,6 +66,27 @@ def test_an_outage_is_told_on_page_list_and_overview(signed_in: Callable[..., Cl
     assert "breaker open" in client.get(reverse("subscriptions:list")).content.decode()
     texts = [concern.text for concern in concerns(look(OPERATOR, 1_790_000_000_000, nodes=[]))]
     assert "The breaker of billing on booking.created is open" in texts
+
+
+def test_a_policy_without_a_breaker_ends_its_outage_everywhere(signed_in: Callable[..., Client]) -> None:
+    client = signed_in(Role.OPERATOR)
+    bus.breakers().trip(*ONE, "node-1", "the payment service is away", Pauses(60_000, 60_000))
+    assert outages()
+    services.change_subscription(EDITOR, *ONE, {"breaker_failures": 0})
+
+    page = page_of(client)
+    assert "the payment service is away" not in page
+    assert "Its policy has none: deliveries flow" in page
+    assert 'popovertarget="breaker-' not in page
+    (row,) = subscription_rows(OPERATOR, time_range(RequestFactory().get("/")), 0, Filters(topic=ONE[0]))
+    assert row.breaker == ""
+    assert not [one for one in concerns(look(OPERATOR, 0, nodes=[])) if "breaker" in one.text]
+    assert outages() == {}
+    assert services.breaker(VIEWER, *ONE).state == "closed"
+    with pytest.raises(BadInput) as refused:
+        services.set_breaker(OPERATOR, *ONE, "open", "nobody would obey it")
+    assert refused.value.field == "act"
+    assert not AuditEntry.objects.filter(action="subscription.breaker_open").exists()
 
 
 def test_a_person_opens_and_closes_it_with_a_trace(facts: FactRecorder) -> None:
