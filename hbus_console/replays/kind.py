@@ -64,13 +64,11 @@ class Replay:
     facets = ("subscription",)
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
-        given = {name: str(query.get(name, "")).strip() for name in specs.FIELDS}
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in specs.from_address(query.dict()).items() if value}
 
     def choice_url(self, spec: Mapping[str, Any]) -> str:
-        filled = {name: str(spec[name]) for name in specs.FIELDS if name != "topic" and spec.get(name)}
-        # An open beginning is not the page's time range.
-        return f"{reverse('replays:form', args=[spec.get('topic') or '-'])}?{urlencode({'from': '', **filled})}"
+        chosen = specs.as_address({**spec, "topic": ""})
+        return f"{reverse('replays:form', args=[spec.get('topic') or '-'])}?{urlencode(chosen)}"
 
     def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
         now_ms = _clock.now_ms()

@@ -25,6 +25,8 @@ from hbus_console.wiring import bus
 
 #: Where a replay may begin and end, and what it may look for.
 FIELDS = ("topic", "from", "to", "after", "until", "key", "filter", "into_group", "into_topic")
+#: What an address calls them where that differs: there ``from`` and ``to`` are the pages' time range.
+IN_ADDRESS = {"from": "starting", "to": "ending"}
 _LONGEST = 2_000
 
 
@@ -51,6 +53,17 @@ class Selection:
     def words(self) -> str:
         """Where it goes."""
         return f"into {self.into_group}" if self.into_group else f"into topic {self.into_topic}"
+
+
+def from_address(query: Mapping[str, str]) -> dict[str, str]:
+    """Every field as an address gives it, empty where it does not."""
+    return {name: query.get(IN_ADDRESS.get(name, name), "").strip() for name in FIELDS}
+
+
+def as_address(spec: Mapping[str, Any]) -> dict[str, str]:
+    """What :func:`from_address` reads; an open end stands there as an empty one."""
+    filled = {IN_ADDRESS.get(name, name): str(spec[name]) for name in FIELDS if spec.get(name)}
+    return {**dict.fromkeys(IN_ADDRESS.values(), ""), **filled}
 
 
 class Chosen:

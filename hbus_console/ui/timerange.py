@@ -22,6 +22,8 @@ PRESETS: dict[str, tuple[int, str]] = {
     "7d": (7 * 86_400, "Last 7 days"),
 }
 DEFAULT = "1h"
+#: What an address calls it. Scripts carry these from page to page, so no form's field has one of these names.
+PARAMETERS = ("range", "from", "to")
 #: A range longer than this is refused: nothing on a page is kept or readable beyond it.
 LONGEST_MS = 366 * 86_400_000
 
@@ -79,7 +81,7 @@ def problem(request: HttpRequest) -> BadInput | None:
 def read_range(request: HttpRequest, clock: Clock | None = None) -> TimeRange:
     """Like :func:`time_range`, but raises ``BadInput`` naming the parameter at fault."""
     now_ms = (clock or SystemClock()).now_ms()
-    name, start, end = (request.GET.get(key, "") for key in ("range", "from", "to"))
+    name, start, end = (request.GET.get(key, "") for key in PARAMETERS)
     if start or end:
         return _span(start, end, now_ms)
     if not name:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from hbus_console.operations.models import Operation
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.ui.timerange import time_range
 from hbus_console.wiring import bus
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser
 
@@ -127,3 +129,20 @@ def test_what_is_published_after_the_dry_run_is_not_replayed_from_it(page: Clien
     assert again.context["plan"].total == 41
     page.post("/operations/plan/replay/", {**form, "horizon": str(again.context["plan"].horizon)})
     assert Operation.objects.get() == first
+
+
+def test_where_a_replay_begins_is_not_the_time_range_of_the_pages(page: Client) -> None:
+    day = {"starting": "2026-11-20T08:00:00Z", "ending": "2026-11-20T09:00:00Z"}
+    form = page.get(f"/replays/{TOPIC}/", day)
+    assert (form.context["given"]["from"], form.context["given"]["to"]) == (day["starting"], day["ending"])
+    for shown in (form, page.get("/operations/plan/replay/", {"topic": TOPIC, "into_group": "billing", **day})):
+        assert time_range(shown.wsgi_request).query == ""
+    assert {"spec.from", "spec.to"}.isdisjoint(shown.context["errors"])
+    spec = json.loads(shown.context["spec"])
+    assert (spec["from"], spec["to"]) == (day["starting"], day["ending"])
+    back = page.get(shown.context["choice_url"])
+    assert {name: back.context["given"][name] for name in ("from", "to", "into_group")} == {
+        "from": day["starting"],
+        "to": day["ending"],
+        "into_group": "billing",
+    }

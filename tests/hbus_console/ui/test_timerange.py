@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import RequestFactory
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
-from hbus_console.ui.timerange import problem, read_range, time_range
+from hbus_console.state import ROOT
+from hbus_console.ui.timerange import PARAMETERS, problem, read_range, time_range
 
 NOW = 1_795_183_331_204
 
@@ -76,3 +79,12 @@ def test_it_is_read_once_a_request_so_that_a_page_is_of_one_moment(clock: Manual
     first = time_range(request, clock)
     clock.advance(5)
     assert time_range(request, clock) is first
+
+
+def test_no_form_s_field_is_called_like_the_range_of_the_pages() -> None:
+    """The range's own form and the hidden fields that carry it on are all; another would be read as the range."""
+    own = {"range.html", "range_fields.html"}
+    templates = [path for folder in ("templates", "hbus_console") for path in (ROOT / folder).rglob("*.html")]
+    named = re.compile(rf"""name=["']({"|".join(PARAMETERS)})["']""")
+    taken = {path.name for path in templates if named.search(path.read_text(encoding="utf-8"))}
+    assert taken == own
