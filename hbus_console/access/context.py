@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,8 @@ class RequestContext:
     request_id: str = ""
     correlation_id: str = ""
     address: str = ""
+    #: What was asked for and not done because it stood so already: a sentence each, for the person who asked.
+    undone: list[str] = field(default_factory=list, compare=False)
 
 
 _NONE = RequestContext()
@@ -23,6 +25,12 @@ _current: ContextVar[RequestContext] = ContextVar("hbus_request", default=_NONE)
 
 def current() -> RequestContext:
     return _current.get()
+
+
+def note_undone(say: Callable[[], str]) -> None:
+    """Keep the sentence for whoever sent the request at hand; outside of one nobody is there to be told."""
+    if (request := current()) is not _NONE:
+        request.undone.append(say())
 
 
 @contextmanager

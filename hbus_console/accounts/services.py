@@ -22,6 +22,7 @@ from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.accounts.models import ApiToken, Grant, User
 from hbus_console.accounts.sessions import change_own_password, check_password, sign_in, sign_out
 from hbus_console.accounts.tokens import NewToken, authenticate_token, create_token, revoke_token
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 
 __all__ = [
@@ -116,6 +117,8 @@ def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason
                 before=before,
                 after=after,
             )
+        else:
+            already(Subject("user", "", fresh.username), "has these roles", "user.grants.change")
 
 
 def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
@@ -125,6 +128,7 @@ def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
         fresh = _locked(user)
         _keep_an_admin(actor, fresh, "deactivate")
         if not fresh.is_active:
+            already(Subject("user", "", fresh.username), "is deactivated", "user.deactivate")
             return
         before = _evidence(fresh)
         fresh.is_active = False
@@ -143,6 +147,7 @@ def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
     with transaction.atomic():
         fresh = _locked(user)
         if fresh.is_active:
+            already(Subject("user", "", fresh.username), "may sign in", "user.reactivate")
             return
         before = _evidence(fresh)
         fresh.is_active = True

@@ -20,6 +20,7 @@ from hbus_console.access.permissions import Actor, Forbidden, allows, contains, 
 from hbus_console.access.scopes import valid_scope
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 
 LONGEST_LIFE = timedelta(days=365)
@@ -100,6 +101,7 @@ def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Cloc
     with transaction.atomic():
         fresh = ApiToken.objects.select_for_update().select_related("user").get(pk=token.pk)
         if fresh.revoked_at is not None:
+            already(Subject("token", "", label(fresh.user.username, fresh)), "is revoked", "token.revoke")
             return
         before = evidence(fresh)
         fresh.revoked_at = to_datetime(clock.now_ms())

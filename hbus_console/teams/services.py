@@ -11,6 +11,7 @@ from django.db import transaction
 from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
 from hbus_console.access.permissions import SYSTEM, Actor, require
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.drafts.setting import Clean, Text
 from hbus_console.drafts.settings import Settings
@@ -69,6 +70,7 @@ def change_team(actor: Actor, name: str, changes: Mapping[str, Any], reason: str
     if "name" in changes:
         _refuse_taken(changed)
     if before == SETTINGS.snapshot(changed):
+        already(changed.subject, "is as you sent it")
         return changed
     changed.save()
     owned.tell_changed(changed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
@@ -19,7 +18,7 @@ from hbus_console.teams import owned, services
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.services import SETTINGS, TeamDraft
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.pages import form_page
+from hbus_console.ui.pages import form_page, tell_done
 
 
 @require_http_methods(["GET", "POST"])
@@ -61,7 +60,7 @@ def teams(request: HttpRequest) -> HttpResponse:
                 raise BadInput(f"There is no act {other!r}.", remedy="Use the buttons of the page.", field="act")
     except BadInput as refused:
         return form_page(request, "teams/list.html", page, refused)
-    messages.success(request, said)
+    tell_done(request, said)
     return redirect("teams:list")
 
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
+from hbus_console.access import context
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.web import actor, console_view, field_errors
 
@@ -26,8 +27,16 @@ def act(request: HttpRequest, said: str, do: Callable[[], object], *target: Any)
     except BadInput as refused:
         messages.error(request, str(refused))
     else:
-        messages.success(request, said)
+        tell_done(request, said)
     return redirect(*target)
+
+
+def tell_done(request: HttpRequest, said: str) -> None:
+    """Say on the next page that it is done; or, where it stood so already, that nothing was."""
+    if undone := context.current().undone:
+        messages.warning(request, " ".join(undone))
+    else:
+        messages.success(request, said)
 
 
 def reason_act(do: Callable[..., object], *, said: str, needs: Act, of: str, back: str) -> Callable[..., HttpResponse]:
@@ -47,9 +56,9 @@ def reason_act(do: Callable[..., object], *, said: str, needs: Act, of: str, bac
 
 
 def form_page(
-    request: HttpRequest, template: str, context: dict[str, Any], refused: BadInput | None = None
+    request: HttpRequest, template: str, page: dict[str, Any], refused: BadInput | None = None
 ) -> HttpResponse:
     """A page with a form: 422 with the refusal at its field when there is one."""
     errors = field_errors(refused) if refused else {}
     status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
-    return render(request, template, {**context, "errors": errors}, status=status)
+    return render(request, template, {**page, "errors": errors}, status=status)

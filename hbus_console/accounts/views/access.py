@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -24,6 +23,7 @@ from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
+from hbus_console.ui.pages import tell_done
 
 #: Users a page shows.
 PAGE = 100
@@ -97,7 +97,7 @@ def revoke_token(request: HttpRequest, prefix: str) -> HttpResponse:
     if token is None:
         raise Http404("There is no such token of yours.")
     services.revoke_token(who, token, request.POST.get("reason", ""))
-    messages.success(request, f"The token {token.name} is revoked: its next request is refused.")
+    tell_done(request, f"The token {token.name} is revoked: its next request is refused.")
     return redirect("accounts:access")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -24,6 +23,7 @@ from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import Told, tell
+from hbus_console.ui.pages import tell_done
 
 #: Role-and-scope rows a form offers beyond those that are filled.
 SPARE = 2
@@ -82,7 +82,7 @@ def user(request: HttpRequest, username: str) -> HttpResponse:
     except BadInput as refused:
         sent = _sent(request.POST) if request.POST.get("act") == "roles" else None
         return _page(request, person, refused, sent)
-    messages.success(request, said)
+    tell_done(request, said)
     return redirect("accounts:user", username=username)
 
 

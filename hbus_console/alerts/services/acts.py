@@ -12,6 +12,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.alerts.feature import ALERT_OPERATE
 from hbus_console.alerts.models import Alert, Silence
 from hbus_console.alerts.services import lookup
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 
 LONGEST_MS = 31 * 24 * 3_600_000
@@ -24,12 +25,13 @@ def acknowledge(actor: Actor, number: int, note: str = "", *, clock: Clock | Non
         require(actor, ALERT_OPERATE, row.namespace)
         note = checks.text(note, "note", most=300)
         if row.acknowledged_ms:
+            already(_subject(row), "is looked at", "alert.acknowledge")
             return row
         _refuse_over(row)
         row.acknowledged_by, row.acknowledged_note = actor.name, note
         row.acknowledged_ms = (clock or SystemClock()).now_ms()
         row.save(update_fields=["acknowledged_by", "acknowledged_note", "acknowledged_ms"])
-        record(actor, "alert.acknowledge", Subject("alert", row.namespace, str(row.pk)), reason=note, after=_about(row))
+        record(actor, "alert.acknowledge", _subject(row), reason=note, after=_about(row))
     return row
 
 
@@ -72,7 +74,7 @@ def silence(
             until_ms=until_ms,
         )
         after = {**_about(row), "until": to_rfc3339(until_ms), "every_rule": every_rule}
-        record(actor, "alert.silence", Subject("alert", row.namespace, str(row.pk)), reason=reason, after=after)
+        record(actor, "alert.silence", _subject(row), reason=reason, after=after)
     return made
 
 
@@ -84,12 +86,17 @@ def end_silence(actor: Actor, number: int, reason: str = "", *, clock: Clock | N
         require(actor, ALERT_OPERATE, row.namespace)
         reason = checks.reason(reason, required=False)
         if row.until_ms <= now_ms:
+            already(row.subject, "is over", "alert.silence.end")
             return
         before = {"until": to_rfc3339(row.until_ms)}
         row.until_ms = now_ms
         row.save(update_fields=["until_ms"])
         record(actor, "alert.silence.end", row.subject, reason=reason, before=before,
                after={"until": to_rfc3339(now_ms)})  # fmt: skip
+
+
+def _subject(row: Alert) -> Subject:
+    return Subject("alert", row.namespace, str(row.pk))
 
 
 def _refuse_over(row: Alert) -> None:

@@ -14,6 +14,7 @@ from engine.core.errors import BadInput
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.already import already
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -81,6 +82,11 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     board = bus.breakers()
     before = board.look(topic, group)
     if (before.state == "closed") == (act == "close") and (act == "close" or before.forced):
+        if act == "open":
+            already(row.subject, "has its breaker open", "subscription.breaker_open")
+        else:
+            # Most breakers close by themselves, which no entry tells.
+            already(row.subject, "has its breaker closed")
         return before
     with transaction.atomic():
         after = {"open": {"breaker": "open, by a person"}, "close": {"breaker": "closed"}}[act]

@@ -77,7 +77,7 @@ def drain(actor: Actor, topic: str, group: str, reason: str) -> Subscription:
     require(actor, SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
-    return row if row.paused else hold(actor, row, True, reason, "subscription.drain")
+    return hold(actor, row, True, reason, "subscription.drain")
 
 
 def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:

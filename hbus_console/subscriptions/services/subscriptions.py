@@ -11,6 +11,7 @@ from django.db import transaction
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.outgoing import check_url
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
@@ -89,6 +90,7 @@ def follow_code(actor: Actor, topic: str, group: str, reason: str = "") -> Subsc
     require(actor, SUBSCRIPTION_EDIT, topic)
     row = lookup.subscription(topic, group, lock=True)
     if row.handler != Subscription.Handler.CODE or not row.held_fields:
+        already(row.subject, "has nothing that people had set", "subscription.follow_code")
         return row
     before, row.held_fields = row.held_fields, []
     save(row)
@@ -105,7 +107,7 @@ def pause_subscription(actor: Actor, topic: str, group: str, reason: str) -> Sub
     require(actor, SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason)
-    return row if row.paused else hold(actor, row, True, reason, "subscription.pause")
+    return hold(actor, row, True, reason, "subscription.pause")
 
 
 @transaction.atomic
@@ -114,7 +116,7 @@ def resume_subscription(actor: Actor, topic: str, group: str, reason: str = "") 
     require(actor, SUBSCRIPTION_OPERATE, topic)
     row = lookup.subscription(topic, group, lock=True)
     reason = checks.reason(reason, required=False)
-    return hold(actor, row, False, reason, "subscription.resume") if row.paused else row
+    return hold(actor, row, False, reason, "subscription.resume")
 
 
 @transaction.atomic
@@ -217,7 +219,14 @@ def _bring_in_line(row: Subscription) -> None:
 
 
 def hold(actor: Actor, row: Subscription, paused: bool, reason: str, action: str) -> Subscription:
-    """Write a pause or its end, its audit entry, and the store's part for after the commit; the caller has asked."""
+    """Write a pause or its end, its audit entry, and the store's part for after the commit; the caller has asked.
+
+    What stands so already is left, and whoever asked is told.
+    """
+    if row.paused == paused:
+        ways = ("subscription.pause", "subscription.drain") if paused else ("subscription.resume",)
+        already(row.subject, "is paused" if paused else "is handed messages", *ways)
+        return row
     row.paused, row.pause_reason = paused, reason if paused else ""
     save(row)
     record_act(actor, action, row, reason, before={"paused": not paused}, after={"paused": paused})

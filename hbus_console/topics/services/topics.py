@@ -14,6 +14,7 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
@@ -91,7 +92,10 @@ def pause_topic(actor: Actor, name: str, reason: str) -> Topic:
     require(actor, TOPIC_PAUSE, name)
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason)
-    return row if row.paused else _set_pause(actor, row, True, reason)
+    if row.paused:
+        already(row.subject, "is paused", "topic.pause")
+        return row
+    return _set_pause(actor, row, True, reason)
 
 
 @transaction.atomic
@@ -100,7 +104,10 @@ def resume_topic(actor: Actor, name: str, reason: str = "") -> Topic:
     require(actor, TOPIC_PAUSE, name)
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason, required=False)
-    return _set_pause(actor, row, False, reason) if row.paused else row
+    if not row.paused:
+        already(row.subject, "is handed out", "topic.resume")
+        return row
+    return _set_pause(actor, row, False, reason)
 
 
 @transaction.atomic

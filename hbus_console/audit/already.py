@@ -1,0 +1,27 @@
+"""Telling who asked for what stands so already: nothing was done, and who had done it, when and why."""
+
+from __future__ import annotations
+
+from engine.core.subject import Subject
+from hbus_console.access.context import note_undone
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.subjects import about
+from hbus_console.ui.formats import instant
+
+
+def already(subject: Subject, stands: str, *actions: str) -> None:
+    """Note that ``subject`` stands so already (``is paused``): one query, for a person's request alone.
+
+    ``actions`` are those that may have brought it there; without one nobody is named.
+    """
+    note_undone(lambda: _sentence(subject, stands, actions))
+
+
+def _sentence(subject: Subject, stands: str, actions: tuple[str, ...]) -> str:
+    entry = AuditEntry.objects.filter(about(subject), action__in=actions).order_by("-seq").first() if actions else None
+    name = subject.name or subject.namespace
+    said = f"Nothing was done, and your reason was not kept: {name} {stands} already"
+    if entry is None:
+        return f"{said}."
+    why = f": “{entry.reason}”" if entry.reason else ", without a reason"
+    return f"{said}, since {instant(entry.at):%d %b %H:%M} by {entry.actor}{why}."
