@@ -32,21 +32,24 @@ def promises(topic: Topic) -> list[Promise]:
         able = bus.transport(topic.transport).capabilities
     except ConfigurationError:
         return []
-    return [*_of_messages(able), *_of_deliveries(able), *_of_history(able)]
+    return [*_of_messages(able, topic), *_of_deliveries(able), *_of_history(able)]
 
 
-def _of_messages(able: Capabilities) -> list[Promise]:
+def _of_messages(able: Capabilities, topic: Topic) -> list[Promise]:
     keys = "in the act of appending" if able.exact_keys else "reserved before and confirmed after: a crash leaves a gap"
+    # The transport could; whether this topic asks for it is the other half of what it promises.
+    order = "one owner a partition" if topic.ordering == Topic.Ordering.KEY else "not asked for: as they come"
+    urgent = "high before normal before low" if topic.priorities else "not asked for: none goes before another"
     return [
-        _native(able.ordered, "Order by key", "one owner a partition", "choose a transport that keeps order"),
-        _native(able.priority, "Priorities", "high before normal before low", "messages of a priority are refused"),
+        _native(able.ordered, "Order by key", order, "choose a transport that keeps order"),
+        _native(able.priority, "Priorities", urgent, "messages of a priority are refused"),
         Promise("Headers", "envelope", "CloudEvents attributes, in the body"),
         Promise("Expiry", "envelope", "a consumer settles what has expired unhandled"),
         Promise("Due times", "delay path", "kept in the store until due, over restarts"),
         _beside(able, "idempotent_publish", "Repeats recognised", keys)
         if able.idempotent_publish
         else Promise("Repeats recognised", REFUSED, "keys are not remembered"),
-        _native(True, "Largest message", formats.size(able.max_bytes), ""),
+        _native(True, "Largest message", formats.size(min(topic.max_bytes, able.max_bytes)), ""),
     ]
 
 

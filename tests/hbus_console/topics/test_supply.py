@@ -38,6 +38,20 @@ def test_redis_streams_keep_all_of_their_own_promises() -> None:
     assert "refused" not in found.values()
 
 
+def test_the_table_tells_of_the_topic_and_not_of_what_its_transport_could_do() -> None:
+    def told(**rules: object) -> dict[str, str]:
+        topic = Topic(name="t", transport="redis_stream", **rules)
+        return {promise.name: promise.how for promise in promises(topic)}
+
+    plain = told(priorities=False, max_bytes=1024 * 1024)
+    assert plain["Largest message"] == "1 MB"
+    assert plain["Priorities"] == "not asked for: none goes before another"
+    assert plain["Order by key"] == "not asked for: as they come"
+    assert told(priorities=True)["Priorities"] == "high before normal before low"
+    assert told(ordering="key", priorities=False)["Order by key"] == "one owner a partition"
+    assert told(max_bytes=10**12)["Largest message"] != told(max_bytes=10**6)["Largest message"]
+
+
 @pytest.mark.usefixtures("nsq")
 def test_what_nsq_lacks_is_kept_beside_it_above_it_or_refused() -> None:
     found = keepers("nsq")
