@@ -42,7 +42,7 @@ class Bulk:
     facets: tuple[str, ...] = ("subscription",)
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
-        if "letter" in query:
+        if "letter" in query or query.get("by") == "letter":
             letters = [whole(each) for each in query.getlist("letter")]
             return {"letters": [letter for letter in letters if letter is not None]}
         given = {name: str(query.get(name, "")).strip() for name in _FILTERS}
@@ -69,12 +69,18 @@ class Bulk:
             if not chosen:
                 raise BadInput(
                     "Nothing is chosen.",
-                    remedy="Name letters, or narrow by topic, subscription or cause.",
+                    remedy="Choose letters, or narrow them by topic, subscription or cause.",
                     field="spec",
                 )
             return {**chosen, "upto": upto}
         letters = spec["letters"]
-        if not isinstance(letters, list) or not letters or not all(map(_is_id, letters)):
+        if letters == []:
+            raise BadInput(
+                "No letter is chosen.",
+                remedy="Tick the letters that you mean, or take all of a cause.",
+                field="spec.letters",
+            )
+        if not isinstance(letters, list) or not all(map(_is_id, letters)):
             raise BadInput("letters is no list of ids.", remedy="Send the ids of the letters.", field="spec.letters")
         if len(letters) > MOST_CHOSEN:
             raise BadInput(

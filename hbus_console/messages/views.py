@@ -70,7 +70,10 @@ def messages(request: HttpRequest) -> HttpResponse:
     status = 200
     try:
         context["query"] = query = search.Query.read(request.GET.dict())
-        context |= _from_log(request, who_asks, query, field) if in_log else _from_ledger(request, who_asks, query)
+        if not in_log:
+            context |= _from_ledger(request, who_asks, query)
+        elif query.topic or field:
+            context |= _from_log(request, who_asks, query, field)
     except BadInput as error:
         status, context["errors"] = 400, field_errors(error)
     except Unavailable as error:

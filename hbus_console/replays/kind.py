@@ -64,7 +64,7 @@ class Replay:
     facets = ("subscription",)
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
-        return {name: value for name, value in specs.from_address(query.dict()).items() if value}
+        return {name: value for name, value in specs.from_address(query).items() if value}
 
     def choice_url(self, spec: Mapping[str, Any]) -> str:
         chosen = specs.as_address({**spec, "topic": ""})

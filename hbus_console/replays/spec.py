@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.http import QueryDict
+
 from engine.bus.filters import MessageFilter, compile_filter
 from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
@@ -55,9 +57,9 @@ class Selection:
         return f"into {self.into_group}" if self.into_group else f"into topic {self.into_topic}"
 
 
-def from_address(query: Mapping[str, str]) -> dict[str, str]:
+def from_address(query: QueryDict) -> dict[str, str]:
     """Every field as an address gives it, empty where it does not."""
-    return {name: query.get(IN_ADDRESS.get(name, name), "").strip() for name in FIELDS}
+    return {name: str(query.get(IN_ADDRESS.get(name, name), "")).strip() for name in FIELDS}
 
 
 def as_address(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -144,7 +146,7 @@ def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
     if bool(group) == bool(target):
         raise BadInput(
             "A replay goes into a subscription of the topic, or into another topic.",
-            remedy="Give into_group or into_topic.",
+            remedy="Choose one of the two as its target.",
             field="spec.into_group",
         )
     if group and not Subscription.objects.filter(topic=topic, group=group).exists():

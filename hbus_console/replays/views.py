@@ -32,7 +32,7 @@ _clock = SystemClock()
 def form(request: HttpRequest, topic: str) -> HttpResponse:
     who, row = actor(request), found_topic(topic)
     span = time_range(request)
-    given = specs.from_address(request.GET.dict())
+    given = specs.from_address(request.GET)
     if specs.IN_ADDRESS["from"] not in request.GET:
         given["from"] = to_rfc3339(span.start_ms)
     others = Topic.objects.filter(namespace_q(who, "name", PUBLISH)).exclude(pk=row.pk).order_by("name")
@@ -54,7 +54,7 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
 @console_view(PAYLOAD_READ, resource="{topic}")
 def test(request: HttpRequest, topic: str) -> HttpResponse:
     """Tries the filter on the chosen range: how much was looked at, how much matches, and why it stopped."""
-    given = {name: value for name, value in specs.from_address(request.GET.dict()).items() if value}
+    given = {name: value for name, value in specs.from_address(request.GET).items() if value}
     context: dict[str, object]
     try:
         wanted = specs.read_range(actor(request), {**given, "topic": topic}, _clock.now_ms())

@@ -231,3 +231,14 @@ def _hidden(page: str) -> dict[str, str]:
     found = re.findall(r'<input type="hidden" name="(spec|horizon)" value="([^"]*)">', page)
     assert {name for name, _ in found} == {"spec", "horizon"}
     return {name: html.unescape(value) for name, value in found}
+
+
+def test_with_none_chosen_the_page_says_what_to_do_in_its_own_words(olga: Actor, make_letter: MakeLetter) -> None:
+    make_letter()
+    browser = Client()
+    browser.force_login(User.objects.get(username="olga"))
+    listed = browser.get("/dead-letters/").content.decode()
+    assert 'name="by" value="letter"' in listed
+    page = browser.get("/operations/plan/redrive/?by=letter").content.decode()
+    assert "No letter is chosen. Tick the letters that you mean" in page
+    assert 'name="spec"' not in page

@@ -73,7 +73,6 @@ def test_a_payload_search_says_how_far_it_looked(sign_in: SignIn, sent: str) -> 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("in=log", "Choose the topic"),
         ("field=room%3DX", "Choose the topic"),
         (f"in=log&topic={TOPIC}&field=room", "field=value"),
         (f"in=log&topic={TOPIC}&field=guest.name%3DAna", "masked"),
@@ -85,6 +84,12 @@ def test_bad_input_is_shown_on_the_page(sign_in: SignIn, sent: str, query: str, 
     answer = sign_in().get(f"/messages/?{query}")
     assert answer.status_code == 400
     assert words in answer.content.decode()
+
+
+def test_the_log_s_tab_asks_for_a_topic_and_refuses_nothing(sign_in: SignIn, sent: str) -> None:
+    answer = sign_in().get("/messages/?in=log")
+    assert answer.status_code == 200
+    assert "Choose the topic whose log shall be read" in answer.content.decode()
 
 
 def test_an_empty_ledger_says_what_to_do(sign_in: SignIn) -> None:

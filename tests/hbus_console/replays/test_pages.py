@@ -146,3 +146,9 @@ def test_where_a_replay_begins_is_not_the_time_range_of_the_pages(page: Client) 
         "to": day["ending"],
         "into_group": "billing",
     }
+
+
+def test_a_replay_without_a_target_is_refused_in_the_words_of_the_form(page: Client) -> None:
+    (said,) = page.get("/operations/plan/replay/", {"topic": TOPIC}).context["errors"].values()
+    assert "Choose one of the two" in said
+    assert "into_" not in said
