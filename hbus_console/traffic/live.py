@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from hbus_console.access.scopes import scopes_q
+from hbus_console.topics.models import Topic
 from hbus_console.traffic.standing import Standing, handling, oldest, parts, standing
 from hbus_console.ui import formats
 from hbus_console.ui.live import LiveCells
@@ -16,11 +20,13 @@ STALE_MS = 45_000
 
 def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     """How things flow now in ``scopes``."""
-    return told(standing(now_ms, scopes), now_ms)
+    return told(
+        standing(now_ms, scopes), now_ms, Topic.objects.filter(scopes_q(scopes, "name")).values_list("name", flat=True)
+    )
 
 
-def told(stand: Standing, now_ms: int) -> LiveCells:
-    """``stand`` in words."""
+def told(stand: Standing, now_ms: int, topics: Iterable[str] = ()) -> LiveCells:
+    """``stand`` in words; of each of ``topics`` also when nothing of it moves and nobody reads it."""
     total = stand.now.total
     value, unit = handling(total.handler_us)
     return LiveCells(
@@ -32,20 +38,20 @@ def told(stand: Standing, now_ms: int) -> LiveCells:
             "handling": value,
             "handling/unit": unit,
         },
-        rows=_topics(stand) | _subscriptions(stand),
+        rows=_topics(stand, topics) | _subscriptions(stand),
         blank={"topic": {"rate": formats.rate(0), "unsettled": formats.num(0)}},
         stale=_stale(stand, now_ms),
     )
 
 
-def _topics(stand: Standing) -> dict[str, dict[str, str]]:
+def _topics(stand: Standing, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     rates = stand.now.topics
     return {
         f"topic/{topic}": {
             "rate": formats.rate(rates[topic].published if topic in rates else 0),
             "unsettled": formats.num(stand.unsettled_of(topic)),
         }
-        for topic in {*rates, *(name for name, _ in stand.lag)}
+        for topic in {*topics, *rates, *(name for name, _ in stand.lag)}
     }
 
 

@@ -12,7 +12,7 @@ from engine.bus.facts import Fact, batches
 from hbus_console.evidence.booking import Booking
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample
 from hbus_console.topics.models import Topic
-from hbus_console.traffic import flow
+from hbus_console.traffic import flow, live
 from tests.costs import database_work
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -247,3 +247,14 @@ def test_the_migration_rolls_up_what_was_booked_before() -> None:
     with connections["ledger"].cursor() as cursor:
         migration.roll_up(apps, SimpleNamespace(connection=connections["ledger"], execute=cursor.execute))
     assert sum(FlowRollup.objects.values_list("published", flat=True)) == 12
+
+
+def test_the_live_rate_of_a_topic_that_nobody_reads_falls_back_to_nothing() -> None:
+    Topic.objects.create(name="stay.unread")
+    Topic.objects.create(name="pay.unread")
+    sample("stay.unread", published=75)
+    moving = live.cells(NOW, ("stay.*",)).rows
+    still = live.cells(NOW + 20 * BUCKET, ("stay.*",)).rows
+    assert moving["topic/stay.unread"]["rate"] != "0"
+    assert still["topic/stay.unread"] == {"rate": "0", "unsettled": "0"}
+    assert "topic/pay.unread" not in still
