@@ -153,6 +153,20 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
     )
 
 
+def served(topic: str) -> frozenset[str] | None:
+    """The subscriptions of ``topic`` that some consumer takes messages for; ``None`` while nobody can tell."""
+    if probes.obstacle():
+        return None
+    try:
+        hosts = [node for node in nodes() if node.role == "consumer"]
+    except (redis.RedisError, ConfigurationError):
+        return None
+    lines = [ConsumerLine(node, status) for node in hosts for status in node.detail.get("consumers", ())]
+    return frozenset(
+        str(line.status.get("group")) for line in lines if line.status.get("topic") == topic and line.at_work
+    )
+
+
 def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
     try:
         admin = bus.admin(row.topic.transport)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from engine.bus.errors import UNANSWERED
@@ -10,6 +11,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows
+from hbus_console.subscriptions.subscription_page import served
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.supply import Promise, promises
@@ -42,7 +44,7 @@ def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage
     """The page of ``topic`` over ``chosen``; the caller has checked that ``who`` may see it."""
     readers = subscription_rows(who, chosen, now_ms, Filters(topic=topic.name))
     rates = flow.rates(now_ms, [topic.name]).topics.get(topic.name, flow.Rates())
-    answer, tone = _answer(topic, readers, rates)
+    answer, tone = _answer(topic, readers, rates, served(topic.name) if readers else None)
     return TopicPage(
         topic=topic,
         answer=answer,
@@ -64,25 +66,53 @@ def depth(topic: Topic) -> Depth | None:
         return None
 
 
-def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> tuple[str, str]:
-    """How the topic stands, in one sentence, and its tone."""
-    dead = sum(row.dead for row in readers)
-    behind = [row for row in readers if row.behind]
-    if special := _special(topic):
-        return special
-    if dead:
-        letters = "A dead letter waits" if dead == 1 else f"{formats.num(dead)} dead letters wait"
-        return f"{letters} for a decision.", "bad"
-    if behind:
-        names = ", ".join(row.subscription.group for row in behind[:3])
-        return f"{names} {'does' if len(behind) == 1 else 'do'} not keep up.", "warn"
-    if parked := [row for row in readers if row.parked and not row.held]:
-        names = ", ".join(row.subscription.group for row in parked[:3])
-        return f"{names} {'has' if len(parked) == 1 else 'have'} keys set aside, to be decided on.", "warn"
+def _answer(
+    topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, run: Container[str] | None
+) -> tuple[str, str]:
+    """How the topic stands, in one sentence, and its tone. ``run``: the groups that have a consumer, where known."""
+    going = [row for row in readers if not row.held]
+    if said := _special(topic) or _undecided(readers) or _still(going, run) or _slow(going):
+        return said
     if not readers:
         return "Nobody subscribes to it yet.", ""
+    if held := [row for row in readers if row.held]:
+        return f"{_names(held)} {'is' if len(held) == 1 else 'are'} paused.", "warn"
     who = "Its one subscription keeps" if len(readers) == 1 else f"All {len(readers)} subscriptions keep"
     return f"{who} up with {formats.rate(rates.published)} messages a second.", "ok"
+
+
+def _undecided(readers: list[SubscriptionRow]) -> tuple[str, str] | None:
+    dead = sum(row.dead for row in readers)
+    if not dead:
+        return None
+    letters = "A dead letter waits" if dead == 1 else f"{formats.num(dead)} dead letters wait"
+    return f"{letters} for a decision.", "bad"
+
+
+def _still(going: list[SubscriptionRow], run: Container[str] | None) -> tuple[str, str] | None:
+    """Which of those that should be going are not."""
+    if run is not None and (alone := [row for row in going if row.subscription.group not in run]):
+        waits = any(row.unsettled for row in alone)
+        return f"No consumer runs {_names(alone)}: messages wait.", "bad" if waits else "warn"
+    if tripped := [row for row in going if row.breaker]:
+        which = (
+            f"The breaker of {_names(tripped)} is" if len(tripped) == 1 else f"The breakers of {_names(tripped)} are"
+        )
+        return f"{which} open: nothing is delivered meanwhile.", "bad"
+    return None
+
+
+def _slow(going: list[SubscriptionRow]) -> tuple[str, str] | None:
+    if behind := [row for row in going if row.behind]:
+        return f"{_names(behind)} {'does' if len(behind) == 1 else 'do'} not keep up.", "warn"
+    if parked := [row for row in going if row.parked]:
+        return f"{_names(parked)} {'has' if len(parked) == 1 else 'have'} keys set aside, to be decided on.", "warn"
+    return None
+
+
+def _names(rows: list[SubscriptionRow]) -> str:
+    named = ", ".join(row.subscription.group for row in rows[:3])
+    return named if len(rows) <= 3 else f"{named} and {len(rows) - 3} more"
 
 
 def _special(topic: Topic) -> tuple[str, str] | None:

@@ -1,0 +1,56 @@
+"""The sentence on top of a topic's page asks whether anybody runs its subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from engine.bus.breaker_board import Pauses
+from hbus_console.nodes.stamps import Node
+from hbus_console.subscriptions import services, subscription_page
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
+from tests.hbus_console.topics.conftest import EDITOR, OPERATOR
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
+
+ONE = ("booking.created", "billing")
+
+
+@pytest.fixture(autouse=True)
+def billing(topic: Topic, committed: Callable[..., None]) -> None:
+    committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
+    Subscription.objects.update(handler_name="hotel.handlers:bill")
+
+
+@pytest.fixture
+def answer(signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    client = signed_in()
+
+    def ask(state: str = "running", *, silent: bool = False) -> str:
+        status = {"topic": ONE[0], "group": ONE[1], "state": state, "rate": 0.0, "in_flight": 0}
+        node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, silent, {"consumers": [status]})
+        monkeypatch.setattr(subscription_page, "nodes", lambda: [node])
+        said: str = client.get(f"/topics/{ONE[0]}/").context["page"].answer
+        return said
+
+    return ask
+
+
+def test_a_subscription_that_nobody_runs_does_not_keep_up(answer: Callable[..., str]) -> None:
+    assert answer().startswith("Its one subscription keeps up with")
+    for unserved in (answer("stopped"), answer("draining"), answer(silent=True)):
+        assert unserved == "No consumer runs billing: messages wait."
+
+
+def test_nor_does_one_whose_breaker_is_open_or_that_is_paused(
+    answer: Callable[..., str], committed: Callable[..., None]
+) -> None:
+    bus.breakers().trip(*ONE, "node-1", "away", Pauses(60_000, 60_000))
+    assert answer() == "The breaker of billing is open: nothing is delivered meanwhile."
+    committed(lambda: services.pause_subscription(OPERATOR, *ONE, "silence"))
+    assert answer() == "billing is paused."
