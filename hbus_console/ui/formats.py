@@ -145,4 +145,13 @@ def short_id(value: Any) -> str:
         return text
     if _MACHINE_MADE.fullmatch(text):
         return f"{text[:4]}…{text[-4:]}"
-    return text if len(text) <= 24 else f"{text[:12]}…{text[-11:]}"
+    return cut(text, 24)
+
+
+def cut(value: Any, most: int) -> str:
+    """At most so many characters: of a longer text its beginning and its end, which tell keys and ids apart."""
+    text = str(value or "")
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"

@@ -70,13 +70,21 @@ def state(word: str, text: str = "", tone: str = "") -> SafeString:
 
 
 @register.simple_tag
+def cut(text: Any, most: int = 40) -> SafeString:
+    """``{% cut row.key 40 %}``: at most so many characters, cut in the middle; the whole stands in the title."""
+    whole, short = str(text or ""), formats.cut(text, most)
+    return format_html('<span title="{}">{}</span>', whole, short) if short != whole else format_html("{}", whole)
+
+
+@register.simple_tag
 def owner(team: Any) -> SafeString:
-    """``{% owner topic.team %}``: initials and name; says so in red when there is none."""
+    """``{% owner topic.team %}``: initials and name, cut where there is no room; says so in red when there is none."""
     if not team:
         return format_html('<span class="owner none">{} no owner</span>', icons.icon("outline/user-off", 14))
+    contact = getattr(team, "contact", "")
     return format_html(
-        '<span class="owner" title="{}"><b aria-hidden="true">{}</b>{}</span>',
-        getattr(team, "contact", ""),
+        '<span class="owner" title="{}"><b aria-hidden="true">{}</b><span>{}</span></span>',
+        f"{team.name}, {contact}" if contact else team.name,
         team.initials,
         team.name,
     )

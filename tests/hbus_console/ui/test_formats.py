@@ -94,3 +94,10 @@ def test_short_id_keeps_both_ends() -> None:
 def test_an_id_made_of_words_keeps_what_tells_it_apart() -> None:
     assert formats.short_id("booking-48213/created") == "booking-48213/created"
     assert formats.short_id("reservations/booking/48213/created") == "reservations…213/created"
+
+
+def test_what_is_too_long_is_cut_in_its_middle() -> None:
+    assert formats.cut("booking/48213", 13) == "booking/48213"
+    assert formats.cut("booking/48213", 12) == "bookin…48213"
+    assert {len(formats.cut("k" * 190, most)) for most in (13, 14)} == {13, 14}
+    assert formats.cut(None, 5) == ""

@@ -89,6 +89,19 @@ def test_no_page_says_again_what_colour_a_state_has() -> None:
     assert again == []
 
 
+def test_a_long_key_is_cut_in_its_middle_and_whole_in_its_title() -> None:
+    assert render("{% cut key 12 %}", key="room/<1>") == "room/&lt;1&gt;"
+    assert (
+        render("{% cut key 12 %}", key="tenant/4711/<room>")
+        == '<span title="tenant/4711/&lt;room&gt;">tenant…room&gt;</span>'
+    )
+
+
+def test_an_owner_of_any_length_has_the_whole_name_in_its_title() -> None:
+    html = render("{% owner team %}", team=Team(name="Front desk", contact="#fd"))
+    assert 'title="Front desk, #fd"' in html
+
+
 def test_no_owner_is_said_in_words() -> None:
     assert "no owner" in render("{% owner None %}")
     assert "FD" in render("{% owner team %}", team=Team(name="Front desk", contact="#fd"))
