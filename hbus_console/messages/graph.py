@@ -13,11 +13,13 @@ from hbus_console.messages.addresses import page_of
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.timeline import who
-from hbus_console.ui.formats import short_id
+from hbus_console.ui.formats import cut, short_id
 
 WIDTH = 372
 _BOX, _HEIGHT, _GAP = 104, 34, 30
 _ROW = 46
+#: Characters that a line of a box has room for, of the text's type and of the monospaced.
+_WORDS, _MONO = 16, 14
 #: Effects drawn; the picture says how many more there are.
 _MOST = 5
 
@@ -27,6 +29,7 @@ class Box:
     """One message (or the request before all of them)."""
 
     role: str
+    #: In full; what there is no room for is cut out of its middle.
     what: str
     tone: str = ""
     href: str = ""
@@ -40,10 +43,10 @@ def before(life: Life) -> Box | None:
     if causation:
         role = {"redrive": "redriven from", "replay": "replayed from"}.get(replay, "caused by")
         href = page_of(*life.cause.identity) if life.cause is not None else ""
-        return Box(role, short_id(causation), "act" if replay else "", href, mono=True)
+        return Box(role, causation, "act" if replay else "", href, mono=True)
     if life.correlation_id:
         href = f"{reverse('messages:search')}?correlation={life.correlation_id}"
-        return Box("request", _cut(life.correlation_id, 16), href=href, mono=True)
+        return Box("request", life.correlation_id, href=href, mono=True)
     return None
 
 
@@ -54,9 +57,7 @@ def after(life: Life) -> list[Box]:
     boxes = [_effect(effect) for effect in effects[:_MOST]]
     if len(effects) > _MOST:
         boxes.append(Box("and more", f"{len(life.effects) - _MOST} others", href=_same_correlation(life)))
-    boxes += [
-        Box("redriven as", short_id(copy), "act", page_of(life.topic_name, copy), mono=True) for copy in sorted(copies)
-    ]
+    boxes += [Box("redriven as", copy, "act", page_of(life.topic_name, copy), mono=True) for copy in sorted(copies)]
     return boxes
 
 
@@ -65,7 +66,7 @@ def draw(life: Life) -> SafeString:
     cause, effects = before(life), after(life)
     rows = max(1, len(effects))
     middle = (rows - 1) * _ROW / 2 if rows <= 2 else 0
-    this = Box("this message", short_id(life.message_id), "self", mono=True)
+    this = Box("this message", life.message_id, "self", mono=True)
     here = _BOX + _GAP if cause else 0
     there = here + _BOX + _GAP
     parts = [_box(this, here, middle)]
@@ -86,7 +87,7 @@ def draw(life: Life) -> SafeString:
 
 
 def _effect(effect: LedgerMessage) -> Box:
-    return Box(_cut(f"by {who(effect.source)}", 17), _cut(effect.type, 17), href=page_of(*effect.identity))
+    return Box(f"by {who(effect.source)}", effect.type, href=page_of(*effect.identity))
 
 
 def _same_correlation(life: Life) -> str:
@@ -96,15 +97,17 @@ def _same_correlation(life: Life) -> str:
 def _box(box: Box, x: float, y: float) -> SafeString:
     left = x + 9
     inner = format_html(
-        '<g class="{}"><rect x="{}" y="{}" width="{}" height="{}" rx="5"/>{}{}</g>',
+        '<g class="{}"><title>{} {}</title><rect x="{}" y="{}" width="{}" height="{}" rx="5"/>{}{}</g>',
         box.tone or "plain",
+        box.role,
+        box.what,
         x,
         y,
         _BOX,
         _HEIGHT,
-        format_html('<text class="role" x="{}" y="{}">{}</text>', left, y + 14, box.role),
+        format_html('<text class="role" x="{}" y="{}">{}</text>', left, y + 14, cut(box.role, _WORDS)),
         format_html(
-            '<text class="what{}" x="{}" y="{}">{}</text>', " mono" if box.mono else "", left, y + 27, box.what
+            '<text class="what{}" x="{}" y="{}">{}</text>', " mono" if box.mono else "", left, y + 27, _fitted(box)
         ),
     )
     return format_html('<a href="{}">{}</a>', box.href, inner) if box.href else inner
@@ -117,11 +120,15 @@ def _edge(start: tuple[float, float], end: tuple[float, float], *, dashed: bool 
     return format_html('<path class="edge{}" d="{}" marker-end="url(#arrow)"/>', " dashed" if dashed else "", path)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _fitted(box: Box) -> str:
+    return cut(short_id(box.what), _MONO) if box.mono else cut(box.what, _WORDS)
 
 
 def _spoken(cause: Box | None, effects: Sequence[Box]) -> str:
-    came = f"{cause.role} {cause.what}" if cause else "nothing is known before it"
-    led = ", ".join(f"{effect.role} {effect.what}" for effect in effects) or "it caused nothing"
+    came = _said(cause) if cause else "nothing is known before it"
+    led = ", ".join(map(_said, effects)) or "it caused nothing"
     return f"{came}; {led}"
+
+
+def _said(box: Box) -> str:
+    return f"{box.role} {short_id(box.what) if box.mono else box.what}"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -110,6 +111,16 @@ def test_cause_and_effects_are_drawn_with_where_they_lead() -> None:
     copy = graph.draw(life("m2"))
     assert "caused by" in copy
     assert f'href="/messages/m1?topic={TOPIC}"' in copy
+
+
+def test_no_word_of_the_picture_is_longer_than_its_box_and_the_whole_is_in_its_title() -> None:
+    name = "c42ae191-1496-made-of-words-00505-ended"
+    message(name, correlation_id="correlation-of-a-day-" * 4)
+    svg = graph.draw(life(name))
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert ">c42ae19…-ended<" in svg
+    assert max(map(len, words)) <= 16
+    assert f"<title>this message {name}</title>" in svg
 
 
 def test_names_are_escaped_in_pictures() -> None:
