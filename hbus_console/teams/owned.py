@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from django.db.models import Count, Prefetch, QuerySet
@@ -72,8 +74,15 @@ def teams_with_holdings(who: Actor) -> list[tuple[Team, list[Holding]]]:
 
 def _holding(team: Team, owned: Owned) -> Holding:
     text, address = resolve(owned.text), resolve(owned.address)
-    found = getattr(team, f"seen_{owned.relation}")
-    return Holding([Thing(text(row), address(row)) for row in found], reverse(owned.url_name))
+    found = [(text(row), row) for row in getattr(team, f"seen_{owned.relation}")]
+    often = {name for name, times in Counter(name for name, _ in found).items() if times > 1}
+    things = [Thing(_apart(owned, name, row) if name in often else name, address(row)) for name, row in found]
+    return Holding(things, reverse(owned.url_name))
+
+
+def _apart(owned: Owned, name: str, row: Any) -> str:
+    """The name with the namespace it stands in: several there have the same."""
+    return f"{name} on {reduce(getattr, owned.namespace.split('__'), row)}"
 
 
 def unowned(who: Actor) -> list[Unowned]:

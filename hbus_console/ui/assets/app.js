@@ -69,6 +69,18 @@
     if (opener) find(`#${opener.dataset.dialog}`)?.showModal();
   });
 
+  // A sheet is answered or left before anything behind it: Tab goes round inside.
+  const REACHED = "a[href], button:not([disabled]), input:not([type=hidden], [disabled]), select:not([disabled]), textarea:not([disabled])";
+  document.addEventListener("keydown", (event) => {
+    const sheet = event.key === "Tab" && event.target.closest?.(".sheet:popover-open");
+    if (!sheet) return;
+    const stops = all(REACHED, sheet).filter((each) => each.checkVisibility());
+    const [edge, other] = event.shiftKey ? [stops[0], stops.at(-1)] : [stops.at(-1), stops[0]];
+    if (event.target !== edge) return;
+    event.preventDefault();
+    other.focus();
+  });
+
   // ---- keys ---------------------------------------------------------------------------------
   let prefix = 0;
   function move(step) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ REASON_OPTIONS = frozenset({"reason_id", "reason_name", "reason_label", "reason_
 SENT = "send_"
 #: What stands between the tags, in this order; all but the first begin with a tag of their name.
 PARTS = ("text", "fields", "acts")
+#: The beginning of the first field that a person fills in.
+_FIRST_FIELD = re.compile(r"(<(?:select|textarea|input(?![^>]*\btype=\"hidden\"))\b)")
 #: What the field that asks why is called when nobody says, by whether it is required.
 _LABELS = {True: "Why (kept in the audit log)", False: "Why (optional, kept in the audit log)"}
 
@@ -40,9 +43,11 @@ class Reason:
     error: str = ""
     #: Across all columns of a form.
     wide: bool = False
+    #: It takes the focus when what it stands in opens.
+    first: bool = False
 
 
-def _reason(sheet: str, options: Mapping[str, object]) -> Reason | None:
+def _reason(sheet: str, options: Mapping[str, object], *, first: bool) -> Reason | None:
     wanted = options.get("reason", "required")
     if not wanted:
         return None
@@ -54,6 +59,7 @@ def _reason(sheet: str, options: Mapping[str, object]) -> Reason | None:
         required=required,
         value=str(options.get("reason_value") or ""),
         placeholder=str(options.get("reason_placeholder") or ""),
+        first=first,
     )
 
 
@@ -75,15 +81,16 @@ class SheetNode(template.Node):
     def render(self, context: Context) -> SafeString:
         name, *route = (arg.resolve(context) for arg in self._args)
         options = {key: expression.resolve(context) for key, expression in self._options.items()}
+        fields, focused = _FIRST_FIELD.subn(r"\1 autofocus", _drawn(self.fields, context), count=1)
         sheet = {
             "name": name,
             "title": options["title"],
             "action": _address(route, options.get("query")),
             "text": _drawn(self.text, context),
-            "fields": _drawn(self.fields, context),
+            "fields": mark_safe(fields),  # noqa: S308 - rendered by the template engine
             "acts": _drawn(self.acts, context),
             "sent": _sent(options),
-            "reason": _reason(str(name), options),
+            "reason": _reason(str(name), options, first=not focused),
             "verb": options.get("verb"),
             "tone": options.get("tone"),
             "back": options.get("back", "Cancel"),
@@ -137,7 +144,7 @@ def sheet(parser: Parser, token: Token) -> SheetNode:
     ``reason`` is ``"required"``, ``"optional"`` or ``""`` for none; ``reason_id``, ``reason_name``, ``reason_label``,
     ``reason_value`` and ``reason_placeholder`` change its field. ``send_act="open"`` is a hidden field ``act``,
     ``send`` a mapping of such, and ``query`` stands behind the address. ``back`` is what the way back is called, and
-    ``curl`` the same act as a command.
+    ``curl`` the same act as a command. The first field has the focus when the sheet opens.
     """
     bits = token.split_contents()[1:]
     args = []

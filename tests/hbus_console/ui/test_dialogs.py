@@ -61,7 +61,7 @@ def test_fields_stand_in_front_of_the_reason_and_acts_in_place_of_the_one() -> N
         '{% sheet "x" title="X" verb="Not drawn" send_act="open" back="Back" %}'
         '{% fields %}<input name="size">{% acts %}<button>First</button><button>Second</button>{% endsheet %}'
     )
-    assert '<input type="hidden" name="act" value="open"><div class="fields"><input name="size">' in html
+    assert '<input type="hidden" name="act" value="open"><div class="fields"><input autofocus name="size">' in html
     assert html.index('name="size"') < html.index('name="reason"') < html.index("First") < html.index(">Back<")
     assert '<p class="muted">' not in html
     assert "Not drawn" not in html
@@ -110,3 +110,18 @@ def test_a_reason_that_need_not_be_given_says_so() -> None:
     assert "required" not in html
     assert "value=" not in html
     assert "aria-invalid" not in html
+
+
+def test_the_first_field_of_a_sheet_takes_the_focus() -> None:
+    def focused(source: str) -> list[str]:
+        return re.findall(r"<(?:input|select|button)[^>]* autofocus[^>]*>", draw(source))
+
+    (why,) = focused('{% sheet "x" title="X" verb="X" %}{% endsheet %}')
+    assert 'name="reason"' in why
+    (field,) = focused(
+        '{% sheet "x" title="X" verb="X" %}{% fields %}<input type="hidden" name="a"><select name="b"></select>'
+        '<input name="c">{% endsheet %}'
+    )
+    assert 'name="b"' in field
+    (back,) = focused('{% sheet "x" title="X" verb="Go on" reason="" %}{% endsheet %}')
+    assert 'popovertargetaction="hide"' in back
