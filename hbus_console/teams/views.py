@@ -27,14 +27,15 @@ def teams(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     may_edit = allows(who, TEAM_EDIT, GLOBAL)
     sent = request.POST.dict() if request.POST.get("act") == "create" else {}
+    # Whatever the reader may not see of it counts too: a team that holds anything stays.
+    free = owned.free() if may_edit else set()
     page: dict[str, Any] = {
         "nav": "topics",
         "teams": [
-            (team, holdings, _asked(SETTINGS.snapshot(team))) for team, holdings in owned.teams_with_holdings(who)
+            (team, holdings, _asked(SETTINGS.snapshot(team)), team.pk in free)
+            for team, holdings in owned.teams_with_holdings(who)
         ],
         "asked": _asked(sent),
-        # Whatever the reader may not see of it counts too: a team that holds anything stays.
-        "free": owned.free() if may_edit else set(),
         "may_edit": may_edit,
         "kinds": [it.relation for it in owned.kinds()],
         "unowned": owned.unowned(who),

@@ -12,7 +12,7 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.teams import services
+from hbus_console.teams import owned, services
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft
 from hbus_console.topics.models import Topic
@@ -92,3 +92,18 @@ def test_what_a_team_answers_for_is_counted_in_the_readers_scope(
         [listed] = call("GET", "teams").json()["results"]
         assert (listed["topics"], listed["subscriptions"]) == counts
         assert call("GET", f"teams/{team.name}").json() == listed
+
+
+def test_subscriptions_of_one_name_are_told_apart_by_their_topic(topic: Topic, team: Team) -> None:
+    other = Topic.objects.create(name="payment.taken")
+    for about, group in ((topic, "ledger"), (other, "ledger"), (other, "billing")):
+        Subscription.objects.create(topic=about, group=group, team=team)
+    [(_, holdings)] = owned.teams_with_holdings(EDITOR)
+    named = {thing.text for holding in holdings for thing in holding.things}
+    assert {f"ledger on {topic.name}", "ledger on payment.taken", "billing", topic.name} == named
+
+
+def test_a_reason_to_delete_is_asked_for_only_where_a_team_may_go(topic: Topic, signed_in: Callable[..., Any]) -> None:
+    Team.objects.create(name="Nobody's", contact="#x")
+    page = signed_in(Role.ADMIN, "*").get("/teams/").content.decode()
+    assert page.count("needed to delete") == page.count('value="delete"') == 1
