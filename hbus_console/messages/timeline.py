@@ -253,8 +253,10 @@ def _spent(life: Life, event: LedgerEvent) -> str:
 
 
 def who(source: str) -> str:
-    """The part of a source that people call it by."""
-    return source.rstrip("/").rpartition("/")[2] or source
+    """The end of a source by which people call it: from its last part on that is more than a number."""
+    parts = source.strip("/").split("/")
+    named = max((place for place, part in enumerate(parts) if not part.isdigit()), default=0)
+    return "/".join(parts[named:]) or source
 
 
 def _version(schema: str) -> str:

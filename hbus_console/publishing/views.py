@@ -20,7 +20,7 @@ from engine.bus.producer import Receipt, ReceiptStatus
 from engine.bus.subjects import MESSAGE
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, Actor, allows
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.publishing import forms
@@ -46,7 +46,14 @@ def publish(request: HttpRequest) -> HttpResponse:
     topics = Topic.objects.filter(namespace_q(who, "name", PUBLISH)).select_related("team")
     asked = (request.POST if request.method == "POST" else request.GET).get("topic", "").strip()
     topic = topics.filter(name=asked).first() if asked else None
-    page: dict[str, Any] = {"nav": "messages", "topics": topics.order_by("name"), "topic": topic, "asked": asked}
+    page: dict[str, Any] = {
+        "nav": "messages",
+        "topics": topics.order_by("name"),
+        "topic": topic,
+        "asked": asked,
+        # To whom no topic is closed, none that is missing is: there is none.
+        "everywhere": allows(who, PUBLISH, GLOBAL),
+    }
     if request.method == "GET":
         page |= {"values": {"priority": "normal", "payload": _sample(topic)}, **_about(topic)}
         return form_page(request, "publishing/publish.html", page)

@@ -12,6 +12,7 @@ from examples.hotel.partner import PartnerTimeout, UnknownRoomCode, add_room, gi
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.words import did
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +61,7 @@ def test_adding_is_audited_once() -> None:
     assert not add_room(SYSTEM, "L")
     entry = AuditEntry.objects.get(action="hotel.partner_room_add")
     assert (entry.target, entry.namespace) == ("L", "booking.cancelled")
+    assert did(entry) == "added to the partner's catalogue the room category"
 
 
 @pytest.mark.parametrize("code", ["", "  ", "A-1", "ABCDEFGHI", "Ä"])

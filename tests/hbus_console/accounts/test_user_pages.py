@@ -37,6 +37,12 @@ def test_adding_a_user_shows_the_password_once(client: Client) -> None:
     assert password[1] not in client.get("/access/users/anna/").content.decode()
 
 
+def test_a_role_is_taken_away_only_from_whom_has_it(client: Client, make_user: MakeUser) -> None:
+    make_user("anna", "viewer")
+    assert "take away" in client.get("/access/users/anna/").content.decode()
+    assert "take away" not in client.get("/access/users/new/").content.decode()
+
+
 def test_a_refused_user_keeps_what_was_typed(client: Client) -> None:
     answer = client.post("/access/users/new/", {"username": "Anna", "role": ["editor"], "scope": ["book ing"]})
     page = answer.content.decode()

@@ -81,6 +81,8 @@ def test_the_list_shows_what_fires_first_and_the_most_urgent_of_it(made: Rule, s
     assert "on 12 targets" in html
     over = client.get("/alerts/?state=resolved").content.decode()
     assert "over <span" in over
+    assert ">over</span>" in over
+    assert ">resolved<" not in html + over
 
 
 def test_pages_follow_by_key(made: Rule, signed_in: SignIn) -> None:

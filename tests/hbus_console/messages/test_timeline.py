@@ -13,6 +13,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import graph, services
 from hbus_console.messages.message_trace import Life
+from hbus_console.messages.timeline import who
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person
@@ -121,6 +122,20 @@ def test_no_word_of_the_picture_is_longer_than_its_box_and_the_whole_is_in_its_t
     assert ">c42ae19…-ended<" in svg
     assert max(map(len, words)) <= 16
     assert f"<title>this message {name}</title>" in svg
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("/hotel/reservations-api", "reservations-api"),
+        ("/hotel/simulated-1/14938/", "simulated-1/14938"),
+        ("14938", "14938"),
+        ("https://billing.example", "billing.example"),
+        ("/", "/"),
+    ],
+)
+def test_a_publisher_is_called_by_a_name_and_not_by_a_number_alone(source: str, name: str) -> None:
+    assert who(source) == name
 
 
 def test_names_are_escaped_in_pictures() -> None:

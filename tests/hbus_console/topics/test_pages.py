@@ -88,6 +88,7 @@ def test_no_role_meets_a_broken_page(role: Role, busy: None, signed_in: Callable
         ("subscriptions:list", "Nobody subscribes yet"),
         ("teams:list", "No team yet"),
         ("publishing:publish", "No topic you may publish to"),
+        ("publishing:publish", "There is none yet."),
         ("topics:new", "There is no team yet"),
     ],
 )
