@@ -82,6 +82,7 @@
   });
 
   // ---- keys ---------------------------------------------------------------------------------
+  if (/^(Mac|iP)/.test(navigator.platform)) all(".search > kbd").forEach((key) => (key.textContent = "⌘K"));
   let prefix = 0;
   function move(step) {
     const rows = all("table[data-rows] > tbody > tr:not(.detail)");
