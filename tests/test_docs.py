@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +36,26 @@ def test_links_lead_somewhere(document: str) -> None:
     path = ROOT / document
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), f"{document} links to {target}"
+
+
+def test_the_backup_that_operations_names_has_what_was_committed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (statement,) = set(re.findall(r"VACUUM INTO '[\w.]+'", OPERATIONS))
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect("hbus.sqlite3")) as writer:
+        writer.execute("PRAGMA journal_mode=WAL")
+        writer.execute("CREATE TABLE letter (id INTEGER)")
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with writer:
+            writer.execute("INSERT INTO letter VALUES (1)")
+        shutil.copy("hbus.sqlite3", "copied.sqlite3")
+        with closing(sqlite3.connect("hbus.sqlite3")) as other:
+            other.execute(statement)
+    count = "SELECT count(*) FROM letter"
+    with (
+        closing(sqlite3.connect(statement.split("'")[1])) as backup,
+        closing(sqlite3.connect("copied.sqlite3")) as file,
+    ):
+        assert backup.execute(count).fetchone() == (1,)
+        assert file.execute(count).fetchone() == (0,), "a plain copy would do, and operations.md says that it does not"
