@@ -15,7 +15,7 @@ from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.core.scripts import UNREACHABLE, ScriptFolder
+from engine.core.scripts import UNREACHABLE, ScriptFolder, away
 
 T = TypeVar("T")
 
@@ -158,7 +158,7 @@ def _asked(question: Callable[[], T]) -> T:
     try:
         return question()
     except UNREACHABLE as error:
-        raise Unavailable(f"The store cannot be reached: {words_of(error)}.", remedy="It is tried again.") from error
+        raise away(error) from error
 
 
 def _outcomes(batch: Sequence[Delayed], answers: Sequence[bytes]) -> list[Outcome]:

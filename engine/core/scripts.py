@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
+from redis.exceptions import ClusterDownError, MaxConnectionsError, NoScriptError, ReadOnlyError, TryAgainError
 
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
@@ -16,6 +16,11 @@ from engine.core.errors import Unavailable
 #: What redis-py raises when the store cannot be reached, answers too late, is still loading, or has no primary for the
 #: key at this moment.
 UNREACHABLE = (redis.ConnectionError, redis.TimeoutError, ClusterDownError, ReadOnlyError, TryAgainError)
+
+#: What to do where a pool has no connection left.
+MORE_CONNECTIONS = (
+    "It is tried again. If it stays so, look for what holds them, or raise max_connections= in REDIS_URL."
+)
 
 #: How long replicas are waited for before a write counts as not surely kept, in milliseconds.
 REPLICAS_WAIT_MS = 2_000
@@ -64,7 +69,7 @@ class ScriptFolder:
             except NoScriptError:
                 return self._client.eval(script.text, len(keys), *keys, *args)
         except UNREACHABLE as error:
-            raise _away(error) from error
+            raise away(error) from error
 
     def call_replicated(self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int) -> tuple[Any, int]:
         """Run a script; its result, and how many replicas had what it wrote in time. Raises as :meth:`call`."""
@@ -76,9 +81,17 @@ class ScriptFolder:
             if isinstance(result, Exception):
                 raise result
         except UNREACHABLE as error:
-            raise _away(error) from error
+            raise away(error) from error
         return result, reached if isinstance(reached, int) else 0
 
 
-def _away(error: Exception) -> Unavailable:
+def all_in_use(store: str) -> str:
+    """What happened where a pool has no connection left; the store itself may be well."""
+    return f"This process has as many connections to {store} in use as it may open at once."
+
+
+def away(error: Exception) -> Unavailable:
+    """What to raise for one of :data:`UNREACHABLE`."""
+    if isinstance(error, MaxConnectionsError):
+        return Unavailable(all_in_use("the store"), remedy=MORE_CONNECTIONS)
     return Unavailable(f"The store cannot be reached: {words_of(error)}.", remedy="It is tried again.")

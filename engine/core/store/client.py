@@ -22,6 +22,9 @@ from engine.core.store.watchers import ALIVE_TIMEOUT_S, ASK_TIMEOUT_S, SentinelW
 #: Seconds to wait for an answer to a command that does not block, and for a connection.
 ANSWER_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 5.0
+#: The most connections of one pool; redis-py's 100 are fewer than a process has threads that may ask at once. A server
+#: takes as many unless it was told otherwise (``maxclients``). An address may say ``max_connections=`` behind its ?.
+MOST_CONNECTIONS = 10_000
 #: Seconds that one Sentinel may take to name the primary.
 SENTINEL_TIMEOUT_S = 1.0
 
@@ -41,7 +44,12 @@ def open_client(
     """
     address = StoreAddress.parse(url, field=field)
     address.check_files(field=field)
-    words = {"socket_connect_timeout": connect_timeout_s, "retry": Retry(NoBackoff(), 0), **options}
+    words = {
+        "socket_connect_timeout": connect_timeout_s,
+        "retry": Retry(NoBackoff(), 0),
+        "max_connections": _most_connections(address),
+        **options,
+    }
     if address.kind is StoreKind.CLUSTER:
         return ClusterClient(ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s))
     return redis.Redis.from_pool(_primary_pool(address, words, _fence_of(address, words), answer_timeout_s))
@@ -56,6 +64,7 @@ def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOU
         "protocol": 2,
         "retry": Retry(NoBackoff(), 0),
         "decode_responses": False,
+        "max_connections": _most_connections(address),
     }
     if address.kind is StoreKind.CLUSTER:
         return ClusterNodes(address, partial(_server_pool, address, words), answer_timeout_s)
@@ -66,6 +75,10 @@ def open_nodes(address: StoreAddress, *, answer_timeout_s: float = ANSWER_TIMEOU
 def each_primary(client: redis.Redis) -> list[redis.Redis]:
     """A client of each primary: of a cluster several, else ``client`` itself."""
     return client.each() if isinstance(client, ClusterClient) else [client]
+
+
+def _most_connections(address: StoreAddress) -> int:
+    return int(address.options.get("max_connections", MOST_CONNECTIONS))
 
 
 def _primary_pool(

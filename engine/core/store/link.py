@@ -24,6 +24,7 @@ from redis.exceptions import (
     ClusterDownError,
     ConnectionError,
     MasterDownError,
+    MaxConnectionsError,
     MovedError,
     NoPermissionError,
     NoScriptError,
@@ -37,7 +38,7 @@ from redis.exceptions import (
 
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.core.scripts import Script, wait_for
+from engine.core.scripts import MORE_CONNECTIONS, Script, all_in_use, wait_for
 from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
 from engine.core.store.nodes import StoreNodes
@@ -273,6 +274,9 @@ class Link:
     def _begin(self, lender: _Lender) -> Conversation:
         try:
             lent = lender.take()
+        except MaxConnectionsError as error:
+            # Nothing is wrong with the store, so there is nothing to learn about it.
+            raise self._no_connection(error) from error
         except (RedisError, OSError) as error:
             self.heed(error, lender.pool)
             raise self._no_connection(error) from error
@@ -388,6 +392,8 @@ class Conversation:
 
 
 def _not_sent(address: str, error: Exception) -> NotSent:
+    if isinstance(error, MaxConnectionsError):
+        return NotSent(all_in_use(f"the store at {address}"), remedy=MORE_CONNECTIONS)
     if trouble := tls_trouble(error):
         return NotSent(f"The store at {address} cannot be used: {trouble.what}.", remedy=trouble.remedy)
     return NotSent(

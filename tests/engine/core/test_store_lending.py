@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 import redis
 
-from engine.core.store.link import Link, Refused
+from engine.core.errors import Unavailable
+from engine.core.scripts import ScriptFolder
+from engine.core.store import open_client
+from engine.core.store.link import Link, NotSent, Refused
 from hbus_console.supervisor.standalone import StandaloneStore
 
 
@@ -95,3 +100,33 @@ def test_a_forked_child_speaks_through_a_connection_of_its_own(link: Link) -> No
     os.close(writing)
     assert its != mine
     assert link.command("CLIENT", "ID") == mine
+
+
+def test_more_threads_than_redis_py_foresees_may_ask_at_once(link: Link) -> None:
+    with ExitStack() as stack:
+        conversations = [stack.enter_context(link.conversation("a")) for _ in range(120)]
+        for each in conversations:
+            each.send(("CLIENT", "ID"))
+        assert len({each.answer() for each in conversations}) == 120
+
+
+def test_connections_that_are_all_in_use_are_told_as_that_and_not_as_a_store_that_is_away(
+    own_store: StandaloneStore,
+) -> None:
+    url = f"{own_store.url}?max_connections=1"
+    link = Link.open(url)
+    with link.conversation("a"), pytest.raises(NotSent) as refused:
+        link.command("PING", at="a")
+    assert "as many connections" in refused.value.what
+    assert "cannot be reached" not in str(refused.value)
+    assert "Make sure that it runs" not in str(refused.value)
+    assert link.command("ECHO", "free again", at="a") == b"free again"
+    link.close()
+
+    client = open_client(url)
+    folder = Path(__file__).parents[3] / "engine" / "bus" / "consuming" / "lua"
+    held = client.connection_pool.get_connection()
+    with pytest.raises(Unavailable, match="as many connections"):
+        ScriptFolder(client, folder).call("breaker_read", ["{a}:breaker"], [""])
+    client.connection_pool.release(held)
+    client.close()
