@@ -7,11 +7,9 @@ did not run, because another of its nodes has the key.
 
 from __future__ import annotations
 
-import os
 import select
-from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from hiredis import pack_command
@@ -41,6 +39,7 @@ from engine.core.errors import Unavailable
 from engine.core.scripts import MORE_CONNECTIONS, Script, all_in_use, wait_for
 from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
+from engine.core.store.lending import Lender
 from engine.core.store.nodes import StoreNodes
 from engine.core.store.slots import key_of
 from engine.core.store.tls import tls_trouble
@@ -117,62 +116,13 @@ def _remedy(words: str) -> str:
     return "Look at the store's log."
 
 
-class _Lender:
-    """Lends the connections of one pool. Thread-safe; a fork's child begins with none.
-
-    redis-py's pool locks, measures and checks for several microseconds at each lending. A connection that came back
-    sound is therefore kept here, and goes back to the pool as soon as there is any doubt about it.
-    """
-
-    __slots__ = ("_kept", "_pid", "pool")
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        self.pool = pool
-        self._kept: deque[tuple[Any, select.poll]] = deque()
-        self._pid = os.getpid()
-
-    def take(self) -> tuple[Any, select.poll]:
-        """A connection, and what tells whether it has something unasked to say. Raises redis-py's errors."""
-        if self._pid != os.getpid():
-            self._kept, self._pid = deque(), os.getpid()
-        pool = self.pool
-        try:
-            connection, watch = lent = self._kept.pop()
-        except IndexError:
-            pass
-        else:
-            # Behind Sentinels the pool owns only what leads to the primary that it knows of. Whatever there is to be
-            # read between two commands is the server's good-bye.
-            if pool.owns_connection(connection) and not watch.poll(0):
-                return lent
-            pool.release(connection)
-        connection, watch = pool.get_connection(), select.poll()
-        # There is no other way to its socket, and redis-py's own question costs more than an answer.
-        watch.register(connection._sock, select.POLLIN)  # type: ignore[arg-type]
-        return connection, watch
-
-    def take_back(self, lent: tuple[Any, select.poll], *, sound: bool) -> None:
-        """One that still owes answers is not sound: it is closed, never reused."""
-        if sound:
-            self._kept.append(lent)
-        else:
-            lent[0].disconnect()
-            self.pool.release(lent[0])
-
-    def empty(self) -> None:
-        """Hand all that are kept to the pool, which does with them what is due."""
-        with suppress(IndexError):
-            while True:
-                self.pool.release(self._kept.pop()[0])
-
-
 class Link:
     """Commands to one store. Thread-safe; each command has a connection of its own while it runs."""
 
     def __init__(self, nodes: StoreNodes) -> None:
         self.address = nodes.label
         self._nodes = nodes
-        self._lenders: dict[ConnectionPool, _Lender] = {}
+        self._lenders: dict[ConnectionPool, Lender] = {}
         #: Where one primary has every key.
         self._lender = None if nodes.only is None else self._lender_of(nodes.only)
 
@@ -271,7 +221,7 @@ class Link:
         finally:
             made.end()
 
-    def _begin(self, lender: _Lender) -> Conversation:
+    def _begin(self, lender: Lender) -> Conversation:
         try:
             lent = lender.take()
         except MaxConnectionsError as error:
@@ -282,15 +232,15 @@ class Link:
             raise self._no_connection(error) from error
         return Conversation(self, lender, lent)
 
-    def _lender_for(self, key: str | bytes) -> _Lender:
+    def _lender_for(self, key: str | bytes) -> Lender:
         try:
             return self._lender_of(self._nodes.pool_for(key))
         except (RedisError, OSError) as error:
             raise self._no_connection(error) from error
 
-    def _lender_of(self, pool: ConnectionPool) -> _Lender:
+    def _lender_of(self, pool: ConnectionPool) -> Lender:
         # Of two threads that make one, both go on with the one that came first.
-        return self._lenders.get(pool) or self._lenders.setdefault(pool, _Lender(pool))
+        return self._lenders.get(pool) or self._lenders.setdefault(pool, Lender(pool))
 
     def _exchange(self, key: str | bytes, args: tuple[Arg, ...]) -> Any:
         for _ in range(REDIRECTS):
@@ -332,7 +282,7 @@ class Conversation:
 
     __slots__ = ("_connection", "_lender", "_lent", "_link", "_owed")
 
-    def __init__(self, link: Link, lender: _Lender, lent: tuple[Any, select.poll]) -> None:
+    def __init__(self, link: Link, lender: Lender, lent: tuple[Any, select.poll]) -> None:
         self._link = link
         self._lender = lender
         self._lent = lent
