@@ -33,7 +33,7 @@ from engine.bus.conformance.delivery import DeliveryConformance  # noqa: E402
 from engine.bus.conformance.groups import GroupConformance  # noqa: E402
 from engine.bus.conformance.idempotency import IdempotencyConformance  # noqa: E402
 from engine.bus.conformance.leases import LeaseConformance  # noqa: E402
-from engine.bus.conformance.optional import ClaimingConformance, ConsumerNameConformance  # noqa: E402
+from engine.bus.conformance.optional import ClaimingConformance, ConsumerNameConformance, ManyGroupsConformance  # noqa: E402
 from engine.bus.conformance.ordering import OrderingConformance  # noqa: E402
 from engine.bus.conformance.outages import OutageConformance  # noqa: E402
 from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
@@ -69,6 +69,7 @@ class TransportConformance(
     OutageConformance,
     ClaimingConformance,
     ConsumerNameConformance,
+    ManyGroupsConformance,
 ):
     """Every promise of :mod:`engine.bus.transport`."""
 
@@ -86,6 +87,7 @@ __all__ = [
     "GroupConformance",
     "IdempotencyConformance",
     "LeaseConformance",
+    "ManyGroupsConformance",
     "OrderingConformance",
     "OutageConformance",
     "PartitionConformance",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
-from engine.bus.conformance.base import NOT_DECLARED, TransportTests, Workbench, numbered, settle
+from engine.bus.conformance.base import NOT_DECLARED, TransportTests, Workbench, bury, numbered, settle
 from engine.bus.conformance.idempotency import WINDOW_MS
 from engine.bus.conformance.promises import keeps
 from engine.bus.consumer_names import NamesConsumers
+from engine.bus.errors import GroupLost
+from engine.bus.many_groups import FindsDead, ask_stands, with_dead
 from engine.bus.optional import Claiming
 from engine.bus.transport import Outcome, Outgoing, Priority, Status
 
@@ -56,6 +59,50 @@ class ConsumerNameConformance(TransportTests):
         settle(receiver, [bench.take_one(receiver)])
 
         assert names.forget_consumers(bench.topic, bench.group, idle_ms=3_600_000) == []
+
+
+class ManyGroupsConformance(TransportTests):
+    """Of :mod:`engine.bus.many_groups`: what is told of many at once is what is told of each."""
+
+    def test_groups_with_dead_letters_are_found_among_others(self, bench: Workbench) -> None:
+        bench.admin.create_group(bench.topic, "others")
+        groups = [(bench.topic, bench.group), (bench.topic, "others"), (bench.make_topic(), "nobody")]
+        bench.publish(b"poison")
+        receiver = bench.receiver()
+        bury(receiver, bench.take_one(receiver))
+
+        exactly = isinstance(bench.admin, FindsDead)
+        assert with_dead(bench.admin, groups) == (groups[:1] if exactly else groups)
+
+        (letter,) = bench.admin.dead(bench.topic, bench.group)
+        bench.admin.forget_dead(bench.topic, bench.group, [letter.entry])
+        assert with_dead(bench.admin, groups) == ([] if exactly else groups)
+        assert with_dead(bench.admin, []) == []
+
+    def test_where_many_stand_is_where_each_stands_and_one_that_is_not_there_is_told(self, bench: Workbench) -> None:
+        bench.admin.create_group(bench.topic, "others")
+        bench.publish(*numbered(3))
+        receiver = bench.receiver()
+        settle(receiver, [bench.take_one(receiver)])
+        bench.take_one(receiver)
+        bench.admin.pause(bench.topic, "others")
+        groups = [
+            (bench.topic, bench.group),
+            (bench.topic, "others"),
+            (bench.topic, "nobody"),
+            (bench.make_topic(), "x"),
+        ]
+        time.sleep(bench.heard_s)
+
+        tell = ask_stands(bench.admin, groups)
+
+        for name in groups[:2]:
+            assert tell(name).lag == bench.admin.lag(*name)
+            assert tell(name).checkpoint == bench.admin.checkpoint(*name)
+        assert tell(groups[1]).lag.paused
+        for name in groups[2:]:
+            with pytest.raises(GroupLost):
+                tell(name)
 
 
 @keeps("K26")

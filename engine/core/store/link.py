@@ -8,7 +8,8 @@ did not run, because another of its nodes has the key.
 from __future__ import annotations
 
 import select
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,6 +49,8 @@ from engine.core.store.tls import tls_trouble
 BLOCK_MARGIN_S = 5.0
 #: How often one command follows the word of a node that another has the key.
 REDIRECTS = 5
+#: How many commands are sent before the first of them need be answered.
+AT_ONCE = 500
 
 Arg = str | bytes | int | float
 
@@ -149,6 +152,58 @@ class Link:
         Raises :class:`NotSent`, :class:`AnswerLost` or :class:`Refused`.
         """
         return self._exchange(at or key_of(args), args)
+
+    def each(self, calls: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        """The answers to many commands, each asked where its key is, :data:`AT_ONCE` in one round trip.
+
+        A command that was refused has its :class:`Refused` in its place, one whose script its node does not know its
+        ``NoScriptError``. Raises :class:`NotSent` or :class:`AnswerLost`, and then nobody knows which have run: for
+        questions, and for what may be done again.
+        """
+        answers: list[Any] = [None] * len(calls)
+        by_lender: dict[Lender, list[int]] = defaultdict(list)
+        for index, args in enumerate(calls):
+            by_lender[self._lender or self._lender_for(key_of(args))].append(index)
+        moved: list[int] = []
+        for lender, indexes in by_lender.items():
+            for start in range(0, len(indexes), AT_ONCE):
+                moved += self._ask(lender, calls, indexes[start : start + AT_ONCE], answers)
+        for index in moved:
+            try:
+                answers[index] = self._exchange(key_of(calls[index]), calls[index])
+            except (Refused, NoScriptError) as error:
+                answers[index] = error
+        return answers
+
+    def _ask(
+        self, lender: Lender, calls: Sequence[tuple[Arg, ...]], chosen: list[int], answers: list[Any]
+    ) -> list[int]:
+        """Fill in the answers to those ``chosen``; those that another node has to be asked."""
+        moved = []
+        conversation = self._begin(lender)
+        try:
+            conversation.send_all([calls[index] for index in chosen])
+            for index in chosen:
+                try:
+                    answers[index] = conversation.answer()
+                except Elsewhere:
+                    moved.append(index)
+                except (Refused, NoScriptError) as error:
+                    answers[index] = error
+        finally:
+            conversation.end()
+        return moved
+
+    def run_each(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        """The answers of a script to many calls. As :meth:`each`; it may run twice for one of them."""
+        answers = self.each([("EVALSHA", script.sha, len(keys), *keys, *args) for keys, args in calls])
+        for index, answer in enumerate(answers):
+            if isinstance(answer, NoScriptError):
+                try:
+                    answers[index] = self.run(script, *calls[index])
+                except Refused as error:
+                    answers[index] = error
+        return answers
 
     def run(self, script: Script, keys: Iterable[str], args: Iterable[Arg]) -> Any:
         """Run a script by its digest, or by its text where the server does not know it (yet, or any more)."""
@@ -293,9 +348,17 @@ class Conversation:
     def send(self, args: tuple[Arg, ...]) -> None:
         """Send one command; raises :class:`NotSent` when it certainly will not run."""
         self._owed += 1
+        # Packed here: the client would look at each of a batch's hundreds of bodies in Python first.
+        self._put(pack_command(args))  # type: ignore[arg-type]
+
+    def send_all(self, commands: Sequence[tuple[Arg, ...]]) -> None:
+        """Send many in one go; raises :class:`NotSent` when the last of them certainly will not run."""
+        self._owed += len(commands)
+        self._put(b"".join(pack_command(args) for args in commands))  # type: ignore[arg-type]
+
+    def _put(self, packed: bytes) -> None:
         try:
-            # Packed here: the client would look at each of a batch's hundreds of bodies in Python first.
-            self._connection.send_packed_command([pack_command(args)])  # type: ignore[arg-type]
+            self._connection.send_packed_command([packed])
         except (ConnectionError, TimeoutError) as error:
             self._link.heed(error, self._lender.pool)
             # Not all of it left this machine, and the store runs no half commands.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.bus.many_groups import GroupName
 from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.bus.transport import DeadEntry, Depth, Lag, TrimReport
 from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
@@ -159,6 +160,11 @@ class NsqAdmin(NotBrowsable):
         if not entries:
             return 0
         return int(self._side_store.command("XDEL", self._group(topic, group).dead, *entries))
+
+    def with_dead(self, groups: Sequence[GroupName]) -> list[GroupName]:
+        """See :class:`engine.bus.many_groups.FindsDead`. Where groups stand is for nsqd to tell, one by one."""
+        counts = self._side_store.each([("XLEN", self._group(*name).dead) for name in groups])
+        return [name for name, count in zip(groups, counts, strict=True) if count]
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
         # nsqd forgets what all groups have settled, and only then: retention concerns topics that nobody reads. Of

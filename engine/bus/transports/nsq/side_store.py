@@ -48,6 +48,17 @@ class SideStore:
         except (NotSent, AnswerLost) as error:
             raise _away(error) from error
 
+    def each(self, calls: Sequence[tuple[str | int | bytes, ...]]) -> list[Any]:
+        """The answers to many commands, in a few round trips. Raises :class:`Unavailable`, also when one is refused."""
+        try:
+            answers = self._link.each(calls)
+        except (NotSent, AnswerLost) as error:
+            raise _away(error) from error
+        for answer in answers:
+            if isinstance(answer, Refused):
+                raise _refused(answer) from answer
+        return answers
+
     def ping(self) -> None:
         """Ask each primary. Raises :class:`Unavailable`."""
         try:

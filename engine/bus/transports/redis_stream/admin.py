@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from engine.bus.consumer_names import ConsumerName
+from engine.bus.many_groups import GroupName, Stands
 from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
-from engine.bus.transports.redis_stream import browsing, naming, retention
+from engine.bus.transports.redis_stream import browsing, many_groups, naming, retention
 from engine.bus.transports.redis_stream.inspection import (
     COUNT_LIMIT,
     checkpoint,
@@ -22,6 +23,7 @@ from engine.bus.transports.redis_stream.ordering import partitions_of_topic
 from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after, incarnation_of, partitions_of, place
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys, suffix_of
+from engine.core.errors import HbusError
 from engine.core.store.link import Link, Refused
 
 #: How many keys one SCAN step looks at when a topic is deleted.
@@ -32,7 +34,8 @@ _NO_COUNTS = (b"generation", b"paused", b"incarnation", b"partitions", b"epoch",
 
 
 class RedisStreamAdmin:
-    """See :class:`engine.bus.transport.Admin` and :class:`engine.bus.consumer_names.NamesConsumers`."""
+    """See :class:`engine.bus.transport.Admin`, :class:`engine.bus.consumer_names.NamesConsumers` and
+    :mod:`engine.bus.many_groups`."""
 
     def __init__(self, link: Link, prefix: str, time: StoreTime) -> None:
         self._link = link
@@ -170,6 +173,12 @@ class RedisStreamAdmin:
 
     def forget_consumers(self, topic: str, group: str, *, idle_ms: int) -> list[str]:
         return naming.look(self._link, self._groups(topic, group), group, idle_ms)[1]
+
+    def with_dead(self, groups: Sequence[GroupName]) -> list[GroupName]:
+        return many_groups.with_dead(self._link, self._prefix, groups)
+
+    def stands(self, groups: Sequence[GroupName]) -> list[Stands | HbusError]:
+        return many_groups.stands(self._link, self._prefix, groups, self._time)
 
     def _topic(self, topic: str) -> TopicKeys:
         return TopicKeys(self._prefix, topic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
@@ -78,6 +78,11 @@ def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupSt
         if says_group_lost(error):
             raise group_lost(group) from error
         raise
+    return state_of(reply)
+
+
+def state_of(reply: Sequence[Any]) -> GroupState:
+    """What the script's answer says."""
     high, normal, low = (
         StreamState(last.decode(), lag if lag >= 0 else None, pending.decode(), new.decode())
         for last, lag, pending, new in reply[8:]
@@ -89,8 +94,12 @@ def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupSt
 
 
 def lag(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> Lag:
-    """The group's lag; what was released unhandled counts as waiting, what a dead consumer held as retrying."""
-    state = inspect(link, keys, group, time)
+    """The group's lag. Raises as :func:`inspect`."""
+    return lag_of(link, keys, inspect(link, keys, group, time))
+
+
+def lag_of(link: Link, keys: GroupKeys, state: GroupState) -> Lag:
+    """Its lag; what was released unhandled counts as waiting, what a dead consumer held as retrying."""
     waiting: int | None = state.released
     for stream, at in zip(keys.streams, state.streams, strict=True):
         new = at.lag if at.lag is not None else count_ids(link, stream, f"({at.last_delivered}", limit=COUNT_LIMIT)
