@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -11,12 +12,14 @@ import msgspec
 from engine.bus import dead
 from engine.bus import message as envelope
 from engine.bus.errors import GroupLost, MalformedEnvelope
+from engine.bus.many_groups import GroupName, with_dead
 from engine.bus.transport import Admin, DeadEntry
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import text_of
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import carriers_of
 
 #: Letters taken over in one go.
 BATCH = 200
@@ -40,18 +43,20 @@ class DeadLetterCollector:
         """Take over what lies there. Raises what went wrong with some at the end, as :meth:`Parts.tell` does."""
         ends = self._clock.monotonic() + TICK_S
         parts = Parts("The dead letters of {parts} could not be taken over")
-        for subscription in Subscription.objects.select_related("topic"):
-            topic = subscription.topic
-            for transport in topic.carriers:
+        for transport, groups in _groups_by_transport().items():
+            found = parts.do(f"everything on {transport}", partial(self._with_dead, transport, groups), on=transport)
+            for topic, group in found or ():
                 parts.do(
-                    subscription.label,
-                    partial(self._take_all, transport, topic.name, subscription.group, ends),
+                    f"{group} on {topic}",
+                    partial(self._take_all, self._admin(transport), topic, group, ends),
                     on=transport,
                 )
         parts.tell()
 
-    def _take_all(self, transport: str, topic: str, group: str, ends: float) -> None:
-        admin = self._admin(transport)
+    def _with_dead(self, transport: str, groups: list[GroupName]) -> list[GroupName]:
+        return with_dead(self._admin(transport), groups)
+
+    def _take_all(self, admin: Admin, topic: str, group: str, ends: float) -> None:
         while self._clock.monotonic() <= ends and self._take(admin, topic, group):
             pass
 
@@ -66,6 +71,17 @@ class DeadLetterCollector:
         now = to_datetime(self._clock.now_ms())
         DeadLetter.objects.bulk_create([_letter(topic, group, entry, now) for entry in entries], ignore_conflicts=True)
         return admin.forget_dead(topic, group, [entry.entry for entry in entries])
+
+
+def _groups_by_transport() -> dict[str, list[GroupName]]:
+    """Every subscription, once for each transport that may hold dead letters of it."""
+    found: dict[str, list[GroupName]] = defaultdict(list)
+    # No models: this is asked every second, and of thousands a model each would cost more than the store's answer.
+    rows = Subscription.objects.order_by("pk").values_list("topic__name", "group", "topic__transport", "topic__leaving")
+    for topic, group, transport, leaving in rows:
+        for carrier in carriers_of(transport, leaving):
+            found[carrier].append((topic, group))
+    return found
 
 
 def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLetter:

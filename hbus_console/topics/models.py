@@ -10,6 +10,12 @@ from engine.core.subject import Subject
 from hbus_console.teams.models import Team
 
 
+def carriers_of(transport: str, leaving: str) -> tuple[str, ...]:
+    """:attr:`Topic.carriers` of a topic with these two columns."""
+    carrier = transport or str(settings.HBUS_TRANSPORT)
+    return (carrier, leaving) if leaving else (carrier,)
+
+
 class Topic(models.Model):
     """A named stream with an owner, a schema and rules."""
 
@@ -74,8 +80,7 @@ class Topic(models.Model):
     @property
     def carriers(self) -> tuple[str, ...]:
         """The transports that hold messages of it: where it is published to and, while it moves, where it leaves."""
-        carrier = self.transport or str(settings.HBUS_TRANSPORT)
-        return (carrier, self.leaving) if self.leaving else (carrier,)
+        return carriers_of(self.transport, self.leaving)
 
     @property
     def retention(self) -> int:

@@ -4,16 +4,21 @@ import pytest
 from pytest_django import Settings
 
 from engine.bus import dead
+from engine.bus.config import BusConfig
+from engine.bus.conformance.base import bury
 from engine.bus.errors import GroupLost
 from engine.bus.message import Message, encode
-from engine.bus.transport import Attempt, DeadEntry
+from engine.bus.transport import Attempt, DeadEntry, Outgoing
+from engine.bus.transports.redis_stream import open_transport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.limit import full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics.models import Topic
+from tests.store_work import store_reads
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -140,3 +145,25 @@ def test_beyond_the_limit_letters_are_collected_like_any_other(
     assert DeadLetter.objects.filter(state="dead").count() == 7
     assert store.entries == []
     assert [(full.group, full.count) for full in full_subscriptions(("*",))] == [("partner-sync", 7)]
+
+
+def test_three_hundred_subscriptions_are_asked_in_a_few_round_trips(
+    subscription: Subscription, own_store: StandaloneStore
+) -> None:
+    topics = Topic.objects.bulk_create(Topic(name=f"t{number}") for number in range(300))
+    Subscription.objects.bulk_create(Subscription(topic=topic, group="g") for topic in topics)
+    transport = open_transport(BusConfig(type="redis_stream", url=own_store.url, prefix="t"))
+    transport.admin.create_group("t7", "g")
+    transport.publish("t7", [Outgoing("m1", entry(1).body)])
+    receiver = transport.receiver("t7", "g", consumer="c", lease_ms=30_000)
+    (delivery,) = receiver.receive(1, 1.0)
+    assert bury(receiver, delivery, entry(1).record)
+
+    collector = DeadLetterCollector(lambda _: transport.admin, clock=ManualClock())
+    with store_reads(own_store.url) as cost:
+        collector.tick()
+
+    assert [letter.topic for letter in DeadLetter.objects.all()] == ["t7"]
+    cost.at_most(20, "reads for 301 subscriptions")
+    receiver.close()
+    transport.close()
