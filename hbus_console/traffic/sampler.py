@@ -10,6 +10,7 @@ from django.db import transaction
 
 from engine.bus.errors import GroupLost
 from engine.bus.facts import Fact
+from engine.bus.many_groups import GroupName, Stands, ask_stands
 from engine.bus.partitions import together
 from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
@@ -52,12 +53,15 @@ class LagSampler:
         away: dict[str, HbusError] = {}
         parts = Parts("{parts} could not be sampled", through=(GroupLost, Unavailable, ConfigurationError))
         known = list(Subscription.objects.select_related("topic").order_by("topic__name", "group"))
+        asked: dict[str, Callable[[GroupName], Stands]] = {}
         for subscription in known:
             transport = subscription.topic.transport
             if transport in away:
                 continue
             try:
-                read = parts.do(subscription.label, partial(self._read, subscription, now_ms))
+                if transport not in asked:
+                    asked[transport] = self._ask(transport, known)
+                read = parts.do(subscription.label, partial(self._read, subscription, asked[transport], now_ms))
             except GroupLost as error:
                 self._count_missing(subscription, words_of(error), now_ms)
                 continue
@@ -78,14 +82,17 @@ class LagSampler:
         metrics.show_lag(samples, now_ms)
         parts.tell()
 
-    def _read(self, subscription: Subscription, now_ms: int) -> tuple[LagSample, str]:
-        admin = self._admin(subscription.topic.transport)
-        # The checkpoint comes first: it may lag behind what is settled, never run ahead of it.
-        checkpoint = admin.checkpoint(subscription.topic.name, subscription.group)
-        lag = admin.lag(subscription.topic.name, subscription.group)
+    def _ask(self, transport: str, known: list[Subscription]) -> Callable[[GroupName], Stands]:
+        groups = [(each.topic.name, each.group) for each in known if each.topic.transport == transport]
+        return ask_stands(self._admin(transport), groups)
+
+    def _read(
+        self, subscription: Subscription, tell: Callable[[GroupName], Stands], now_ms: int
+    ) -> tuple[LagSample, str]:
+        name = (subscription.topic.name, subscription.group)
+        checkpoint, lag = tell(name)
         if subscription.topic.leaving:
-            there = self._admin(subscription.topic.leaving)
-            lag = together([lag, there.lag(subscription.topic.name, subscription.group)])
+            lag = together([lag, self._admin(subscription.topic.leaving).lag(*name)])
         sample = LagSample(
             at_ms=now_ms,
             topic=subscription.topic.name,

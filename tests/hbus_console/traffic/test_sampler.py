@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import pytest
 
+from engine.bus.config import BusConfig
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.errors import GroupLost
-from engine.bus.transport import Lag
+from engine.bus.transport import Lag, Outgoing
+from engine.bus.transports.redis_stream import open_transport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics.models import Topic
 from hbus_console.traffic.sampler import LagSampler
 from tests.hbus_console.messages.fakes import ScriptedAdmin
+from tests.store_work import store_reads
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -86,3 +90,22 @@ def test_a_lost_store_is_told_once_and_so_is_its_return(world: World) -> None:
     world.admin.lags["a"] = world.admin.lags["b"] = LAG
     world.tick(2)
     assert world.facts.kinds() == ["store_lost", "store_back"]
+
+
+def test_three_hundred_subscriptions_are_sampled_in_a_few_round_trips(db: None, own_store: StandaloneStore) -> None:
+    topics = Topic.objects.bulk_create(Topic(name=f"t{number}") for number in range(300))
+    Subscription.objects.bulk_create(Subscription(topic=topic, group="g") for topic in topics)
+    transport = open_transport(BusConfig(type="redis_stream", url=own_store.url, prefix="t"))
+    for topic in topics[1:]:
+        transport.admin.create_group(topic.name, "g")
+    transport.publish("t7", [Outgoing("m1", b"x"), Outgoing("m2", b"x")])
+    facts = FactRecorder()
+    sampler = LagSampler(lambda _: transport.admin, facts, clock=ManualClock())
+    sampler.tick()
+    with store_reads(own_store.url) as cost:
+        sampler.tick()
+    assert LagSample.objects.count() == 2 * 299
+    assert set(LagSample.objects.filter(topic="t7").values_list("waiting", flat=True)) == {2}
+    assert facts.kinds() == ["group_lost"]
+    cost.at_most(40, "reads for 300 subscriptions")
+    transport.close()
