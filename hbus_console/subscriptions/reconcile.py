@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
 from engine.bus.facts import Fact
+from engine.bus.many_groups import GroupName, Stands, TellsStands
 from engine.core.clock import Clock, SystemClock
+from engine.core.errors import HbusError
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import transport_objects
 from hbus_console.topics.models import StoreRemoval, Topic
-from hbus_console.wiring import fact_log, store
+from hbus_console.wiring import bus, fact_log, store
 
 log = structlog.get_logger(__name__)
 
@@ -40,17 +44,45 @@ def ensure_transport_objects(clock: Clock | None = None) -> Reconciled:
     for removal in StoreRemoval.objects.all():
         label = f"{removal.topic}/{removal.group}" if removal.group else removal.topic
         done.left.do(label, partial(_remove, removal, label, done), on=removal.transport)
+    subscriptions = list(Subscription.objects.select_related("topic"))
+    paused = _paused_now(subscriptions)
+    there = {topic for topic, _ in paused}
     for topic in Topic.objects.all():
-        done.left.do(topic.name, partial(transport_objects.make_topic, topic), on=topic.transport)
-    for subscription in Subscription.objects.select_related("topic"):
-        label = f"{subscription.topic.name}/{subscription.group}"
-        on = subscription.topic.transport
-        done.left.do(label, partial(_make_group, subscription, label, done, clock), on=on)
+        # Where a group is there, so is its topic; but perhaps with too few partitions.
+        if topic.name not in there or topic.partitions > 1:
+            done.left.do(topic.name, partial(transport_objects.make_topic, topic), on=topic.transport)
+    for subscription in subscriptions:
+        topic = subscription.topic
+        label = f"{topic.name}/{subscription.group}"
+        known = paused.get((topic.name, subscription.group))
+        if known is None or topic.partitions > 1:
+            done.left.do(label, partial(_make_group, subscription, label, done, clock), on=topic.transport)
         # A topic that moves is paused in two stores: neither answers for the other.
-        done.left.do(
-            label, partial(_set_pause, subscription, label, done), on=None if subscription.topic.leaving else on
-        )
+        if topic.leaving or known != transport_objects.to_be_paused(subscription):
+            on = None if topic.leaving else topic.transport
+            done.left.do(label, partial(_set_pause, subscription, label, done), on=on)
     return done
+
+
+def _paused_now(subscriptions: Sequence[Subscription]) -> dict[GroupName, bool]:
+    """Which groups are there, and whether each is held: as far as the stores can tell in a few round trips."""
+    by_transport: dict[str, list[GroupName]] = defaultdict(list)
+    for subscription in subscriptions:
+        by_transport[subscription.topic.transport].append((subscription.topic.name, subscription.group))
+    found: dict[GroupName, bool] = {}
+    for transport, groups in by_transport.items():
+        found |= _ask(transport, groups)
+    return found
+
+
+def _ask(transport: str, groups: list[GroupName]) -> dict[GroupName, bool]:
+    try:
+        admin = bus.admin(transport)
+        told = list(zip(groups, admin.stands(groups), strict=True)) if isinstance(admin, TellsStands) else []
+    except HbusError:
+        # Each is asked for itself then, and has it said what is wrong.
+        return {}
+    return {name: each.lag.paused for name, each in told if isinstance(each, Stands)}
 
 
 def _remove(removal: StoreRemoval, label: str, done: Reconciled) -> None:

@@ -69,10 +69,15 @@ def make_group(reader: Reader) -> bool:
     return admin.create_group(topic.name, reader.group, known or "beginning")
 
 
+def to_be_paused(reader: Reader) -> bool:
+    """Whether the rows say that the reader gets nothing."""
+    return reader.topic.paused or reader.paused
+
+
 def set_pause(reader: Reader) -> bool:
     """Make the store hold or hand out deliveries as the rows say; ``True`` when it had to be changed."""
     topic = reader.topic
-    wanted = topic.paused or reader.paused
+    wanted = to_be_paused(reader)
     changed = False
     for transport in topic.carriers:
         admin = bus.admin(transport)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from pytest_django import Settings
 
 from engine.bus.conformance.running import FactRecorder
 from engine.core.clock import ManualClock
@@ -16,10 +17,12 @@ from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.reconcile import TopicReconciler, ensure_transport_objects
 from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
-from hbus_console.wiring import bus, fact_log
+from hbus_console.wiring import bus, fact_log, store
+from tests.store_work import store_reads
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
 
@@ -117,3 +120,19 @@ def test_a_store_that_is_away_is_said_and_tried_again(
             duty.tick()
     duty.tick()
     assert bus.admin().groups("booking.created") == ["billing"]
+
+
+def test_three_hundred_subscriptions_in_line_are_asked_in_a_few_round_trips(
+    topic: Topic, own_store: StandaloneStore, settings: Settings
+) -> None:
+    settings.HBUS_STORES = {"own": own_store.url}
+    topics_ = Topic.objects.bulk_create(Topic(name=f"t{number}", transport="redis_stream@own") for number in range(300))
+    Subscription.objects.bulk_create(Subscription(topic=each, group="g") for each in topics_)
+    assert len(ensure_transport_objects().groups_made) == 300
+    bus.admin("redis_stream@own").delete_group("t7", "g")
+    bus.admin("redis_stream@own").pause("t8", "g")
+    with store_reads(own_store.url) as cost:
+        done = ensure_transport_objects()
+    assert (done.groups_made, done.pauses_set) == (["t7/g"], ["t8/g"])
+    cost.at_most(80, "reads for 300 subscriptions")
+    store.close()
