@@ -6,6 +6,7 @@ from hbus_console.registry.declaration import Feature, ProcessRole
 
 FEATURE = Feature(
     name="keeper",
+    duties=("hbus_console.keeper.statistics:DatabaseStatistics",),
     roles=(
         ProcessRole(
             "keeper",

@@ -1,0 +1,59 @@
+"""SQLite knows how its tables look, so that it takes the index that finds, and not one that fits all rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection, connections
+
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.keeper.duties import all_duties
+from hbus_console.keeper.statistics import WORTH_ROWS, DatabaseStatistics
+from tests.costs import database_work
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def _letters(number: int) -> None:
+    DeadLetter.objects.bulk_create(
+        (
+            DeadLetter(
+                topic="t", subscription="g", message_id=f"m{each}", source="/s", position=str(each), body=b"",
+                fingerprint=f"f{each % 900}", attempts=1, first_failed_at=AT, died_at=AT,
+            )
+            for each in range(number)
+        ),
+        batch_size=500,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'")
+def test_ten_letters_are_found_by_their_messages_and_not_by_the_state_that_all_share() -> None:
+    _letters(8_000)
+    DatabaseStatistics().tick()
+    # As a connection that is opened now would do.
+    connection.cursor().execute("ANALYZE sqlite_schema")
+    with database_work("default") as cost:
+        found = DeadLetter.objects.filter(
+            message_id__in=[f"m{each}" for each in range(10)], state=DeadLetter.State.DEAD
+        ).values_list("topic", "subscription", "message_id")
+        assert len(found) == 10
+    cost.at_most(2_000, "of 8,000 letters")
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'")
+def test_a_small_table_is_not_measured() -> None:
+    _letters(WORTH_ROWS - 1)
+    DatabaseStatistics().tick()
+    for alias in connections:
+        with connections[alias].cursor() as cursor:
+            if "sqlite_stat1" in {name for (name,) in cursor.execute("SELECT name FROM sqlite_master").fetchall()}:
+                rows = cursor.execute("SELECT tbl FROM sqlite_stat1").fetchall()
+                assert ("deadletters_deadletter",) not in rows
+
+
+def test_the_keeper_does_it() -> None:
+    assert "database-statistics" in [duty.name for duty in all_duties()]
