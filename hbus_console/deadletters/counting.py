@@ -11,10 +11,20 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.ui import formats
 
+#: The menu stands on every page, so it counts no further.
+MOST_COUNTED = 10_000
 
-def waiting(who: Actor) -> int:
-    """How many there are in what ``who`` may see."""
-    return DeadLetter.objects.filter(scopes_q(visible_scopes(who), "topic"), state=DeadLetter.State.DEAD).count()
+
+def waiting(who: Actor) -> int | str:
+    """How many there are in what ``who`` may see, as :func:`tally` says it."""
+    rows = DeadLetter.objects.filter(scopes_q(visible_scopes(who), "topic"), state=DeadLetter.State.DEAD)
+    counted = rows.order_by()[:MOST_COUNTED].count()
+    return tally(counted) if counted == MOST_COUNTED else counted
+
+
+def tally(count: int) -> str:
+    """``37``, and ``9,999+`` from :data:`MOST_COUNTED` on."""
+    return f"{formats.num(MOST_COUNTED - 1)}+" if count >= MOST_COUNTED else formats.num(count)
 
 
 def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:

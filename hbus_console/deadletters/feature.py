@@ -22,7 +22,7 @@ FEATURE = Feature(
             "Bus",
             50,
             badge="hbus_console.deadletters.counting:waiting",
-            badge_live="dead",
+            badge_live="dead/menu",
         ),
     ),
     pages=(Mount("dead-letters/", "hbus_console.deadletters.urls"),),

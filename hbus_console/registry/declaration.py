@@ -30,7 +30,7 @@ class MenuEntry:
     #: Its place in the section, the smallest on top.
     place: int
     act: Act = VIEW
-    #: A count beside it: ``count(actor) -> int``; nothing is drawn for 0.
+    #: A count beside it: ``count(actor) -> int``, or words where it counts no further; nothing is drawn for 0.
     badge: Dotted = ""
     #: The live cell (see :attr:`Feature.live`) that carries the same count; empty: it moves with the next page only.
     badge_live: str = ""

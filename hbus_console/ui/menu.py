@@ -14,6 +14,7 @@ from hbus_console.database import AWAY
 from hbus_console.parts import Parts, log_fault
 from hbus_console.registry.declaration import SECTIONS, MenuEntry
 from hbus_console.registry.loading import features, resolve
+from hbus_console.ui import formats
 from hbus_console.ui.timerange import time_range
 
 
@@ -24,7 +25,12 @@ class MenuLine:
     entry: MenuEntry
     href: str
     current: bool
-    count: int | None
+    count: int | str | None
+
+    @property
+    def text(self) -> str:
+        """The count as it is drawn."""
+        return self.count if isinstance(self.count, str) else formats.num(self.count)
 
 
 @cache
@@ -72,10 +78,10 @@ def _line(request: HttpRequest, who: Actor, entry: MenuEntry, active: str) -> Me
     return MenuLine(entry, f"{address}?{kept}" if kept else address, entry.key == active, count)
 
 
-def _count(who: Actor, entry: MenuEntry) -> int | None:
+def _count(who: Actor, entry: MenuEntry) -> int | str | None:
     """``None`` when it cannot be counted: the menu is on every page, and a page is worth more than a number in it."""
     parts = Parts(through=AWAY)
-    count: int | None = parts.do(entry.key, lambda: resolve(entry.badge)(who))
+    count: int | str | None = parts.do(entry.key, lambda: resolve(entry.badge)(who))
     for fault in parts.faults:
         log_fault(fault)
     return count

@@ -39,8 +39,8 @@ def test_the_time_range_holds_on_every_entry(page: Client) -> None:
 def test_dead_letters_count_only_what_one_may_see(page: Client, viewer: User, browse: Callable[[User], Client]) -> None:
     dead_letters(3, "booking.changed")
     dead_letters(4, "stay.completed", fingerprint="02be41")
-    assert '<span class="count" data-live="dead">7</span>' in page.get("/ui-kit/").content.decode()
-    assert '<span class="count" data-live="dead">3</span>' in browse(viewer).get("/ui-kit/").content.decode()
+    assert '<span class="count" data-live="dead/menu">7</span>' in page.get("/ui-kit/").content.decode()
+    assert '<span class="count" data-live="dead/menu">3</span>' in browse(viewer).get("/ui-kit/").content.decode()
 
 
 def test_what_the_features_bring_stands_in_the_order_of_sections_and_places() -> None:
