@@ -91,6 +91,8 @@ class Cluster:
     facts_dropped: int
     nodes_error: str = ""
     idle: list[tuple[str, str, str]] = field(default_factory=list)
+    #: How many more no handler is known for, for a reader of every topic; a worker names only the first.
+    idle_unnamed: int = 0
 
     @property
     def worst(self) -> str:
@@ -124,6 +126,7 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
         facts_dropped=facts_dropped(clock.now_ms()),
         nodes_error=error,
         idle=[line for line in idle(found) if _visible(scopes, line[0])],
+        idle_unnamed=idle_unnamed(found) if GLOBAL in scopes else 0,
     )
 
 
@@ -188,6 +191,14 @@ def idle(found: Sequence[Node]) -> list[tuple[str, str, str]]:
             for line in _maps(node.detail.get("idle")):
                 reasons[str(line.get("topic", "")), str(line.get("group", ""))] = str(line.get("why", ""))
     return [(topic, group, why) for (topic, group), why in sorted(reasons.items()) if (topic, group) not in running]
+
+
+def idle_unnamed(found: Sequence[Node]) -> int:
+    """How many subscriptions, beside those of :func:`idle`, every living worker lacks a handler for; at most: one that
+    names none knows them all."""
+    workers = [node.detail for node in found if not node.silent and "consumers" in node.detail]
+    counts = [detail.get("idle_unnamed") for detail in workers]
+    return min((count if isinstance(count, int) else 0 for count in counts), default=0)
 
 
 def duties(found: Sequence[Node], scopes: Sequence[str] = (GLOBAL,)) -> list[DutyLine]:

@@ -13,7 +13,7 @@ from django.utils.module_loading import autodiscover_modules
 
 from hbus_console.consumers import control
 from hbus_console.consumers.host import SubscriptionHost
-from hbus_console.consumers.wanted import WantedSubscriptions
+from hbus_console.consumers.wanted import WantedSubscriptions, idle_report
 from hbus_console.database import keep_connections
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
@@ -81,8 +81,5 @@ class HostedRole:
             "node": store.node_name(),
             "error": self._host.error,
             "consumers": [asdict(status) for status in self._host.statuses().values()],
-            "idle": [
-                {"topic": topic, "group": group, "why": why}
-                for (topic, group), why in sorted({**self._wanted.problems, **self._host.idle()}.items())
-            ],
+            **idle_report({**self._wanted.problems, **self._host.idle()}),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +13,23 @@ from hbus_console.consumers.policies import has_handler
 from hbus_console.database import fresh_connections
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import policy_of, sync_registrations
+
+#: Why a subscription whose handler is in another worker does not run here.
+NO_HANDLER = "this worker has no handler registered for it"
+#: How many of these are named: a worker of a few handlers may have thousands, and stamps every other second.
+NAMED = 20
+
+
+def idle_report(reasons: Mapping[Key, str]) -> dict[str, Any]:
+    """Subscriptions that do not run here, and why, JSON-able: ``idle`` names them all, but for want of a handler only
+    the first :data:`NAMED`; ``idle_unnamed`` is how many more of these there are."""
+    without = sorted(key for key, why in reasons.items() if why == NO_HANDLER)
+    unnamed = set(without[NAMED:])
+    named = [(key, why) for key, why in sorted(reasons.items()) if key not in unnamed]
+    return {
+        "idle": [{"topic": topic, "group": group, "why": why} for (topic, group), why in named],
+        "idle_unnamed": len(unnamed),
+    }
 
 
 class WantedSubscriptions:
@@ -41,7 +59,7 @@ class WantedSubscriptions:
                         row.concurrency,
                     )
                 else:
-                    problems[key] = "this worker has no handler registered for it"
+                    problems[key] = NO_HANDLER
         self.problems = problems
         return wanted
 

@@ -218,6 +218,13 @@ def _consumers(topic: str, group: str) -> tuple[list[ConsumerLine], list[tuple[s
         for idle in node.detail.get("idle", ())
         if (idle.get("topic"), idle.get("group")) == (topic, group)
     ]
+    named = {name for name, _ in elsewhere} | {line.node.name for line in lines}
+    # A worker names only the first of those that it has no handler for.
+    elsewhere += [
+        (node.name, "this worker has no handler for it")
+        for node in hosts
+        if node.detail.get("idle_unnamed") and node.name not in named
+    ]
     return lines, elsewhere
 
 

@@ -74,6 +74,14 @@ def test_consumers_of_a_silent_node_are_silent_and_the_idle_say_why() -> None:
     assert services.idle([waiting, consumer("0")]) == []
 
 
+def test_what_a_worker_only_counts_is_idle_as_far_as_no_other_has_a_handler() -> None:
+    few, many = node("consumer", "0", consumers=[], idle_unnamed=3), node("consumer", "1", consumers=[], idle_unnamed=9)
+    assert services.idle_unnamed([few, many]) == 3
+    assert services.idle_unnamed([many]) == 9
+    assert services.idle_unnamed([many, node("consumer", "2", consumers=[])]) == 0
+    assert services.idle_unnamed([]) == 0
+
+
 def test_a_stamp_of_another_version_does_not_break_the_page() -> None:
     odd = node("consumer", consumers="many", idle=None, duties={"a": 1})
     assert services.consumers([odd]) == []

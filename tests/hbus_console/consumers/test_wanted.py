@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from engine.bus.consumer import Consumer
 from engine.core.errors import ConfigurationError
 from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.policies import handler_of
-from hbus_console.consumers.wanted import WantedSubscriptions
+from hbus_console.consumers.wanted import NAMED, NO_HANDLER, WantedSubscriptions, idle_report
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.teams.models import Team
@@ -130,3 +131,13 @@ def test_a_webhook_needs_no_code() -> None:
     made = row(handler="webhook", webhook_url="https://partner.example/hook?key=s3cret", webhook_secret="whsec_x")
     assert WantedSubscriptions()().keys() == {KEY}
     assert handler_of(made).name == "webhook https://partner.example/hook"
+
+
+def test_a_report_names_the_first_without_a_handler_and_counts_the_others() -> None:
+    reasons = {(f"t{number:04}", "g"): NO_HANDLER for number in range(4_000)}
+    reasons["z.last", "g"] = "drained on this worker"
+    told = idle_report(reasons)
+    assert told["idle_unnamed"] == 4_000 - NAMED
+    assert told["idle"][0] == {"topic": "t0000", "group": "g", "why": NO_HANDLER}
+    assert told["idle"][-1] == {"topic": "z.last", "group": "g", "why": "drained on this worker"}
+    assert len(json.dumps(told)) < 3_000

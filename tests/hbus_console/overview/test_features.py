@@ -113,7 +113,7 @@ def test_its_mistake_costs_the_menu_its_count_only(page: Client) -> None:
     html = page.get("/ui-kit/").content.decode()
     assert "Playroom</h2>" in html
     assert 'data-live="toys"' not in html
-    assert 'data-live="dead"' in html
+    assert 'data-live="dead/menu"' in html
 
 
 @pytest.mark.usefixtures("mistaken")

@@ -88,6 +88,8 @@ class Command(BaseCommand):
                 )
             for one in report.get("idle", ()):
                 self.stdout.write(f"  {one['group']} on {one['topic']}: not running, {one['why']}")
+            if unnamed := report.get("idle_unnamed", 0):
+                self.stdout.write(f"  and {unnamed:,} more not running, for want of a handler")
 
 
 def _left(running: dict[tuple[str, str], int]) -> str:
