@@ -7,10 +7,11 @@ did not run, because another of its nodes has the key.
 
 from __future__ import annotations
 
+import os
 import select
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hiredis import pack_command
@@ -19,31 +20,23 @@ from redis.exceptions import (
     AskError,
     AuthenticationError,
     BusyLoadingError,
-    ClusterCrossSlotError,
-    ClusterDownError,
     ConnectionError,
-    MasterDownError,
     MaxConnectionsError,
     MovedError,
-    NoPermissionError,
     NoScriptError,
-    OutOfMemoryError,
     ReadOnlyError,
     RedisError,
     ResponseError,
     TimeoutError,
-    TryAgainError,
 )
 
-from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.core.scripts import MORE_CONNECTIONS, Script, all_in_use, wait_for
+from engine.core.scripts import Script, wait_for
 from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
-from engine.core.store.lending import Lender
+from engine.core.store.failures import AnswerLost, Elsewhere, Refused, not_sent, said, words_sent
 from engine.core.store.nodes import StoreNodes
 from engine.core.store.slots import key_of
-from engine.core.store.tls import tls_trouble
 
 #: Seconds added to a blocking read before its connection counts as dead.
 BLOCK_MARGIN_S = 5.0
@@ -55,68 +48,53 @@ AT_ONCE = 500
 Arg = str | bytes | int | float
 
 
-class NotSent(Unavailable):
-    """The command did not reach the store: it certainly did not run."""
+class _Lender:
+    """Lends the connections of one pool. Thread-safe; a fork's child begins with none.
 
+    redis-py's pool locks, measures and checks for several microseconds at each lending. A connection that came back
+    sound is therefore kept here, and goes back to the pool as soon as there is any doubt about it.
+    """
 
-class Elsewhere(NotSent):
-    """Another node has the key; with :attr:`asking`, for this one command after ASKING there."""
+    __slots__ = ("_kept", "_pid", "pool")
 
-    def __init__(self, address: str, asking: ConnectionPool | None) -> None:
-        super().__init__(
-            f"The nodes of the store at {address} do not agree on who has the key.", remedy="It is tried again."
-        )
-        self.asking = asking
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.pool = pool
+        self._kept: deque[tuple[Any, select.poll]] = deque()
+        self._pid = os.getpid()
 
+    def take(self) -> tuple[Any, select.poll]:
+        """A connection, and what tells whether it has something unasked to say. Raises redis-py's errors."""
+        if self._pid != os.getpid():
+            self._kept, self._pid = deque(), os.getpid()
+        pool = self.pool
+        try:
+            connection, watch = lent = self._kept.pop()
+        except IndexError:
+            pass
+        else:
+            # Behind Sentinels the pool owns only what leads to the primary that it knows of. Whatever there is to be
+            # read between two commands is the server's good-bye.
+            if pool.owns_connection(connection) and not watch.poll(0):
+                return lent
+            pool.release(connection)
+        connection, watch = pool.get_connection(), select.poll()
+        # There is no other way to its socket, and redis-py's own question costs more than an answer.
+        watch.register(connection._sock, select.POLLIN)  # type: ignore[arg-type]
+        return connection, watch
 
-class AnswerLost(Unavailable):
-    """The command was sent and the answer did not come: it may have run."""
+    def take_back(self, lent: tuple[Any, select.poll], *, sound: bool) -> None:
+        """One that still owes answers is not sound: it is closed, never reused."""
+        if sound:
+            self._kept.append(lent)
+        else:
+            lent[0].disconnect()
+            self.pool.release(lent[0])
 
-
-class Refused(Unavailable):
-    """The store answered with an error; :attr:`words` are its own."""
-
-    def __init__(self, address: str, words: str) -> None:
-        # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
-        said = words.partition(". ")[0].rstrip(".")
-        super().__init__(f"The store at {address} refused: {said}.", remedy=_remedy(words))
-        self.words = words
-
-
-#: redis-py takes these words off the errors that it has classes for.
-_CODES: dict[type[Exception], str] = {
-    OutOfMemoryError: "OOM",
-    ReadOnlyError: "READONLY",
-    BusyLoadingError: "LOADING",
-    NoPermissionError: "NOPERM",
-    MasterDownError: "MASTERDOWN",
-    ClusterDownError: "CLUSTERDOWN",
-    ClusterCrossSlotError: "CROSSSLOT",
-    TryAgainError: "TRYAGAIN",
-}
-
-
-def _words(error: Exception) -> str:
-    """The error as the store sent it."""
-    text = words_of(error)
-    code = _CODES.get(type(error), "")
-    return text if text.startswith(code) else f"{code} {text}"
-
-
-def _remedy(words: str) -> str:
-    for code, remedy in (
-        ("OOM", "It is full: raise its memory limit, or let retention remove what is settled."),
-        ("MISCONF", "It cannot write to its disk: make room there and look at its log."),
-        ("READONLY", "This is a replica: point REDIS_URL at the primary."),
-        ("CLUSTERDOWN", "A part of the cluster has no primary now: it is tried again once one was chosen."),
-        ("TRYAGAIN", "Its keys are on their way to another node: it is tried again."),
-        ("NOREPLICAS", "Fewer replicas follow it than its min-replicas-to-write asks for: start them."),
-        ("LOADING", "It is still reading its data: try again shortly."),
-        ("NOPERM", "Give this user the commands and keys of hbus."),
-    ):
-        if code in words:
-            return remedy
-    return "Look at the store's log."
+    def empty(self) -> None:
+        """Hand all that are kept to the pool, which does with them what is due."""
+        with suppress(IndexError):
+            while True:
+                self.pool.release(self._kept.pop()[0])
 
 
 class Link:
@@ -125,7 +103,7 @@ class Link:
     def __init__(self, nodes: StoreNodes) -> None:
         self.address = nodes.label
         self._nodes = nodes
-        self._lenders: dict[ConnectionPool, Lender] = {}
+        self._lenders: dict[ConnectionPool, _Lender] = {}
         #: Where one primary has every key.
         self._lender = None if nodes.only is None else self._lender_of(nodes.only)
 
@@ -161,7 +139,7 @@ class Link:
         questions, and for what may be done again.
         """
         answers: list[Any] = [None] * len(calls)
-        by_lender: dict[Lender, list[int]] = defaultdict(list)
+        by_lender: dict[_Lender, list[int]] = defaultdict(list)
         for index, args in enumerate(calls):
             by_lender[self._lender or self._lender_for(key_of(args))].append(index)
         moved: list[int] = []
@@ -176,7 +154,7 @@ class Link:
         return answers
 
     def _ask(
-        self, lender: Lender, calls: Sequence[tuple[Arg, ...]], chosen: list[int], answers: list[Any]
+        self, lender: _Lender, calls: Sequence[tuple[Arg, ...]], chosen: list[int], answers: list[Any]
     ) -> list[int]:
         """Fill in the answers to those ``chosen``; those that another node has to be asked."""
         moved = []
@@ -276,7 +254,7 @@ class Link:
         finally:
             made.end()
 
-    def _begin(self, lender: Lender) -> Conversation:
+    def _begin(self, lender: _Lender) -> Conversation:
         try:
             lent = lender.take()
         except MaxConnectionsError as error:
@@ -287,15 +265,15 @@ class Link:
             raise self._no_connection(error) from error
         return Conversation(self, lender, lent)
 
-    def _lender_for(self, key: str | bytes) -> Lender:
+    def _lender_for(self, key: str | bytes) -> _Lender:
         try:
             return self._lender_of(self._nodes.pool_for(key))
         except (RedisError, OSError) as error:
             raise self._no_connection(error) from error
 
-    def _lender_of(self, pool: ConnectionPool) -> Lender:
+    def _lender_of(self, pool: ConnectionPool) -> _Lender:
         # Of two threads that make one, both go on with the one that came first.
-        return self._lenders.get(pool) or self._lenders.setdefault(pool, Lender(pool))
+        return self._lenders.get(pool) or self._lenders.setdefault(pool, _Lender(pool))
 
     def _exchange(self, key: str | bytes, args: tuple[Arg, ...]) -> Any:
         for _ in range(REDIRECTS):
@@ -328,8 +306,8 @@ class Link:
 
     def _no_connection(self, error: Exception) -> Unavailable:
         if isinstance(error, (BusyLoadingError, AuthenticationError, ResponseError)):
-            return Refused(self.address, _words(error))
-        return _not_sent(self.address, error)
+            return Refused(self.address, words_sent(error))
+        return not_sent(self.address, error)
 
 
 class Conversation:
@@ -337,7 +315,7 @@ class Conversation:
 
     __slots__ = ("_connection", "_lender", "_lent", "_link", "_owed")
 
-    def __init__(self, link: Link, lender: Lender, lent: tuple[Any, select.poll]) -> None:
+    def __init__(self, link: Link, lender: _Lender, lent: tuple[Any, select.poll]) -> None:
         self._link = link
         self._lender = lender
         self._lent = lent
@@ -362,7 +340,7 @@ class Conversation:
         except (ConnectionError, TimeoutError) as error:
             self._link.heed(error, self._lender.pool)
             # Not all of it left this machine, and the store runs no half commands.
-            raise _not_sent(self._link.address, error) from error
+            raise not_sent(self._link.address, error) from error
 
     def answer(self) -> Any:
         """The answer to the oldest command; raises :class:`AnswerLost`, :class:`Elsewhere` or :class:`Refused`, and
@@ -371,11 +349,11 @@ class Conversation:
             found = self._connection.read_response()
         except BusyLoadingError as error:
             self._owed -= 1
-            raise Refused(self._link.address, _words(error)) from error
+            raise Refused(self._link.address, words_sent(error)) from error
         except (ConnectionError, TimeoutError) as error:
             self._link.heed(error, self._lender.pool)
             raise AnswerLost(
-                f"The connection to the store at {self._link.address} broke before its answer came: {_said(error)}.",
+                f"The connection to the store at {self._link.address} broke before its answer came: {said(error)}.",
                 remedy="Make sure that the store runs and can be reached; then try again.",
             ) from error
         except NoScriptError:
@@ -388,7 +366,7 @@ class Conversation:
         except ResponseError as error:
             self._owed -= 1
             self._link.heed(error, self._lender.pool)
-            raise Refused(self._link.address, _words(error)) from error
+            raise Refused(self._link.address, words_sent(error)) from error
         self._owed -= 1
         return found
 
@@ -402,18 +380,3 @@ class Conversation:
             return int(self.answer())
         except Refused:
             return 0
-
-
-def _not_sent(address: str, error: Exception) -> NotSent:
-    if isinstance(error, MaxConnectionsError):
-        return NotSent(all_in_use(f"the store at {address}"), remedy=MORE_CONNECTIONS)
-    if trouble := tls_trouble(error):
-        return NotSent(f"The store at {address} cannot be used: {trouble.what}.", remedy=trouble.remedy)
-    return NotSent(
-        f"The store at {address} cannot be reached: {_said(error)}.",
-        remedy="Make sure that it runs and that REDIS_URL names it.",
-    )
-
-
-def _said(error: Exception) -> str:
-    return words_of(error).rstrip(".")

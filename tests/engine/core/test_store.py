@@ -8,7 +8,8 @@ import redis
 from engine.core.errors import ConfigurationError
 from engine.core.store import StoreAddress, key_of, open_client, slot_of
 from engine.core.store.address import StoreKind
-from engine.core.store.link import Link, NotSent
+from engine.core.store.failures import NotSent
+from engine.core.store.link import Link
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.store_servers import SentinelTrio
 

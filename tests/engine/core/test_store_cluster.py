@@ -17,7 +17,8 @@ from engine.core.clock import ManualClock
 from engine.core.leases import Lease
 from engine.core.scripts import Script
 from engine.core.store import StoreAddress, each_primary, open_client, slot_of
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 from tests.store_servers import StoreCluster, cluster_says
 
 TOPICS = [f"booking.{number}" for number in range(12)]

@@ -14,8 +14,9 @@ from engine.core.errors import Unavailable
 from engine.core.leases import Lease
 from engine.core.store import open_client
 from engine.core.store.address import Place
+from engine.core.store.failures import AnswerLost, NotSent
 from engine.core.store.fence import VOUCHED_S, Fence, Replaced
-from engine.core.store.link import AnswerLost, Link, NotSent
+from engine.core.store.link import Link
 from engine.core.store.watchers import said_by_sentinels
 from tests.store_servers import SentinelTrio, Server, until
 

@@ -13,7 +13,8 @@ import redis
 from engine.core.errors import Unavailable
 from engine.core.scripts import ScriptFolder
 from engine.core.store import open_client
-from engine.core.store.link import Link, NotSent, Refused
+from engine.core.store.failures import NotSent, Refused
+from engine.core.store.link import Link
 from hbus_console.supervisor.standalone import StandaloneStore
 
 

@@ -12,7 +12,8 @@ import redis
 from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.scripts import Script
 from engine.core.store import open_client
-from engine.core.store.link import Link, NotSent
+from engine.core.store.failures import NotSent
+from engine.core.store.link import Link
 from engine.core.store.tls import tls_trouble
 from hbus_console.supervisor import checks, store
 from hbus_console.supervisor.standalone import StandaloneStore

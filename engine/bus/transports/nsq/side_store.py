@@ -9,7 +9,8 @@ from typing import Any
 from engine.bus.errors import GroupLost
 from engine.core.errors import Unavailable
 from engine.core.scripts import load_scripts
-from engine.core.store.link import AnswerLost, Link, NotSent, Refused
+from engine.core.store.failures import AnswerLost, NotSent, Refused
+from engine.core.store.link import Link
 
 _SCRIPTS = load_scripts(Path(__file__).parent / "lua")
 

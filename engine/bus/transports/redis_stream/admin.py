@@ -24,7 +24,8 @@ from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after, i
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys, suffix_of
 from engine.core.errors import HbusError
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 
 #: How many keys one SCAN step looks at when a topic is deleted.
 SCAN_STEP = 1_000

@@ -12,7 +12,8 @@ from engine.bus.transports.redis_stream.browsing import count_ids
 from engine.bus.transports.redis_stream.positions import of_entry
 from engine.bus.transports.redis_stream.scripts import INSPECT_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 
 #: How many entries are counted where the server cannot tell the lag itself; beyond that it is unknown.
 COUNT_LIMIT = 100_000

@@ -12,7 +12,8 @@ from engine.bus.transports.redis_stream.inspection import checkpoint, group_lost
 from engine.bus.transports.redis_stream.scripts import INSPECT_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import HbusError
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 
 
 def with_dead(link: Link, prefix: str, groups: Sequence[GroupName]) -> list[GroupName]:

@@ -8,7 +8,8 @@ from engine.bus.consumer_names import ConsumerName
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.scripts import CONSUMER_NAMES
 from engine.bus.transports.redis_stream.topic import GroupKeys
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 
 
 def look(

@@ -14,7 +14,8 @@ from engine.bus.transports.redis_stream.receiver import PartitionReader
 from engine.bus.transports.redis_stream.scripts import PLACE_GROUP, UNPARK
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import BadInput
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 
 #: Ends the members of one key in ``aside``: the character after the one that follows the key.
 MEMBER_END = "\x01"

@@ -15,7 +15,8 @@ from engine.bus.transports.redis_stream.inspection import group_lost, says_group
 from engine.bus.transports.redis_stream.receiver import SEAT_END, PartitionReader, Waiting
 from engine.bus.transports.redis_stream.scripts import SEATS
 from engine.bus.transports.redis_stream.topic import GroupKeys, SeatKeys, StoreTime
-from engine.core.store.link import Arg, Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Arg, Link
 
 #: Makes the end of one partition under one epoch.
 EndMaker = Callable[[GroupKeys, int], PartitionReader]

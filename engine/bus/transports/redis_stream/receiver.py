@@ -16,7 +16,8 @@ from engine.bus.transports.redis_stream.positions import place
 from engine.bus.transports.redis_stream.scripts import EXTEND, RECEIVE, SETTLE
 from engine.bus.transports.redis_stream.topic import MARKS, PRIORITIES, GroupKeys, StoreTime, suffix_of
 from engine.core.errors import Unavailable
-from engine.core.store.link import Arg, Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Arg, Link
 
 #: The longest single blocking read, in seconds; a dead connection is noticed that much later.
 BLOCK_S = 5.0

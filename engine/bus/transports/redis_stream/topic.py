@@ -21,7 +21,8 @@ from engine.bus.transports.redis_stream.scripts import APPEND, PUBLISH
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, Unavailable
 from engine.core.scripts import Script, wait_for
-from engine.core.store.link import AnswerLost, Arg, Conversation, Link
+from engine.core.store.failures import AnswerLost
+from engine.core.store.link import Arg, Conversation, Link
 
 #: The streams of a topic in the order they are read; a message's rank is its index here plus one.
 PRIORITIES = (Priority.HIGH, Priority.NORMAL, Priority.LOW)

@@ -13,7 +13,8 @@ from engine.bus.many_groups import ask_stands, with_dead
 from engine.bus.partitions import Partitioned
 from engine.bus.transport import Outgoing, Transport
 from engine.bus.transports.redis_stream import open_transport
-from engine.core.store.link import Link, Refused
+from engine.core.store.failures import Refused
+from engine.core.store.link import Link
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.store_work import store_reads
 

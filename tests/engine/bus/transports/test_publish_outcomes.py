@@ -13,7 +13,8 @@ from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.scripts import PUBLISH
 from engine.core.errors import Unavailable
 from engine.core.store import StoreAddress, open_nodes
-from engine.core.store.link import AnswerLost, Link, NotSent
+from engine.core.store.failures import AnswerLost, NotSent
+from engine.core.store.link import Link
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.transports.conftest import GROUP, TOPIC
 from tests.engine.bus.transports.proxy import Proxy

@@ -1,0 +1,100 @@
+"""What becomes of a command that was not answered well: it did not run, it may have run, or the store refused it."""
+
+from __future__ import annotations
+
+from redis.connection import ConnectionPool
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    MasterDownError,
+    MaxConnectionsError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
+
+from engine.core.error_text import words_of
+from engine.core.errors import Unavailable
+from engine.core.scripts import MORE_CONNECTIONS, all_in_use
+from engine.core.store.tls import tls_trouble
+
+
+class NotSent(Unavailable):
+    """The command did not reach the store: it certainly did not run."""
+
+
+class Elsewhere(NotSent):
+    """Another node has the key; with :attr:`asking`, for this one command after ASKING there."""
+
+    def __init__(self, address: str, asking: ConnectionPool | None) -> None:
+        super().__init__(
+            f"The nodes of the store at {address} do not agree on who has the key.", remedy="It is tried again."
+        )
+        self.asking = asking
+
+
+class AnswerLost(Unavailable):
+    """The command was sent and the answer did not come: it may have run."""
+
+
+class Refused(Unavailable):
+    """The store answered with an error; :attr:`words` are its own."""
+
+    def __init__(self, address: str, words: str) -> None:
+        # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
+        said = words.partition(". ")[0].rstrip(".")
+        super().__init__(f"The store at {address} refused: {said}.", remedy=_remedy(words))
+        self.words = words
+
+
+#: redis-py takes these words off the errors that it has classes for.
+_CODES: dict[type[Exception], str] = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    BusyLoadingError: "LOADING",
+    NoPermissionError: "NOPERM",
+    MasterDownError: "MASTERDOWN",
+    ClusterDownError: "CLUSTERDOWN",
+    ClusterCrossSlotError: "CROSSSLOT",
+    TryAgainError: "TRYAGAIN",
+}
+
+
+def words_sent(error: Exception) -> str:
+    """The error as the store sent it."""
+    text = words_of(error)
+    code = _CODES.get(type(error), "")
+    return text if text.startswith(code) else f"{code} {text}"
+
+
+def _remedy(words: str) -> str:
+    for code, remedy in (
+        ("OOM", "It is full: raise its memory limit, or let retention remove what is settled."),
+        ("MISCONF", "It cannot write to its disk: make room there and look at its log."),
+        ("READONLY", "This is a replica: point REDIS_URL at the primary."),
+        ("CLUSTERDOWN", "A part of the cluster has no primary now: it is tried again once one was chosen."),
+        ("TRYAGAIN", "Its keys are on their way to another node: it is tried again."),
+        ("NOREPLICAS", "Fewer replicas follow it than its min-replicas-to-write asks for: start them."),
+        ("LOADING", "It is still reading its data: try again shortly."),
+        ("NOPERM", "Give this user the commands and keys of hbus."),
+    ):
+        if code in words:
+            return remedy
+    return "Look at the store's log."
+
+
+def not_sent(address: str, error: Exception) -> NotSent:
+    if isinstance(error, MaxConnectionsError):
+        return NotSent(all_in_use(f"the store at {address}"), remedy=MORE_CONNECTIONS)
+    if trouble := tls_trouble(error):
+        return NotSent(f"The store at {address} cannot be used: {trouble.what}.", remedy=trouble.remedy)
+    return NotSent(
+        f"The store at {address} cannot be reached: {said(error)}.",
+        remedy="Make sure that it runs and that REDIS_URL names it.",
+    )
+
+
+def said(error: Exception) -> str:
+    return words_of(error).rstrip(".")
