@@ -29,6 +29,8 @@ KEEP_SENT_MS = 30 * 24 * 3_600_000
 TIDY_EVERY_MS = 600_000
 #: Rows removed at once.
 BATCH = 1_000
+#: Alerts stored at once: a store that comes back may let thousands begin.
+BATCH_BEGUN = 500
 
 _OPEN = (Alert.State.PENDING, Alert.State.FIRING)
 #: What an evaluation writes, beside the state and what is copied from the rule; never what people have written.
@@ -162,9 +164,8 @@ def _store(found: Findings, targets: Targets) -> None:
     begun = [alert for alert in found.begun if alert.rule_id in current]
     kept = [alert for alert in found.kept if alert.rule_id is None or alert.rule_id in current or alert.resolved_ms]
     Alert.objects.filter(pk__in=found.dropped, state=Alert.State.PENDING).delete()
-    # One by one: not every database gives the keys of many rows at once, and few begin in a round.
-    for alert in begun:
-        alert.save(force_insert=True)
+    # Both SQLite and PostgreSQL give the keys of many rows at once.
+    Alert.objects.bulk_create(begun, batch_size=BATCH_BEGUN)
     told = _tell(found, [*begun, *kept], targets)
     readings = []
     for alert in [*begun, *kept]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Max, OuterRef, Q, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -52,11 +52,12 @@ def channels(request: HttpRequest) -> HttpResponse:
         waiting=Count("notifications", filter=Q(notifications__state=Notification.State.WAITING), distinct=True),
         last_ms=Max("notifications__sent_ms"),
     )
+    last = _last_of_each()
     page: dict[str, Any] = {
         **frame(who, "channels", clock.now_ms()),
         "channels": [
             # What waits is told by a channel for everybody; which rules use it, for the reader's scope.
-            {"row": row, "place": place(row), "last": _last(row), "used": used[row.pk]}
+            {"row": row, "place": place(row), "last": last.get(row.pk), "used": used[row.pk]}
             for row in rows
         ],
         "mail": bool(settings.EMAIL_HOST),
@@ -162,5 +163,8 @@ def delete(request: HttpRequest, channel_id: int) -> HttpResponse:
     return redirect("alerts:channels")
 
 
-def _last(row: Channel) -> Notification | None:
-    return row.notifications.order_by("-made_ms", "-pk").first()
+def _last_of_each() -> dict[int, Notification]:
+    """The newest message of every channel that has any, in one query."""
+    newest = Notification.objects.filter(channel=OuterRef("pk")).order_by("-made_ms", "-pk").values("pk")[:1]
+    chosen = Channel.objects.order_by().annotate(last=Subquery(newest)).values("last")
+    return {row.channel_id: row for row in Notification.objects.filter(pk__in=chosen).defer("body")}

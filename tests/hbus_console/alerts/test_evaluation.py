@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.db import IntegrityError, transaction
+from pytest_django import DjangoAssertNumQueries
 
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts import services
@@ -289,3 +290,17 @@ def test_old_alerts_are_forgotten(watch: Watch) -> None:
     watch.go(0)
     assert not Alert.objects.exists()
     assert not Reading.objects.exists()
+
+
+def test_many_alerts_that_begin_in_one_round_are_stored_together(
+    watch: Watch, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    rule(threshold=100)
+    watch.clock.advance(10)
+    for number in range(60):
+        subscription(topic(f"t{number}"), "g")
+        watch.sample(500, topic=f"t{number}", group="g")
+    with django_assert_max_num_queries(45):
+        watch.evaluator.tick()
+    assert watch.states() == ["firing"] * 60
+    assert Reading.objects.values("alert").distinct().count() == 60

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
 from hbus_console.access.acts import Role
 from hbus_console.alerts import services, standing
@@ -54,6 +55,24 @@ def made(evaluated: None) -> Rule:
 def test_the_list_counts_the_targets_for_who_may_see_them_all(made: Rule, signed_in: SignIn) -> None:
     assert "on 12 targets" in signed_in(Role.VIEWER).get("/alerts/").content.decode()
     assert "targets" not in signed_in(Role.VIEWER, "booking.*").get("/alerts/").content.decode()
+
+
+def test_channels_are_listed_with_as_many_queries_however_many_they_are(
+    signed_in: SignIn, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(60):
+        channel = webhook(f"c{number}")
+        for made_ms, state in ((1, "failed"), (2, "sent")):
+            Notification.objects.create(
+                channel=channel, rule_name="r", event="fired", body={}, state=state, made_ms=made_ms, next_ms=0
+            )
+    untried = webhook("untried")
+    page = signed_in(Role.VIEWER, "*")
+    with django_assert_max_num_queries(30):
+        lines = page.get("/alerts/channels/").context["channels"]
+    last = {line["row"].pk: line["last"] for line in lines}
+    assert last.pop(untried.pk) is None
+    assert [each.state for each in last.values()] == ["sent"] * 60
 
 
 def test_the_channels_count_the_rules_that_use_them_in_the_readers_scope(made: Rule, signed_in: SignIn) -> None:
