@@ -18,6 +18,9 @@ from hbus_console.registry.declaration import Owned
 from hbus_console.registry.loading import features, resolve
 from hbus_console.teams.models import Team
 
+#: The list of teams shows so many of each kind.
+SHOWN = 4
+
 
 def kinds() -> list[Owned]:
     """What teams can answer for, in the order of the features."""
@@ -48,9 +51,10 @@ class Thing:
 
 @dataclass(frozen=True)
 class Holding:
-    """What one team has of one kind, in what the reader may see."""
+    """What one team has of one kind, in what the reader may see: the first, and how many more."""
 
     things: Sequence[Thing]
+    more: int
     list_url: str
 
 
@@ -64,20 +68,28 @@ class Unowned:
 
 
 def teams_with_holdings(who: Actor) -> list[tuple[Team, list[Holding]]]:
-    """Every team by name with what it answers for; one query, and one more for each kind."""
+    """Every team by name with what it answers for; one query, and two more for each kind."""
     known = kinds()
+    # Those that are not shown are counted, and not fetched: one team may answer for thousands.
     teams = Team.objects.prefetch_related(
-        *(Prefetch(owned.relation, rows(owned, who), to_attr=f"seen_{owned.relation}") for owned in known)
+        *(Prefetch(owned.relation, rows(owned, who)[:SHOWN], to_attr=f"seen_{owned.relation}") for owned in known)
     )
-    return [(team, [_holding(team, owned) for owned in known]) for team in teams.order_by("name")]
+    numbers = {
+        owned.relation: dict(rows(owned, who).order_by().values_list("team").annotate(number=Count("pk")))
+        for owned in known
+    }
+    return [
+        (team, [_holding(team, owned, numbers[owned.relation].get(team.pk, 0)) for owned in known])
+        for team in teams.order_by("name")
+    ]
 
 
-def _holding(team: Team, owned: Owned) -> Holding:
+def _holding(team: Team, owned: Owned, number: int) -> Holding:
     text, address = resolve(owned.text), resolve(owned.address)
     found = [(text(row), row) for row in getattr(team, f"seen_{owned.relation}")]
     often = {name for name, times in Counter(name for name, _ in found).items() if times > 1}
     things = [Thing(_apart(owned, name, row) if name in often else name, address(row)) for name, row in found]
-    return Holding(things, reverse(owned.url_name))
+    return Holding(things, max(0, number - len(things)), reverse(owned.url_name))
 
 
 def _apart(owned: Owned, name: str, row: Any) -> str:

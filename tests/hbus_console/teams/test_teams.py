@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console.access.acts import Role
@@ -16,6 +18,7 @@ from hbus_console.teams import owned, services
 from hbus_console.teams.models import Team
 from hbus_console.teams.services import TeamDraft
 from hbus_console.topics.models import Topic
+from tests.costs import calls
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, actor
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys")]
@@ -107,3 +110,24 @@ def test_a_reason_to_delete_is_asked_for_only_where_a_team_may_go(topic: Topic, 
     Team.objects.create(name="Nobody's", contact="#x")
     page = signed_in(Role.ADMIN, "*").get("/teams/").content.decode()
     assert page.count("needed to delete") == page.count('value="delete"') == 1
+
+
+def test_the_list_fetches_only_what_it_shows_of_each_team_and_counts_the_rest() -> None:
+    for name in ("Payments", "Reservations"):
+        owner = Team.objects.create(name=name, contact="#x")
+        held = Topic.objects.bulk_create(
+            Topic(name=f"{name.lower()}.t{number:03}", team=owner) for number in range(150)
+        )
+        Subscription.objects.bulk_create(Subscription(topic=each, group="g", team=owner) for each in held)
+    Team.objects.create(name="Idle", contact="#x")
+    # What is resolved on first use does not count.
+    owned.teams_with_holdings(actor(Role.VIEWER, "none.*"))
+    with CaptureQueriesContext(connection) as asked, calls() as cost:
+        found = {team.name: holdings for team, holdings in owned.teams_with_holdings(actor(Role.VIEWER, "payments.*"))}
+    assert len(asked) <= 1 + 2 * len(owned.kinds())
+    topics = found["Payments"][[each.relation for each in owned.kinds()].index("topics")]
+    assert [thing.text for thing in topics.things] == [f"payments.t00{number}" for number in range(4)]
+    assert topics.more == 146
+    for name in ("Reservations", "Idle"):
+        assert [(len(each.things), each.more) for each in found[name]] == [(0, 0)] * len(found[name])
+    cost.at_most(30_000, "calls for 600 things")
