@@ -19,6 +19,20 @@ from tests.browser.conftest import NARROW, Console, Watched
 TRIES = 3
 
 
+def test_a_sheet_takes_the_focus_keeps_it_and_gives_it_back(watched: Watched) -> None:
+    page = watched.open("/topics/booking.cancelled/")
+    opener = page.get_by_role("button", name="Pause…")
+    opener.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("because")
+    expect(page.locator("#pause-why")).to_have_value("because")
+    for key in (*["Tab"] * 5, *["Shift+Tab"] * 6):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.closest('#pause') !== null"), key
+    page.keyboard.press("Escape")
+    expect(opener).to_be_focused()
+
+
 def test_keys_lead_through_the_console(watched: Watched) -> None:
     page = watched.open("/")
     page.keyboard.press("/")
