@@ -67,7 +67,7 @@ def chart(alert: Alert) -> dict[str, Any]:
     marks.append((alert.resolved_ms, "over"))
     return {
         "t": [at_ms // 1000 for at_ms, _ in rows],
-        "unit": {"seconds": "s", "minutes": "min"}.get(kind.unit, ""),
+        "unit": {"seconds": "s", "minutes": "m"}.get(kind.unit, ""),
         "series": [
             {
                 "name": kind.title.lower(),

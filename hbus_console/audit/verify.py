@@ -15,6 +15,7 @@ from hbus_console.audit import chain, guards
 from hbus_console.audit.anchor import Anchor, anchors, is_young, last_anchor
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
+from hbus_console.ui.formats import counted
 
 #: Entries read at once: what bounds memory.
 BATCH = 2_000
@@ -76,11 +77,6 @@ class Verdict:
             return f"{counted(self.entries, 'entry', 'entries')} verified{span}: unbroken; {heads}."
         found = counted(self.findings_total, "finding", "findings")
         return f"The audit log does not hold: {found} in {counted(self.entries, 'entry', 'entries')}{span}."
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """``1,204 entries``."""
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:

@@ -22,6 +22,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.scopes import topic_filter
+from hbus_console.ui.formats import counted
 
 #: The most letters that can be chosen one by one.
 MOST_CHOSEN = 1_000
@@ -110,7 +111,7 @@ class Bulk:
             total=total,
             samples=[Sample(each.subject, each.died_at, each.cause, _facets(each)) for each in oldest],
             warnings=self._warnings(pairs),
-            scanned=f"{total:,} letters wait and match",
+            scanned=counted(total, "letter waits and matches", "letters wait and match"),
             horizon=spec["upto"],
         )
 

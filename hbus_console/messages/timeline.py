@@ -13,7 +13,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerEvent
-from hbus_console.ui.formats import clock, duration
+from hbus_console.ui.formats import clock, counted, duration
 
 
 @dataclass(frozen=True)
@@ -227,9 +227,9 @@ def _fate(life: Life, letter: DeadLetter) -> str:
             spent = f" in {duration(event.duration_us)}" if event.duration_us else ""
             return f"settled by {event.subscription} at attempt {event.attempt}{spent}"
         if event.kind == "dead":
-            return f"dead in {event.subscription} again after {event.attempt} attempts"
+            return f"dead in {event.subscription} again after {counted(event.attempt, 'attempt')}"
     if events:
-        return f"{len(events)} attempts failed so far"
+        return f"{counted(len(events), 'attempt')} failed so far"
     return f"waits for {letter.subscription}"
 
 

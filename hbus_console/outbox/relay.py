@@ -17,6 +17,7 @@ from engine.core.error_text import words_of
 from engine.core.errors import HbusError, Unavailable
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.services import wake_key
+from hbus_console.ui.formats import counted
 
 #: Rows published at once.
 BATCH = 500
@@ -51,7 +52,7 @@ class OutboxRelay:
         """
         stored, failed = self._relay()
         if failed:
-            raise Unavailable(f"{len(failed)} messages wait in the outbox: {failed[0]}")
+            raise Unavailable(f"{counted(len(failed), 'message waits', 'messages wait')} in the outbox: {failed[0]}")
         if not stored:
             self._rest()
 

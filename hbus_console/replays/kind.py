@@ -32,6 +32,7 @@ from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
+from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus, fact_log, store
 
 #: Messages read from the store at once.
@@ -209,7 +210,7 @@ def _still_allowed(actor: Actor, wanted: Selection) -> None:
 def _warnings(wanted: Selection, unreadable: int) -> list[str]:
     said = []
     if unreadable:
-        said.append(f"{unreadable:,} messages cannot be read and will be left.")
+        said.append(f"{counted(unreadable, 'message')} cannot be read and will be left.")
     if wanted.into_group:
         row = Subscription.objects.filter(topic__name=wanted.topic, group=wanted.into_group).first()
         if row is not None and (row.paused or row.topic.paused):

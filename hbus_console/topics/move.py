@@ -17,6 +17,7 @@ from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
 from hbus_console.topics.services.topic_rules import carrier_of
+from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
 #: The old transport has to be empty for so long: whoever still knew the old rules has published by then.
@@ -73,7 +74,10 @@ class Move:
         ]
         if not bus.transport(spec["to"]).capabilities.seek:
             warnings.append(f"On {spec['to']} nothing can be replayed or read back: see what the topic promises there.")
-        scanned = f"{unsettled:,} unsettled deliveries of {len(groups)} subscriptions were counted on {old}"
+        scanned = (
+            f"{old} has {counted(unsettled, 'unsettled delivery', 'unsettled deliveries')} of "
+            f"{counted(len(groups), 'subscription')}"
+        )
         return Plan(None, warnings=warnings, scanned=scanned)
 
     def look(self, task: Task, limit: int) -> Do:

@@ -11,6 +11,7 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.facts import Emitter
 from hbus_console.parts import Parts
 from hbus_console.topics.models import Topic
+from hbus_console.ui.formats import counted
 
 HOUR_MS = 3_600_000
 #: While the same subscriptions hold the same topic back, it is said again after so long.
@@ -49,7 +50,7 @@ class StreamRetention:
             keep_at_most=topic.retention_messages or None,
         )
         if report.removed:
-            detail = f"Retention removed {report.removed:,} messages."
+            detail = f"Retention removed {counted(report.removed, 'message')}."
             self._emit("trimmed", now_ms, topic.name, size=report.removed, detail=detail)
         self._say_held(topic.name, transport, report, now_ms)
 
@@ -61,10 +62,9 @@ class StreamRetention:
         if said is not None and said[0] == report.held and now_ms - said[1] < REMIND_MS:
             return
         self._said[topic, transport] = (report.held, now_ms)
-        detail = (
-            f"{report.held_back:,} messages are past retention and stay, "
-            f"because {' and '.join(report.held)} {'has' if len(report.held) == 1 else 'have'} not settled them."
-        )
+        what = ("message is past retention and stays", "messages are past retention and stay")
+        verb, them = "has" if len(report.held) == 1 else "have", "it" if report.held_back == 1 else "them"
+        detail = f"{counted(report.held_back, *what)}, because {' and '.join(report.held)} {verb} not settled {them}."
         self._emit("retention_held", now_ms, topic, size=report.held_back, detail=detail, held=report.held)
 
     def _emit(self, kind: str, now_ms: int, topic: str, *, size: int, detail: str, held: tuple[str, ...] = ()) -> None:

@@ -50,6 +50,11 @@ def num(value: Any) -> str:
     return text.rstrip("0").rstrip(".")
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 entry``, ``1,204 entries``; without ``many``, ``one`` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def rate(value: float | None) -> str:
     """Messages a second: whole from ten on, one decimal from one on, two below: a trickle is not none."""
     if value is None:

@@ -25,6 +25,7 @@ from hbus_console.alerts.views.alerts import frame
 from hbus_console.drafts.setting import Setting
 from hbus_console.teams.services import team_names
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.formats import duration
 from hbus_console.ui.forms import revision
 from hbus_console.ui.pages import clock, form_page
 
@@ -148,18 +149,11 @@ def sentence(row: Rule) -> str:
     what = f"{row.pattern or f'any {targets.words}'} on {where}" if targets.within else where
     if row.of_team:
         what += f" of {row.team.name}" if row.team else " of a team that is gone"
-    window = f" within {_span(row.window_s)}" if kind.windowed else ""
-    lasting = f", for {_span(row.for_s)}" if row.for_s else ""
+    window = f" within {duration(row.window_s * 1_000_000)}" if kind.windowed else ""
+    lasting = f", for {duration(row.for_s * 1_000_000)}" if row.for_s else ""
     if what.startswith("any "):
         what = what.replace("any", "Any", 1)
     return f"{what} {kind.says} {kind.said(row.threshold)} or more{window}{lasting}"
-
-
-def _span(seconds: int) -> str:
-    for size, word in ((3600, "h"), (60, "min")):
-        if seconds % size == 0 and seconds:
-            return f"{seconds // size} {word}"
-    return f"{seconds} s"
 
 
 def _asked(kind: AlertKind, part: str) -> list[Setting]:

@@ -23,6 +23,7 @@ from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, 
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
 from hbus_console.topics.services.topic_rules import carrier_of, fit_name
+from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
 #: Nothing may have been published for so long before an ordered topic changes its transport: whoever still knew the old
@@ -122,7 +123,8 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
     checks.typed(typed_name, name)
     if readers := list(row.subscriptions.values_list("group", flat=True)):
         raise Conflict(
-            f"{len(readers)} subscriptions still read {name}: {', '.join(readers[:5])}.",
+            f"{counted(len(readers), 'subscription still reads', 'subscriptions still read')} {name}: "
+            f"{', '.join(readers[:5])}.",
             remedy="Delete them first; their owners must know.",
             field="name",
         )
@@ -203,8 +205,8 @@ def _refuse_splitting(row: Topic, wanted: int) -> None:
     held = bus.admin(row.transport).depth(row.name).messages
     if held:
         raise Conflict(
-            f"{row.name} holds {held:,} messages: with another number of partitions, keys would lie in two of them "
-            "and could be handled out of order.",
+            f"{row.name} holds {counted(held, 'message')}: with another number of partitions, keys would lie in two of "
+            "them and could be handled out of order.",
             remedy="Make a new topic with as many partitions as you want and move over, or stop its producers, let "
             "retention empty it, change it, and start them some seconds later.",
             field="partitions",

@@ -221,7 +221,7 @@ def test_a_rule_is_made_changed_and_deleted_in_the_browser(made: Rule, signed_in
     refused = client.post("/alerts/rules/new/", {**sent, "reason": "x" * 301})
     assert "Reason has 301 characters" in refused.content.decode()
     answer = client.post("/alerts/rules/new/", sent, follow=True)
-    assert "Any subscription on booking.* produced 20 dead letters or more within 5 min" in answer.content.decode()
+    assert "Any subscription on booking.* produced 20 dead letters or more within 5 m" in answer.content.decode()
     row = Rule.objects.get(name="Dying")
     assert [it.name for it in row.channels.all()] == ["on-call"]
     client.post(f"/alerts/rules/{row.pk}/", {**sent, "threshold": "30", "revision": "1"})
@@ -276,8 +276,8 @@ def test_a_channel_that_reaches_nobody_is_said_to_who_may_mend_it(made: Rule, si
 def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_in: SignIn) -> None:
     services.ensure_defaults()
     html = signed_in().get("/alerts/rules/").content.decode()
-    assert "Any subscription on any topic lets a message wait 5 m or more, for 2 min" in html
-    assert "Any topic saw 1 failed publish or more within 5 min" in html
+    assert "Any subscription on any topic lets a message wait 5 m or more, for 2 m" in html
+    assert "Any topic saw 1 failed publish or more within 5 m" in html
     assert "tell nobody but this console" in html
 
 

@@ -174,6 +174,7 @@ def test_what_dies_between_the_dry_run_and_the_start_is_left(
 ) -> None:
     shown = make_letter()
     plan = services.dry_run(olga, kind, {"topic": "booking.changed"})
+    assert plan.scanned == "1 letter waits and matches"
     late = make_letter()
 
     again = services.dry_run(olga, kind, {"topic": "booking.changed"}, horizon=plan.horizon)

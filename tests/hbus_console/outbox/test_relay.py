@@ -92,7 +92,7 @@ def test_a_message_the_store_did_not_take_blocks_its_key_and_no_other(
     put(topic, "a1", "a2", key="a")
     put(topic, "b1", key="b")
     put(topic, "loose")
-    with pytest.raises(Unavailable, match="1 messages wait"):
+    with pytest.raises(Unavailable, match="1 message waits"):
         relay(Picky(lambda message: error if message.id == "a1" else None)).tick()
     assert names(stored()) == ["b1", "loose"]
     assert list(OutboxMessage.objects.values_list("message_id", "attempts", "last_error")) == [

@@ -201,5 +201,5 @@ def test_the_page_of_a_move_shows_what_was_counted(moving: Topic, signed_in: Cal
 
 def test_the_command_tells_the_plan(moving: Topic, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
-    assert "0 unsettled deliveries of 1 subscriptions" in capsys.readouterr().out
+    assert "redis_stream has 0 unsettled deliveries of 1 subscription\n" in capsys.readouterr().out
     assert not Operation.objects.exists()

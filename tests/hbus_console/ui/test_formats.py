@@ -101,3 +101,10 @@ def test_what_is_too_long_is_cut_in_its_middle() -> None:
     assert formats.cut("booking/48213", 12) == "bookin…48213"
     assert {len(formats.cut("k" * 190, most)) for most in (13, 14)} == {13, 14}
     assert formats.cut(None, 5) == ""
+
+
+def test_one_thing_is_not_told_as_several() -> None:
+    assert formats.counted(1, "message") == "1 message"
+    assert formats.counted(1_204, "message") == "1,204 messages"
+    assert formats.counted(0, "entry", "entries") == "0 entries"
+    assert formats.counted(1, "letter waits", "letters wait") == "1 letter waits"

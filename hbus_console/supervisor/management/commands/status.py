@@ -83,7 +83,7 @@ def _duration(seconds: int) -> str:
         return f"{seconds} s" if seconds else "–"
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    return f"{hours} h {minutes:02d} m" if hours else f"{minutes} m {rest:02d} s"
 
 
 def _size(number: int) -> str:
