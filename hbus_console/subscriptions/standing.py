@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import redis
 from django.db.models import Count, Q
 
+from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import namespace_q
+from hbus_console.cluster import probes
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.nodes.living import nodes
+from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
 from hbus_console.topics.scopes import topic_filter
@@ -142,3 +148,24 @@ def dead_counts(scopes: Sequence[str]) -> dict[tuple[str, str], int]:
         .order_by()
     )
     return {(topic, subscription): count for topic, subscription, count in rows}
+
+
+def takes(node: Node, status: Mapping[str, Any]) -> bool:
+    """Whether the consumer of that status takes messages, as far as anybody knows."""
+    return not node.silent and status.get("state") not in ("draining", "stopped")
+
+
+def served(topic: str) -> frozenset[str] | None:
+    """The subscriptions of ``topic`` that some consumer takes messages for; ``None`` while nobody can tell."""
+    if probes.obstacle():
+        return None
+    try:
+        hosts = [node for node in nodes() if node.role == "consumer"]
+    except (redis.RedisError, ConfigurationError):
+        return None
+    return frozenset(
+        str(status.get("group"))
+        for node in hosts
+        for status in node.detail.get("consumers", ())
+        if status.get("topic") == topic and takes(node, status)
+    )

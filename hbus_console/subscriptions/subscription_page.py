@@ -23,7 +23,7 @@ from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
 from hbus_console.subscriptions.services.breaker import standing_of
-from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows
+from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows, takes
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import parts, share
 from hbus_console.ui import formats
@@ -52,7 +52,7 @@ class ConsumerLine:
     @property
     def at_work(self) -> bool:
         """Whether it takes messages, as far as anybody knows."""
-        return not self.node.silent and self.state not in ("draining", "stopped")
+        return takes(self.node, self.status)
 
     @property
     def hung(self) -> list[Mapping[str, Any]]:
@@ -150,20 +150,6 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         failures=_failures(topic, group, chosen),
         breaker=None if ill else _breaker(subscription),
         gone=[] if ill else _gone(subscription, {line.node.name for line in lines}, now_ms),
-    )
-
-
-def served(topic: str) -> frozenset[str] | None:
-    """The subscriptions of ``topic`` that some consumer takes messages for; ``None`` while nobody can tell."""
-    if probes.obstacle():
-        return None
-    try:
-        hosts = [node for node in nodes() if node.role == "consumer"]
-    except (redis.RedisError, ConfigurationError):
-        return None
-    lines = [ConsumerLine(node, status) for node in hosts for status in node.detail.get("consumers", ())]
-    return frozenset(
-        str(line.status.get("group")) for line in lines if line.status.get("topic") == topic and line.at_work
     )
 
 

@@ -10,8 +10,7 @@ from engine.bus.transport import Depth
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerMessage
-from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows
-from hbus_console.subscriptions.subscription_page import served
+from hbus_console.subscriptions.standing import SubscriptionRow, served, subscription_rows
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.supply import Promise, promises

@@ -9,7 +9,7 @@ from django.test import Client
 
 from engine.bus.breaker_board import Pauses
 from hbus_console.nodes.stamps import Node
-from hbus_console.subscriptions import services, subscription_page
+from hbus_console.subscriptions import services, standing
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
@@ -34,7 +34,7 @@ def answer(signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch) ->
     def ask(state: str = "running", *, silent: bool = False) -> str:
         status = {"topic": ONE[0], "group": ONE[1], "state": state, "rate": 0.0, "in_flight": 0}
         node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, silent, {"consumers": [status]})
-        monkeypatch.setattr(subscription_page, "nodes", lambda: [node])
+        monkeypatch.setattr(standing, "nodes", lambda: [node])
         said: str = client.get(f"/topics/{ONE[0]}/").context["page"].answer
         return said
 
