@@ -23,6 +23,9 @@ from hbus_console.ui.states import tone_of
 
 register = template.Library()
 
+#: Names of more characters may be cut where an owner stands in a narrow cell.
+OWNER_CUT = 14
+
 register.filter("num", formats.num)
 register.filter("rate", formats.rate)
 register.filter("ago", formats.ago)
@@ -81,12 +84,10 @@ def owner(team: Any) -> SafeString:
     """``{% owner topic.team %}``: initials and name, cut where there is no room; says so in red when there is none."""
     if not team:
         return format_html('<span class="owner none">{} no owner</span>', icons.icon("outline/user-off", 14))
-    contact = getattr(team, "contact", "")
+    # A page has many of them, and most are short.
+    whole = format_html(' title="{}"', team.name) if len(team.name) > OWNER_CUT else ""
     return format_html(
-        '<span class="owner" title="{}"><b aria-hidden="true">{}</b><span>{}</span></span>',
-        f"{team.name}, {contact}" if contact else team.name,
-        team.initials,
-        team.name,
+        '<span class="owner"{}><b aria-hidden="true">{}</b><span>{}</span></span>', whole, team.initials, team.name
     )
 
 

@@ -65,6 +65,7 @@ def test_an_event_carries_what_the_server_would_have_rendered() -> None:
         "unsettled/note": "oldest 1.4 s",
         "dead": "37",
         "dead/note": "all on booking.changed",
+        "dead/menu": "37",
         "alerts": "0",
         "handling": "5.72",
         "handling/unit": "ms",
