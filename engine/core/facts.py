@@ -18,19 +18,21 @@ from engine.core.subject import Subject
 
 #: The most facts of one batch; who has more to say makes several.
 BATCH_LIMIT = 2_000
+#: The most facts that are read at once, and so the longest column: ten times what anybody writes.
+MOST_FACTS = 10 * BATCH_LIMIT
 
 #: What databases hold.
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: A column: one value for all facts of a batch, or a list with one for each.
-Texts = str | list[str]
-Numbers = Whole | list[Whole]
+Texts = str | Annotated[list[str], Meta(max_length=MOST_FACTS)]
+Numbers = Whole | Annotated[list[Whole], Meta(max_length=MOST_FACTS)]
 #: A moment in epoch milliseconds, as every page can show it. Like every bound of a column it holds for what is read.
 Moment = Annotated[int, Meta(ge=0, le=LATEST_MS)]
-Moments = Moment | list[Moment]
+Moments = Moment | Annotated[list[Moment], Meta(max_length=MOST_FACTS)]
 #: The most things that one fact tells of. A ledger's worth of them can be added up in 64 bits.
 MOST_THINGS = 10**12
 Amount = Annotated[int, Meta(ge=0, le=MOST_THINGS)]
-Amounts = Amount | list[Amount]
+Amounts = Amount | Annotated[list[Amount], Meta(max_length=MOST_FACTS)]
 
 
 class Fields(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -117,7 +117,7 @@ class FactReader:
             # Foreign bytes under our key must not stop the booking of everything after them.
             return Entry(_text(entry), last or 0, wire.Contents(), broken=f"{type(error).__name__}: {error}")
         if last is None:
-            contents.lost.append((0, f"its facts end with number {written[:40]!r}"))
+            contents.lose(0, f"its facts end with number {written[:40]!r}")
         return Entry(_text(entry), last or 0, contents)
 
 

@@ -19,16 +19,19 @@ from msgspec import Meta
 
 from engine.core.error_text import text_of
 from engine.core.errors import HbusError
-from engine.core.facts import SHARED, FactBatch, Fields, Moments, Texts
+from engine.core.facts import MOST_FACTS, SHARED, FactBatch, Fields, Moments, Texts
 from engine.core.subject import Subject
 from engine.core.utf8 import sayable
 from hbus_console.evidence.kinds import catalog_of, catalogs
 
 #: The number of the form.
 FORM = 2
-#: The largest entry that is read, in bytes, and the most facts: an emitter writes a tenth of that at once.
+#: The largest entry that is read, in bytes. An emitter writes a tenth of that at once.
 MOST_BYTES = 64 * 1024 * 1024
-MOST_FACTS = 20_000
+#: The most batches of one entry: none is without a fact.
+MOST_BATCHES = MOST_FACTS
+#: How many parts of one entry may be unreadable before the rest of it is given up.
+MOST_LOST = 100
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, HbusError, ValueError)
 
@@ -48,20 +51,28 @@ class _Written(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @dataclass
 class Contents:
-    """What one entry holds."""
+    """What one entry holds. It is added to by :meth:`take` and :meth:`lose` only, so that its count is known."""
 
     batches: list[FactBatch] = field(default_factory=list)
     #: What could not be read of it: how many facts (0: nobody knows) and why.
     lost: list[tuple[int, str]] = field(default_factory=list)
+    #: How many facts it was written with, as far as that can be told.
+    count: int = field(init=False)
 
-    @property
-    def count(self) -> int:
-        """How many facts it was written with, as far as that can be told."""
-        return sum(batch.count for batch in self.batches) + sum(count for count, _ in self.lost)
+    def __post_init__(self) -> None:
+        self.count = sum(batch.count for batch in self.batches) + sum(count for count, _ in self.lost)
+
+    def take(self, batch: FactBatch) -> None:
+        self.batches.append(batch)
+        self.count += batch.count
+
+    def lose(self, count: int, why: str) -> None:
+        self.lost.append((count, why))
+        self.count += count
 
 
 _encoder = msgspec.msgpack.Encoder()
-_form = msgspec.msgpack.Decoder(tuple[int, list[msgspec.Raw]])
+_form = msgspec.msgpack.Decoder(tuple[int, Annotated[list[msgspec.Raw], Meta(max_length=MOST_BATCHES)]])
 _batch = msgspec.msgpack.Decoder(_Written)
 
 
@@ -88,21 +99,28 @@ def decode(body: bytes) -> Contents:
     if form != FORM:
         raise ValueError(f"it has the form {form}, which this release does not know")
     found = Contents()
-    for one in written:
-        _add(found, one)
+    for place, one in enumerate(written):
+        if not _add(found, one):
+            # Nobody knows how many facts these are; the running number of the entry tells it.
+            found.lose(0, f"the last {len(written) - place:,} of its {len(written):,} batches are given up")
+            break
     return found
 
 
-def _add(found: Contents, raw: msgspec.Raw) -> None:
+def _add(found: Contents, raw: msgspec.Raw) -> bool:
+    """Add one batch, or why there is none; whether to go on after it."""
+    if len(found.lost) >= MOST_LOST:
+        return False
     count = 0
     try:
         written = _batch.decode(raw)
         count = written.count
         if found.count + count > MOST_FACTS:
-            raise ValueError(f"an entry with more than {MOST_FACTS:,} facts")
-        found.batches.append(_whole(written))
+            return False
+        found.take(_whole(written))
     except _UNREADABLE as error:
-        found.lost.append((count if count <= MOST_FACTS else 0, text_of(error)))
+        found.lose(count, text_of(error))
+    return True
 
 
 def _whole(written: _Written) -> FactBatch:
@@ -140,12 +158,19 @@ def _rows(body: bytes) -> Contents | None:
             batches, reasons = catalog.read_rows(body)
         except _UNREADABLE:
             continue
-        found = Contents(lost=[(1, why) for why in reasons])
+        found = Contents(lost=[(1, why) for why in reasons[:MOST_LOST]])
+        if len(reasons) > MOST_LOST:
+            found.lose(len(reasons) - MOST_LOST, "as many more rows")
+        undeclared = 0
         for batch in batches:
-            if catalog_of(batch.kind) is None:
-                found.lost.append((batch.count, f"no engine declares the kind {batch.kind!r}"[:100]))
+            if catalog_of(batch.kind) is not None:
+                found.take(batch)
+            elif len(found.lost) < MOST_LOST:
+                found.lose(batch.count, f"no engine declares the kind {batch.kind!r}"[:100])
             else:
-                found.batches.append(batch)
+                undeclared += batch.count
+        if undeclared:
+            found.lose(undeclared, "no engine declares the kinds of as many more rows")
         return found
     return None
 
