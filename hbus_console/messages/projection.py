@@ -214,7 +214,11 @@ def _nameless(batch: FactBatch, fields: BusFields, topic: str, subscription: str
     if ids if isinstance(ids, str) else whole(ids):
         return ()
     told = zip(each(fields.position, count), each(batch.detail, count), each(fields.error, count), strict=True)
-    details = [f"message at {position or '?'} without a readable name: {one or other}" for position, one, other in told]
+    # Cut before it is joined: a text that a whole batch shares would be copied for each of its facts.
+    details = [
+        f"message at {position[:64] or '?'} without a readable name: {(one or other)[:500]}"
+        for position, one, other in told
+    ]
     rows = zip(
         repeat(batch.kind, count),
         each(batch.at_ms, count),
