@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from engine.core.facts import MOST_THINGS, CoreFields, FactBatch
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.models import Cursor
+from hbus_console.evidence.numbering import Numbering
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.wire import Contents
 
@@ -26,8 +28,6 @@ READ_ENTRIES = 16
 BOOK_FACTS = 10_000
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 5.0
-#: How many notices one entry may leave about what could not be read of it.
-MOST_NOTICES = 20
 #: How many parts of an entry are tried, in search of what the database refuses; the rest is given up together.
 MOST_TRIES = 1_000
 #: How a database says that it will never take these rows, however often it is asked.
@@ -71,25 +71,28 @@ class FactCollector:
             entries = self._reader.read(cursor.entry, READ_ENTRIES)
             if not entries:
                 return self._check_end(cursor)
+            # Asked after the entries were read: by then it counts all that is in them.
+            came_in = self._reader.came_in()
         except redis.RedisError as error:
             raise Unavailable(f"The fact stream could not be read: {words_of(error)}.") from error
-        booked = sum(self._book_or_bury(cursor, batch) for batch in _batches(entries))
+        booked = sum(self._book_or_bury(cursor, batch, came_in) for batch in _batches(entries))
         self._reader.forget(cursor.entry, cursor.facts)
         return booked
 
-    def _book_or_bury(self, cursor: Cursor, entries: list[Entry]) -> int:
+    def _book_or_bury(self, cursor: Cursor, entries: list[Entry], came_in: int) -> int:
         """Book ``entries``; what the database can never take must not hold up all that is with it, nor what follows."""
         try:
-            return self._book(cursor, entries)
+            return self._book(cursor, entries, came_in)
         except _REFUSED:
             if len(entries) > 1:
-                return sum(self._book_or_bury(cursor, [entry]) for entry in entries)
+                return sum(self._book_or_bury(cursor, [entry], came_in) for entry in entries)
             (entry,) = entries
             try:
-                return self._book(cursor, [self._without_refused(entry)])
+                return self._book(cursor, [self._without_refused(entry)], came_in)
             except _REFUSED as error:
                 # Each of its parts could be booked, and not all of them together.
-                return self._book(cursor, [_buried(entry, [], {type(error).__name__: (entry.count, words_of(error))})])
+                lost = [(entry.contents.count, _refused(type(error).__name__, words_of(error)))]
+                return self._book(cursor, [_buried(entry, [], lost)], came_in)
 
     def _without_refused(self, entry: Entry) -> Entry:
         """``entry`` with only those of its facts that the database takes; the others told by how many and why.
@@ -98,28 +101,32 @@ class FactCollector:
         booked must be booked at once.
         """
         taken: list[FactBatch] = []
-        refused: dict[str, tuple[int, str]] = {}
-        waiting = list(reversed(entry.contents.batches))
-        tries = 0
-        while waiting:
-            batch = waiting.pop()
-            error = self._refusal(batch)
-            tries += 1
+        refused: Counter[str] = Counter()
+        words: dict[str, str] = {}
+        waiting = [entry.contents.batches] if entry.contents.batches else []
+        for _ in range(MOST_TRIES):
+            if not waiting:
+                break
+            part = waiting.pop()
+            error = self._refusal(part)
             if error is None:
-                taken.append(batch)
-            elif batch.count > 1 and tries < MOST_TRIES:
-                half = batch.count // 2
-                waiting += [batch.part(half, batch.count), batch.part(0, half)]
-            else:
-                many, why = refused.get(type(error).__name__, (0, words_of(error)))
-                refused[type(error).__name__] = (many + batch.count, why)
-        return _buried(entry, taken, refused)
+                taken += part
+                continue
+            name = type(error).__name__
+            words.setdefault(name, words_of(error))
+            smaller = _halves(part)
+            waiting += reversed(smaller)
+            if not smaller:
+                refused[name] += 1
+        if waiting:
+            refused[name] += sum(batch.count for part in waiting for batch in part)
+        return _buried(entry, taken, [(many, _refused(name, words[name])) for name, many in refused.items()])
 
-    def _refusal(self, batch: FactBatch) -> Exception | None:
-        """Why the database never takes ``batch``; ``None`` when it would. Leaves nothing behind."""
+    def _refusal(self, batches: Sequence[FactBatch]) -> Exception | None:
+        """Why the database never takes ``batches``; ``None`` when it would. Leaves nothing behind."""
         rows = Booking(self._per_message)
         try:
-            rows.add([batch])
+            rows.add(batches)
             with transaction.atomic(using=LEDGER):
                 rows.write()
                 transaction.set_rollback(True, using=LEDGER)
@@ -127,22 +134,20 @@ class FactCollector:
             return error
         return None
 
-    def _book(self, cursor: Cursor, entries: list[Entry]) -> int:
+    def _book(self, cursor: Cursor, entries: list[Entry], came_in: int) -> int:
         rows = Booking(self._per_message)
-        position, booked = cursor.facts, 0
+        numbers, booked = Numbering(cursor.facts, came_in), 0
         notices: list[FactBatch] = []
         for entry in entries:
-            missing = self._missing(entry, position)
+            missing = [self._dropped(facts, said) for facts, said in numbers.follow(entry)]
             notices += missing
             rows.add(missing)
             rows.add(entry.contents.batches)
             booked += entry.count
-            # Who writes an entry without a number has not counted its facts with the others.
-            position = entry.last or position
         last, now_ms = entries[-1].id, self._clock.now_ms()
         with transaction.atomic(using=LEDGER):
             moved = Cursor.objects.filter(name=CURSOR, entry=cursor.entry).update(
-                entry=last, facts=position, at_ms=now_ms
+                entry=last, facts=numbers.position, at_ms=now_ms
             )
             if not moved:
                 raise Unavailable("Another keeper has booked these facts.", remedy="It holds the duty now.")
@@ -150,28 +155,8 @@ class FactCollector:
         # What a process dropped before it reached the store, that process has counted; this is what was lost later.
         if self._count is not None:
             self._count(notices)
-        cursor.entry, cursor.facts = last, position
+        cursor.entry, cursor.facts = last, numbers.position
         return booked
-
-    def _missing(self, entry: Entry, position: int) -> list[FactBatch]:
-        """Notices about what is missing between fact number ``position`` and ``entry``, and in it."""
-        lost = entry.last - entry.count - position if entry.last else 0
-        if entry.broken:
-            return [self._dropped(max(lost, 0), f"Entry {entry.id} of the fact stream is unreadable: {entry.broken}.")]
-        found = []
-        for known, why in entry.contents.lost[:MOST_NOTICES]:
-            # Where nobody knows how many it was, all that is missing will have been in it.
-            dropped = known or max(lost, 0)
-            lost -= 0 if known else dropped
-            said = f"A part of entry {entry.id} of the fact stream is unreadable: {why}."
-            found.append(self._dropped(dropped, said))
-        if lost > 0:
-            said = f"{lost} facts were dropped because the keeper was away for too long."
-            found.append(self._dropped(lost, said))
-        elif lost < 0:
-            said = "The store has forgotten facts: it was emptied, or restored from an older state."
-            found.append(self._dropped(0, said))
-        return found
 
     def _check_end(self, cursor: Cursor) -> int:
         """Nothing lies after the cursor: either all is booked, or the store has gone back to before it."""
@@ -193,11 +178,24 @@ class FactCollector:
         )
 
 
-def _buried(entry: Entry, taken: list[FactBatch], refused: dict[str, tuple[int, str]]) -> Entry:
-    """``entry`` with only the facts ``taken``, and told how many were ``refused``: by error, how many and its words."""
-    _log.error("entry %s of the fact stream has facts that cannot be booked: %s", entry.id, refused)
-    lost = [(many, f"the database refused it: {name}: {why}"[:300]) for name, (many, why) in refused.items()]
+def _buried(entry: Entry, taken: list[FactBatch], lost: list[tuple[int, str]]) -> Entry:
+    """``entry`` with only the facts ``taken``, and told what was ``lost``: how many and why."""
+    _log.error("entry %s of the fact stream has facts that cannot be booked: %s", entry.id, lost)
     return replace(entry, contents=Contents(taken, [*lost, *entry.contents.lost]))
+
+
+def _refused(error: str, words: str) -> str:
+    return f"the database refused it: {error}: {words}"[:300]
+
+
+def _halves(batches: list[FactBatch]) -> list[list[FactBatch]]:
+    """The same facts in two; nothing for a single fact."""
+    if len(batches) > 1:
+        half = len(batches) // 2
+        return [batches[:half], batches[half:]]
+    (batch,) = batches
+    half = batch.count // 2
+    return [[batch.part(0, half)], [batch.part(half, batch.count)]] if half else []
 
 
 def _batches(entries: list[Entry]) -> list[list[Entry]]:

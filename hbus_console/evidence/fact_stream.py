@@ -22,7 +22,7 @@ REMEMBER_S = 600
 #: More facts than this no installation has ever emitted.
 _MOST_EVER = 10**15
 
-_APPEND = load_scripts(Path(__file__).parent / "lua")["append_facts"]
+_SCRIPTS = load_scripts(Path(__file__).parent / "lua")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class FactStream:
     def __init__(self, store: redis.Redis, prefix: str, *, limit: int = BACKLOG_LIMIT) -> None:
         keys = Keys(prefix)
         self._keys = [keys.log, keys.count, keys.floor, keys.last(secrets.token_hex(6))]
-        self._append = store.register_script(_APPEND.text)
+        self._append = store.register_script(_SCRIPTS["append_facts"].text)
         self._limit = limit
 
     def write(self, facts: Sequence[FactBatch]) -> None:
@@ -64,7 +64,10 @@ class FactStream:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the stream. ``last`` is the running number of its last fact, counted from 1; 0: it tells none."""
+    """One entry of the stream. ``last`` is the running number of its last fact, counted from 1; 0: it tells none.
+
+    That is what the entry says of itself; see :class:`~hbus_console.evidence.numbering.Numbering` for what is believed.
+    """
 
     id: str
     last: int
@@ -84,11 +87,17 @@ class FactReader:
     def __init__(self, store: redis.Redis, prefix: str) -> None:
         self._store = store
         self._keys = Keys(prefix)
+        self._forget = store.register_script(_SCRIPTS["forget_facts"].text)
 
     def read(self, after: str, limit: int) -> list[Entry]:
         """At most ``limit`` entries after the entry id ``after``, oldest first; does not wait."""
         answer = cast(Any, self._store.xread({self._keys.log: after}, count=limit))
         return [self._entry(entry, fields) for _, entries in _streams(answer) for entry, fields in entries]
+
+    def came_in(self) -> int:
+        """How many facts ever came in, as the store counts them."""
+        count = cast("bytes | None", self._store.get(self._keys.count))
+        return (_number(count) or 0) if count else 0
 
     def end(self) -> tuple[str, int]:
         """Id of the newest entry ever added (``0-0`` when there is no stream) and how many facts ever came in."""
@@ -98,15 +107,12 @@ class FactReader:
             if "no such key" not in str(error):
                 raise
             return "0-0", 0
-        count = cast("bytes | None", self._store.get(self._keys.count))
-        return _text(info["last-generated-id"]), (_number(count) or 0) if count else 0
+        return _text(info["last-generated-id"]), self.came_in()
 
     def forget(self, through: str, booked: int) -> None:
         """Drop the entries before ``through``: they are booked, up to fact number ``booked``."""
-        with self._store.pipeline(transaction=True) as pipe:
-            pipe.xtrim(self._keys.log, minid=through, approximate=False)
-            pipe.set(self._keys.floor, booked)
-            pipe.execute()
+        keys = self._keys
+        self._forget(keys=[keys.log, keys.count, keys.floor], args=[through, booked])
 
     def _entry(self, entry: bytes, fields: dict[bytes, bytes]) -> Entry:
         written = fields.get(b"n", b"")

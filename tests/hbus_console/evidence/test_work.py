@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+import redis
 
+from engine.bus.facts import BusFields
+from engine.core.clock import ManualClock
+from engine.core.facts import FactBatch
+from engine.core.subject import Subject
 from hbus_console.evidence import wire
+from hbus_console.evidence.booking import Booking
+from hbus_console.evidence.collector import FactCollector
+from hbus_console.evidence.fact_stream import FactReader, Keys
+from hbus_console.evidence.models import Notice
+from hbus_console.messages import projection
+from hbus_console.messages.models import LedgerEvent
 
 AT = 1_790_000_000_000
 pack = msgspec.msgpack.encode
@@ -101,3 +113,50 @@ def test_unreadable_rows_of_the_release_before_are_counted_and_the_first_told() 
     found = wire.decode(pack([good, *[None] * 300, *[["hacked", AT, "t", f"g{n}", "m"] for n in range(300)]]))
     assert (len(found.batches), found.count) == (1, 601)
     assert len(found.lost) <= wire.MOST_LOST + 2
+
+
+def test_twice_the_batches_are_at_most_twice_the_work_to_make_rows_of() -> None:
+    def book(count: int) -> Callable[[], None]:
+        batches = wire.decode(pack([wire.FORM, [one(number) for number in range(count)]])).batches
+        return lambda: Booking().add(batches)
+
+    book(1_000)()
+    assert work(book(1_000)) < 2.1 * work(book(500))
+
+
+def test_a_text_that_a_batch_shares_is_not_copied_for_each_of_its_facts() -> None:
+    # Given many facts of messages that cannot be named, all at one place with a name of a megabyte
+    where, long = Subject("subscription", "a.b", "g"), "x" * 2**20
+    batch = FactBatch("dead", AT, where, "n", 2_000, "", long, fields=BusFields(position=long))
+    # When rows are made of them
+    tracemalloc.start()
+    try:
+        Booking().add([batch])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Then these hold what the columns take of it
+    assert most < 16 * 2**20
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_what_is_refused_among_many_batches_is_found_in_few_tries(
+    redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an entry of a thousand batches, and a projection that lets a number through which no database holds
+    monkeypatch.setattr(projection, "numbers", lambda column, count, _: [column << 4 if column > 1 else column] * count)
+    bad = one(700, fields=["m700", "", "", "", "", "", "", 2**62])
+    body = pack([wire.FORM, [bad if number == 700 else one(number) for number in range(1_000)]])
+    store = redis.Redis.from_url(redis_url)
+    store.set(Keys(prefix).count, 1_000)
+    store.xadd(Keys(prefix).log, {"n": 1_000, "f": body})
+    collector = FactCollector(FactReader(store, prefix), clock=ManualClock(AT))
+    tried: list[int] = []
+    refusal = collector._refusal
+    monkeypatch.setattr(collector, "_refusal", lambda batches: (tried.append(len(batches)), refusal(batches))[1])
+    # When it is collected
+    collector.tick()
+    # Then all the others are booked, and finding it took a few tries and not one for each
+    assert LedgerEvent.objects.count() == 999
+    assert Notice.objects.get().count == 1
+    assert len(tried) < 30
