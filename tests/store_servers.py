@@ -90,8 +90,7 @@ class SentinelTrio:
         self.sentinels = [store.free_port() for _ in range(3)]
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
-        places = ",".join(f"127.0.0.1:{port}" for port in self.sentinels)
-        self.url = f"sentinel://:{self.password}@{places}/{self.name}?db=0&sentinel_password={self.sentinel_password}"
+        self.url = self.naming(0, 1, 2)
 
     def start(self) -> SentinelTrio:
         for server in self.servers:
@@ -114,6 +113,30 @@ class SentinelTrio:
 
     def await_other_than(self, killed: Server) -> None:
         until("another is primary", lambda: any(_is_primary(each) for each in self.servers if each is not killed))
+
+    def freeze_sentinels(self, *numbers: int) -> None:
+        """Those of these numbers fall silent, as behind a cut; their connections stay open."""
+        for number in numbers:
+            self._processes[number].send_signal(signal.SIGSTOP)
+
+    def thaw_sentinels(self, *numbers: int) -> None:
+        for number in numbers:
+            self._processes[number].send_signal(signal.SIGCONT)
+
+    def kill_sentinel(self, number: int) -> None:
+        _kill(self._processes[number])
+
+    def restart_sentinel(self, number: int) -> None:
+        """On what it knew when it was killed."""
+        port = self.sentinels[number]
+        config = self._folder / f"sentinel-{port}" / "sentinel.conf"
+        self._processes[number] = _run([str(store.find_binary()), str(config), "--sentinel"])
+        until("the Sentinel knows the others", lambda: self._knows(port))
+
+    def naming(self, *numbers: int) -> str:
+        """An address that names only these of the Sentinels."""
+        places = ",".join(f"127.0.0.1:{self.sentinels[number]}" for number in numbers)
+        return f"sentinel://:{self.password}@{places}/{self.name}?db=0&sentinel_password={self.sentinel_password}"
 
     def stop(self) -> None:
         for process in self._processes:

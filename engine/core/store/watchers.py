@@ -1,11 +1,13 @@
 """Who decides which server is the primary, asked about one of them: the Sentinels, or the other nodes of a cluster.
 
-Silence is no objection: a store whose Sentinels are all away goes on, as it did before they went.
+Sentinels that are silent may be replacing the primary on their side of a cut. So where some answer, they vouch only
+while those that do not are too few to elect another. Where none answers, the store goes on as it did before they went:
+all of them may just as well be down, and then nobody replaces anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import redis
@@ -96,9 +98,31 @@ class SentinelWatchers:
         return place in self._servers.ask((place,), "PING")
 
     def objection(self, place: Place) -> str:
-        # What redis-py asks too, so that a Sentinel's user needs no other permission.
-        answers = self._questions.ask(self._sentinels, "SENTINEL", "MASTERS")
+        answers = self._ask(self._sentinels)
+        if answers and self._missing(answers):
+            # One that was left alone may be back, and one that was slow is given as long again.
+            answers |= self._ask(each for each in self._sentinels if each not in answers)
+        if answers and self._missing(answers):
+            answers = max(answers, self._ask_the_others(answers), key=len)
         return said_by_sentinels(self._name, place, answers.values())
+
+    def _ask(self, places: Iterable[Place]) -> dict[Place, Any]:
+        # What redis-py asks too, so that a Sentinel's user needs no other permission.
+        answers = self._questions.ask(places, "SENTINEL", "MASTERS")
+        return {place: answer for place, answer in answers.items() if _of(self._name, answer)}
+
+    def _ask_the_others(self, answers: dict[Place, Any]) -> dict[Place, Any]:
+        """The answers of one of those who answered and of all whom it knows: an address need not name every Sentinel.
+
+        By its names alone, because the address may call the same Sentinel by another.
+        """
+        one = next(iter(answers))
+        rows = self._questions.ask((one,), "SENTINEL", "SENTINELS", self._name).get(one)
+        others = [(each.get("ip", ""), _number(each, "port")) for each in _entries(rows)]
+        return {one: answers[one], **self._ask(others)}
+
+    def _missing(self, answers: dict[Place, Any]) -> str:
+        return too_few([found for answer in answers.values() if (found := _of(self._name, answer))])
 
     def close(self) -> None:
         self._questions.close()
@@ -109,7 +133,7 @@ def said_by_sentinels(name: str, place: Place, answers: Iterable[Any]) -> str:
     """What the answers to ``SENTINEL MASTERS`` have against ``place`` as the primary called ``name``; empty: nothing.
 
     One Sentinel that alone takes a primary for dead is no objection: it takes as many as the Sentinels' own quorum. A
-    failover that one of them has begun is.
+    failover that one of them has begun is, and so is the silence of as many as it takes to elect another.
     """
     known = [found for answer in answers if (found := _of(name, answer))]
     if not known:
@@ -127,18 +151,29 @@ def said_by_sentinels(name: str, place: Place, answers: Iterable[Any]) -> str:
         return f"the Sentinels are replacing {where}"
     if sum("s_down" in each for each in flags) >= max(1, _number(newest[0], "quorum")):
         return f"the Sentinels take {where} for dead"
+    return too_few(known)
+
+
+def too_few(known: Sequence[Sentinel]) -> str:
+    """Why the Sentinels that said ``known`` cannot vouch for what they say; empty when they can.
+
+    It takes a majority of all Sentinels to elect a primary, those included that are away; they tell how many there are.
+    """
+    there_are = max(_number(each, "num-other-sentinels") for each in known) + 1
+    if there_are - len(known) >= there_are // 2 + 1:
+        return f"only {len(known)} of {there_are} Sentinels answered: the others may have chosen another primary"
     return ""
 
 
 def _of(name: str, answer: Any) -> Sentinel | None:
+    return next((found for found in _entries(answer) if found.get("name") == name), None)
+
+
+def _entries(answer: Any) -> list[Sentinel]:
     if not isinstance(answer, list):
-        return None
-    for flat in answer:
-        words = [_text(word) for word in flat]
-        found = dict(zip(words[::2], words[1::2], strict=False))
-        if found.get("name") == name:
-            return found
-    return None
+        return []
+    flat = ([_text(word) for word in words] for words in answer)
+    return [dict(zip(words[::2], words[1::2], strict=False)) for words in flat]
 
 
 def _number(said: Sentinel, word: str) -> int:
