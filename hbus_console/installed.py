@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
+from traceback import extract_tb
 
 from engine.core.env import Env
+from engine.core.error_text import text_of
 from engine.core.errors import ConfigurationError
 
 #: The ground first, then the features, then the front.
@@ -48,8 +53,57 @@ def apps() -> tuple[str, ...]:
     return (*OURS, *named)
 
 
+def load_packages() -> None:
+    """Import the packages of the installed apps, which Django would do next.
+
+    Raises ``ConfigurationError`` for one of ``HBUS_APPS`` that cannot be loaded.
+    """
+    for app in apps():
+        _load(app, app)
+
+
+@contextmanager
+def loading(app: str, what: str, file: str) -> Iterator[None]:
+    """Whatever is raised meanwhile becomes a ``ConfigurationError``: ``what`` cannot be loaded, by ``file``.
+
+    Whoever wrote an app of ``HBUS_APPS`` is not who starts hbus: a traceback through the loader tells them nothing, and
+    the end of the process by a ``SystemExit`` even less. What our own apps raise passes.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if app in OURS:
+            raise
+        raise ConfigurationError(
+            f"{what} cannot be loaded: {text_of(error)} ({file}{_line(error, file)}).",
+            remedy=f"Correct that file, or take {app} out of HBUS_APPS.",
+            field="HBUS_APPS",
+        ) from error
+
+
 def _is_there(app: str) -> bool:
+    parent = app.rpartition(".")[0]
+    if parent:
+        if not _is_there(parent):
+            return False
+        # Looking for what is in a package imports it.
+        _load(app, parent)
     try:
         return find_spec(app) is not None
     except (ImportError, ValueError):
         return False
+
+
+def _load(app: str, package: str) -> None:
+    spec = find_spec(package)
+    with loading(app, f"The app {app!r}", (spec and spec.origin) or package):
+        import_module(package)
+
+
+def _line(error: BaseException, file: str) -> str:
+    """Where in ``file`` it was raised, or what was called from it."""
+    numbers = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+    number = numbers[-1] if numbers else getattr(error, "lineno", None)
+    return f", line {number}" if number else ""

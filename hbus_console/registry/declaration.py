@@ -13,6 +13,8 @@ from hbus_console.access.acts import VIEW, Act
 
 #: ``package.module:attribute``.
 Dotted = str
+#: ``package.module``.
+Module = str
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Mount:
     """Pages: an ``urls`` module under a prefix."""
 
     prefix: str
-    urls: str
+    urls: Module
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Feature:
     menu: tuple[MenuEntry, ...] = ()
     pages: tuple[Mount, ...] = ()
     #: Modules with ``urlpatterns`` under ``/api/v1/``.
-    api: tuple[str, ...] = ()
+    api: tuple[Module, ...] = ()
     acts: tuple[Act, ...] = ()
     subjects: tuple[SubjectKind, ...] = ()
     owned: tuple[Owned, ...] = ()

@@ -5,13 +5,10 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from traceback import extract_tb
 from typing import Any
 
-from engine.core.error_text import text_of
-from engine.core.errors import ConfigurationError
 from hbus_console.access.acts import VIEW, Act
-from hbus_console.installed import OURS, apps
+from hbus_console.installed import apps, load_packages, loading
 from hbus_console.registry.declaration import Feature
 
 
@@ -21,32 +18,29 @@ def features() -> tuple[Feature, ...]:
 
     Raises ``ConfigurationError`` for one of ``HBUS_APPS`` that cannot be loaded.
     """
-    found = ((app, find_spec(f"{app}.feature")) for app in apps())
-    return tuple(_feature(app, spec.origin or "feature.py") for app, spec in found if spec is not None)
+    return tuple(feature for _, feature in by_app())
+
+
+def by_app() -> tuple[tuple[str, Feature], ...]:
+    """:func:`features`, each with the app that declares it. Raises the same."""
+    load_packages()
+    found = ((app, feature_file(app)) for app in apps())
+    return tuple((app, _feature(app, file)) for app, file in found if file)
+
+
+def feature_file(app: str) -> str:
+    """The ``feature.py`` of an app whose package is loaded; empty: it has none."""
+    with loading(app, f"The app {app!r}", app):
+        spec = find_spec(f"{app}.feature")
+    return (spec.origin or "feature.py") if spec else ""
 
 
 def _feature(app: str, file: str) -> Feature:
-    try:
+    with loading(app, f"The feature of the app {app!r}", file):
         feature = import_module(f"{app}.feature").FEATURE
         if not isinstance(feature, Feature):
             raise TypeError(f"FEATURE is no Feature but of type {type(feature).__name__}")
-    except Exception as error:
-        if app in OURS:
-            raise
-        # Whoever wrote it is not who starts hbus: a traceback through the loader tells them nothing.
-        raise ConfigurationError(
-            f"The feature of the app {app!r} cannot be loaded: {text_of(error)} ({file}{_line(error, file)}).",
-            remedy=f"Correct that file, or take {app} out of HBUS_APPS.",
-            field="HBUS_APPS",
-        ) from error
-    return feature
-
-
-def _line(error: Exception, file: str) -> str:
-    """Where in ``file`` it was raised, or what was called from it."""
-    numbers = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
-    number = numbers[-1] if numbers else getattr(error, "lineno", None)
-    return f", line {number}" if number else ""
+        return feature
 
 
 @cache

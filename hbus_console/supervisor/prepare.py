@@ -17,6 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from engine.core.errors import ConfigurationError
 from hbus_console.accounts.services import ensure_first_admin
+from hbus_console.registry.declared import check_declared
 from hbus_console.registry.loading import features, resolve
 
 #: Serialises preparations on PostgreSQL when several hosts start at once.
@@ -29,8 +30,9 @@ def prepare(say: Say) -> None:
     """Migrate, set up what features begin with, and collect, where needed.
 
     ``say`` hears one line for each thing that had to be done. Raises ``ConfigurationError`` when the assets that npm
-    brings are not there.
+    brings are not there, or an app of ``HBUS_APPS`` declares what is not.
     """
+    check_declared()
     with _alone():
         for alias in aliases_to_migrate():
             say(f"Preparing the database {alias} …")
