@@ -155,9 +155,7 @@ class Reader:
         if deliveries and now - sent > self._scope.policy.lease_s / 3:
             # Nobody knows how much of that time the leases have been running (this process may have been stopped
             # meanwhile): ask, rather than run what another may have by now.
-            answers = self._scope.receiver.extend([delivery.receipt for delivery in deliveries])
-            deliveries = [delivery for delivery, ours in zip(deliveries, answers, strict=True) if ours]
-            sent = now
+            sent, deliveries = self._still_ours(deliveries)
         fresh = self._scope.in_flight.take(deliveries, sent)
         if not fresh:
             return
@@ -170,6 +168,23 @@ class Reader:
             self._settler.release(fresh)
         elif aside := self._dispatcher.offer(fresh):
             self._settler.set_aside(aside)
+
+    def _still_ours(self, deliveries: list[Delivery]) -> tuple[float, list[Delivery]]:
+        """When the store was asked, and those whose leases are still ours; none if it answers nothing until the stop.
+
+        Nothing is read meanwhile: these are leased, and what comes after them must not be handled first.
+        """
+        while not self._scope.stop.is_set():
+            self.moved = sent = self._clock.monotonic()
+            try:
+                answers = self._scope.receiver.extend([delivery.receipt for delivery in deliveries])
+            except Unavailable as error:
+                self._health.away(error)
+                self._clock.wait(self._scope.stop, self._backoff.next_s())
+                continue
+            self._health.answered()
+            return sent, [delivery for delivery, ours in zip(deliveries, answers, strict=True) if ours]
+        return self._clock.monotonic(), []
 
     def _rest_while_paused(self) -> None:
         if not self._pause_done:

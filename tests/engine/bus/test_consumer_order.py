@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.partitions import PartitionedReceiver
 from engine.bus.policy import RetryPolicy
-from engine.bus.transport import Outgoing
+from engine.bus.transport import Delivery, Outgoing
 from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
 from tests.engine.bus.kit import GROUP, PATIENCE_S, TOPIC, Bus, Recorder, running, until
 
 LEASE_S = 9.0
@@ -63,6 +65,39 @@ def test_a_failed_head_blocks_its_key_and_nobody_else(bus: Bus, clock: ManualClo
     assert sorted(settled.values()) == [1, 1, 1, 1, 1, 2]
     assert bus.facts.of("lease_lost") == []
     assert bus.unsettled() == 0
+
+
+def test_what_was_read_late_keeps_its_place_though_the_store_does_not_say_whether_it_is_still_ours(
+    bus: Bus, clock: ManualClock
+) -> None:
+    make = bus.transport.partitioned_receiver
+
+    class Late:
+        """The first answer comes after half the lease, the next message meanwhile, and then the store is away."""
+
+        def __init__(self, inner: PartitionedReceiver) -> None:
+            self._inner = inner
+            self._was_late = False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def receive(self, limit: int, wait_s: float) -> list[Delivery]:
+            deliveries = self._inner.receive(limit, wait_s)
+            if deliveries and not self._was_late:
+                self._was_late = True
+                bus.publish({"n": 1}, key="a")
+                bus.transport.once["extend"] = Unavailable("away")
+                clock.advance(LEASE_S / 2)
+            return deliveries
+
+    bus.transport.partitioned_receiver = lambda *a, **k: Late(make(*a, **k))  # type: ignore[method-assign]
+    bus.publish({"n": 0}, key="a")
+    journal = Journal()
+    with running(bus.consumer(journal, ordering="key", lease_s=LEASE_S)):
+        until(lambda: len(bus.facts.of("settled")) == 2, between=lambda: clock.advance(0.1))
+    assert journal.by_key == {"a": [0, 1]}
+    assert {fact.attempt for fact in bus.facts.of("settled")} == {1}
 
 
 def test_a_head_that_dies_lets_its_key_go_on(bus: Bus, clock: ManualClock) -> None:
