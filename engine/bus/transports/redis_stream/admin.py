@@ -31,7 +31,17 @@ from engine.core.store.link import Link
 SCAN_STEP = 1_000
 
 #: What lies beside the counts in the same hashes.
-_NO_COUNTS = (b"generation", b"paused", b"incarnation", b"partitions", b"epoch", b"read_from", b"parks")
+_NO_COUNTS = (
+    b"generation",
+    b"paused",
+    b"incarnation",
+    b"partitions",
+    b"epoch",
+    b"read_from",
+    b"parks",
+    b"read",
+    b"taken",
+)
 
 
 class RedisStreamAdmin:

@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from engine.bus.errors import GroupLost
 from engine.bus.partitions import Turn
 from engine.bus.transport import Delivery, Settlement, Verdict
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.receiver import SEAT_END, PartitionReader, Waiting
 from engine.bus.transports.redis_stream.scripts import SEATS
 from engine.bus.transports.redis_stream.topic import GroupKeys, SeatKeys, StoreTime
+from engine.core.errors import Unavailable
 from engine.core.store.failures import Refused
 from engine.core.store.link import Arg, Link
 
@@ -173,14 +175,18 @@ class RedisPartitionedReceiver:
             for end in self._readable():
                 if len(found) >= limit:
                     break
-                reply = self._lease(end, limit - len(found))
-                if not reply:
-                    continue
-                if reply[0] == b"got":
-                    self._see_parked(end, reply[6])
-                    found += end.deliveries(reply)
-                else:
-                    idle.append((end.keys, reply))
+                try:
+                    reply = self._lease(end, limit - len(found))
+                    if reply and reply[0] == b"got":
+                        self._see_parked(end, reply[6])
+                        found += end.deliveries(reply)
+                    elif reply:
+                        idle.append((end.keys, reply))
+                except (Unavailable, GroupLost):
+                    # What other partitions gave is leased and must not get lost; the trouble is met again.
+                    if found:
+                        break
+                    raise
             left_s = deadline - time.monotonic()
             if found or left_s <= 0 or waiting.closed:
                 return found

@@ -55,10 +55,13 @@ class PartitionReader:
         #: In front of each receipt, where a lease says who may read: partition and epoch.
         self._seat = f"{keys.partition}.{epoch}{SEAT_END}" if epoch else ""
         self._skip = len(self._seat)
+        #: The number of the last read that has reached us: the store hands out again what a later one leased.
+        self._read = 0
 
     def lease(self, link: Link, limit: int) -> list[Any]:
         """The script's own reply; raises ``GroupLost``, and :class:`Refused` when the epoch is old."""
-        args = (self._group, self._consumer, min(limit, LIMIT), self._lease_ms, self._time.now(), self._epoch)
+        now = self._time.now()
+        args = (self._group, self._consumer, min(limit, LIMIT), self._lease_ms, now, self._epoch, self._read)
         try:
             reply: list[Any] = link.run(RECEIVE, self.keys.receive, args)
         except Refused as error:
@@ -127,7 +130,8 @@ class PartitionReader:
         return results
 
     def deliveries(self, reply: list[Any]) -> list[Delivery]:
-        """What a reply that begins with ``got`` has brought."""
+        """What a reply that begins with ``got`` has brought. Under a lease, a reply that is not asked comes again."""
+        self._read = reply[7]
         generation_bytes, again, *fresh = reply[1:6]
         generation = generation_bytes.decode()
         deliveries = [self._again(item, generation) for item in again]

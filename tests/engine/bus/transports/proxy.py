@@ -12,10 +12,13 @@ Mode = Literal["pass", "cut", "mute"]
 
 class Proxy:
     """Forwards to ``port``. In mode ``cut`` the first answer closes the connection instead of going through; in mode
-    ``mute`` answers are dropped. Requests always reach the store."""
+    ``mute`` answers are dropped. Requests always reach the store.
+
+    The first answer with all of ``cut_at`` in it closes its connection instead of going through, and no later one."""
 
     def __init__(self, port: int) -> None:
         self.mode: Mode = "pass"
+        self.cut_at: tuple[bytes, ...] = ()
         self._target = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -47,6 +50,9 @@ class Proxy:
     def _back(self, store: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := store.recv(65_536):
+                if self.cut_at and all(part in data for part in self.cut_at):
+                    self.cut_at = ()
+                    break
                 if self.mode == "cut":
                     break
                 if self.mode == "pass":

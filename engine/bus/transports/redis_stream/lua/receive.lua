@@ -4,9 +4,11 @@
 -- ARGV  1 group · 2 consumer · 3 limit (at most 1000) · 4 lease in ms · 5 now in ms, or '' for the server's clock
 --       6 epoch: then what is due comes in the order of publishing whatever made it due, and not before the leases of the
 --         owner before have ended
--- Result  {'got', generation, again, high, normal, low, changes of the parked keys}: `again` holds {position, body, times
---           handed out, failed attempts, history} of the redelivered; the others are {positions, bodies} of those
---           delivered first time
+--       7 under an epoch: the number of the last read that reached the consumer, 0 before the first. What a later one
+--         leased did not: it is handed out again before anything new, and counts no attempt
+-- Result  {'got', generation, again, high, normal, low, changes of the parked keys, number of this read}: `again` holds
+--           {position, body, times handed out, failed attempts, history} of the redelivered; the others are
+--           {positions, bodies} of those delivered first time
 --         {'idle', ms until something is due or -1, ids after which to wait on KEYS 1-3 and 7}
 --         {'paused', id after which to wait on KEYS 7}
 --         error GROUPLOST or NOGROUP: the group, or its part on one stream, is not there
@@ -18,8 +20,8 @@ local streams, leases, tries, state, wake_key = { KEYS[1], KEYS[2], KEYS[3] }, K
 local group, consumer, limit, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local suffixes = { 'h', '', 'l' }
 
-local generation, paused, epoch, read_from, parks =
-  unpack(redis.call('HMGET', state, 'generation', 'paused', 'epoch', 'read_from', 'parks'))
+local generation, paused, epoch, read_from, parks, last_read, taken =
+  unpack(redis.call('HMGET', state, 'generation', 'paused', 'epoch', 'read_from', 'parks', 'read', 'taken'))
 if not generation then return redis.error_reply('GROUPLOST the group has no state') end
 local ordered = ARGV[6] ~= ''
 if ordered and epoch ~= ARGV[6] then return redis.error_reply('FENCED the partition has another owner') end
@@ -126,10 +128,27 @@ local function take_in_order()
   take(due)
 end
 
+-- What the last read has leased, where its answer did not reach the consumer. Leases alone do not tell: what the consumer
+-- holds is leased, too, and must not be handed out beside it.
+local function give_back()
+  for first, last in string.gmatch(taken, '(%S+) (%S+)') do
+    local rank, from = locate(first)
+    local _, to = locate(last)
+    -- One read leases no more than this.
+    for _, row in ipairs(redis.call('XPENDING', streams[rank], group, from, to, 1000)) do
+      local position = row[1] .. suffixes[rank]
+      local at = tonumber(redis.call('ZSCORE', leases, position) or -1)
+      if at >= 0 and at < BAND then redis.call('ZADD', leases, released_score(row[1]), position) end
+    end
+  end
+end
+
 local hold_ms = ordered and read_from and tonumber(read_from) - now or 0
 if hold_ms > 0 then
   room = 0
 elseif ordered then
+  -- The store may be behind instead: it was restored from a copy that does not have the last reads.
+  if taken and tonumber(last_read) > tonumber(ARGV[7]) then give_back() end
   take_in_order()
 else
   take_due('-inf', score(now))
@@ -158,8 +177,23 @@ for rank = 1, 3 do
     end
   end
 end
+
+-- Notes what this read leased, as pairs of first and last position: nothing comes between two that are new.
+local function note_read()
+  local number = math.max(tonumber(last_read or 0), tonumber(ARGV[7])) + 1
+  local pairs_taken = {}
+  for i, item in ipairs(again) do pairs_taken[i] = item[1] .. ' ' .. item[1] end
+  for rank = 1, 3 do
+    local positions = fresh[rank][1]
+    if positions then pairs_taken[#pairs_taken + 1] = positions[1] .. ' ' .. positions[#positions] end
+  end
+  redis.call('HSET', state, 'read', number, 'taken', table.concat(pairs_taken, ' '))
+  return number
+end
+
 if room < limit and hold_ms <= 0 then
-  return { 'got', generation, again, fresh[1], fresh[2], fresh[3], tonumber(parks or 0) }
+  local number = ordered and note_read() or 0
+  return { 'got', generation, again, fresh[1], fresh[2], fresh[3], tonumber(parks or 0), number }
 end
 
 -- Nothing: say how long until something is due, and after which ids to wait so that nothing can be missed.

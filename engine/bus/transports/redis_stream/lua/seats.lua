@@ -83,6 +83,8 @@ for partition = 0, partitions - 1 do
     epoch = math.max(epoch, had[partition] or 0) + 1
     write(partition, epoch, now, now + ttl, me)
     redis.call('HSET', state_of(partition), 'epoch', epoch, 'read_from', score(last_lease(partition)))
+    -- Reads are counted anew under each epoch.
+    redis.call('HDEL', state_of(partition), 'read', 'taken')
     mine[#mine + 1] = { partition, epoch }
   end
 end
