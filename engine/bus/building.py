@@ -20,6 +20,7 @@ from engine.bus.transport import Outgoing, Priority
 from engine.core.clock import from_rfc3339, to_rfc3339
 from engine.core.ids import new_id, new_ids, new_traceparents, parse_traceparent, trace_id_of
 from engine.core.nesting import DEEPEST, too_deep
+from engine.core.strict_json import NotJson, read_json
 
 JSON = "application/json"
 #: The longest idempotency key, in characters.
@@ -113,9 +114,12 @@ class EnvelopeBuilder:
         written: list[bytes] = []
         try:
             for item in items:
+                payload = item.payload
                 if item.options is not options or item.body is not None:
                     break
-                data = encode_payload(item.payload)
+                data = encode_payload(payload)
+                if type(payload) is msgspec.Raw:
+                    _json_text(data, "payload")
                 # As _check_nesting does, without the call.
                 if data.count(b"[") + data.count(b"{") > DEEPEST:
                     _check_nesting(data, "payload")
@@ -151,7 +155,7 @@ class EnvelopeBuilder:
                 f"The body is not bytes but {type(body).__name__}.", remedy="Use publish() for JSON.", field="body"
             )
         else:
-            data, binary = (_json_text(body), None) if is_json(content_type) else (NO_DATA, body)
+            data, binary = (_json_text(body, "body"), None) if is_json(content_type) else (NO_DATA, body)
         policy, options, now_ms, ambient = self._policy, item.options, self._now_ms, self._ambient
         if policy.schema is not None:
             _check_schema(policy, data, binary)
@@ -250,10 +254,11 @@ def check_owner(policy: TopicPolicy) -> None:
 
 
 def json_data(payload: Any) -> msgspec.Raw:
-    """The payload as JSON text; ``msgspec.Raw`` is taken as it is. Raises :class:`PublishRefused`."""
+    """The payload as JSON text; ``msgspec.Raw`` is kept byte for byte if it is JSON, or empty for no payload. A ``Raw``
+    inside of other values is its maker's word. Raises :class:`PublishRefused`."""
     if isinstance(payload, msgspec.Raw):
-        _check_nesting(bytes(payload), "payload")
-        return payload
+        text = bytes(payload)
+        return _json_text(text, "payload") if text else payload
     try:
         data = _encoder.encode(payload)
     except (TypeError, ValueError, RecursionError) as error:
@@ -311,15 +316,17 @@ def check_idempotency_key(key: str) -> None:
         )
 
 
-def _json_text(body: bytes) -> msgspec.Raw:
-    _check_nesting(body, "body")
+def _json_text(text: bytes, field: str) -> msgspec.Raw:
+    _check_nesting(text, field)
     try:
-        msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        read_json(text)
+    except NotJson as error:
         raise PublishRefused(
-            f"The body is not JSON: {error}.", remedy="Send valid JSON, or another content type.", field="body"
+            f"The {field} is not JSON that everybody reads: {error}.",
+            remedy="Send JSON in UTF-8 with finite numbers of at most 4,300 digits; anything else goes as bytes.",
+            field=field,
         ) from error
-    return msgspec.Raw(body)
+    return msgspec.Raw(text)
 
 
 def _check_nesting(data: bytes, field: str) -> None:

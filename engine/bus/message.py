@@ -21,6 +21,7 @@ from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.error_text import words_of
 from engine.core.ids import parse_traceparent
+from engine.core.strict_json import read_json
 
 T = TypeVar("T")
 
@@ -92,11 +93,15 @@ class Message(
     extensions: dict[str, str] = msgspec.field(default_factory=dict, name="_extensions")
 
     def json(self) -> Any:
-        """The payload as Python values; ``None`` when there is none. Binary payloads raise ``TypeError``."""
+        """The payload as Python values; ``None`` when there is none. Binary payloads raise ``TypeError``.
+
+        What lies in a store may come from any writer: raises :class:`~engine.core.strict_json.NotJson` for text that
+        is not JSON, or not JSON that everybody reads.
+        """
         if self.data_base64 is not None:
             raise TypeError(f"message {self.id} carries bytes, not JSON; use payload()")
         raw = bytes(self.data)
-        return msgspec.json.decode(raw) if raw else None
+        return read_json(raw) if raw else None
 
     def decode(self, into: builtins.type[T]) -> T:
         """The JSON payload as an instance of ``into``; raises ``msgspec.ValidationError`` naming the field."""

@@ -10,6 +10,7 @@ from engine.bus.filters.lexing import FilterError
 from engine.bus.filters.parsing import All, Compare, Exists, Literal, Node, Not, Path, Some, parse
 from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
+from engine.core.strict_json import NotJson
 
 
 class _Missing:
@@ -38,8 +39,17 @@ class _Subject:
     @property
     def payload(self) -> Any:
         if self._payload is self:
-            self._payload = MISSING if self.message.data_base64 is not None else self.message.json()
+            self._payload = self._read()
         return self._payload
+
+    def _read(self) -> Any:
+        if self.message.data_base64 is not None:
+            return MISSING
+        try:
+            return self.message.json()
+        except NotJson:
+            # Any writer may have put it there: it has no fields, as bytes have none.
+            return MISSING
 
 
 class MessageFilter:

@@ -1,0 +1,73 @@
+"""What is JSON to every reader, and what is not: the one place where that is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared
+from engine.bus.catalog import TopicPolicy
+from engine.bus.errors import PublishRefused
+from engine.bus.filters.judging import compile_filter
+from engine.bus.message import Message
+from engine.core.strict_json import NotJson, read_json, read_typed
+from tests.engine.bus.hostile_payloads import FINE, HOSTILE, hostile_message
+
+BUILDER = EnvelopeBuilder(TopicPolicy("a", "team"), source="/test", now_ms=1_790_000_000_000)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_no_way_in_takes_it(text: bytes) -> None:
+    with pytest.raises(NotJson):
+        read_json(text)
+    raw = hostile_message("m", text).data
+    for item, field in ((BatchItem(raw), "payload"), (BatchItem(body=text, content_type="application/json"), "body")):
+        with pytest.raises(PublishRefused) as refused:
+            BUILDER.message(item)
+        assert refused.value.field == field
+        assert refused.value.remedy
+        # Behind another one of the same options it takes the short way.
+        one, other, last = BUILDER.prepare([BatchItem(1), item, BatchItem(2)])
+        assert isinstance(other, PublishRefused)
+        assert isinstance(one, Prepared)
+        assert isinstance(last, Prepared)
+
+
+@pytest.mark.parametrize("text", FINE.values(), ids=FINE.keys())
+def test_what_is_only_odd_is_kept_byte_for_byte(text: bytes) -> None:
+    raw = hostile_message("m", text).data
+    assert BUILDER.message(BatchItem(raw)).payload() == text
+    for one in BUILDER.prepare([BatchItem(1), BatchItem(raw)]):
+        assert isinstance(one, Prepared)
+
+
+def test_no_text_at_all_is_no_payload_also_behind_another() -> None:
+    raw = Message(id="m", source="/s", type="t").data
+    for one in BUILDER.prepare([BatchItem(1), BatchItem(raw)])[1:]:
+        assert isinstance(one, Prepared)
+        assert b'"data"' not in one.outgoing.body
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("words", ["payload.n > 1", "payload == null", 'payload contains "a"', "exists(payload.data)"])
+def test_a_filter_finds_no_field_in_it(text: bytes, words: str) -> None:
+    assert not compile_filter(words).matches(hostile_message("m", text))
+    assert compile_filter(f"not ({words})").matches(hostile_message("m", text))
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("{\n  1}", "line 2, column 3"),
+        ("NaN", "NaN is no JSON"),
+        ("1e999", "range"),
+        ("9" * 5_000, "range"),
+        ('"\\ud800"', "."),
+        ('"\ud800"', "utf-8"),
+        ("[" * 200 + "]" * 200, "deeper"),
+        ("[" * 100_000, "deeper"),
+    ],
+)
+def test_what_a_person_typed_is_judged_likewise(typed: str, said: str) -> None:
+    with pytest.raises(NotJson, match=said):
+        read_typed(typed)
+    assert read_typed('{"a": [1, 2.5, "é"]}') == {"a": [1, 2.5, "é"]}
