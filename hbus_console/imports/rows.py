@@ -15,9 +15,12 @@ import msgspec
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
+from engine.core.strict_json import NotJson, read_json
 
 #: The longest field of a CSV file, in characters.
 FIELD_LIMIT = 16 * 1024 * 1024
+#: The longest line of a file of JSON lines, in bytes.
+LINE_LIMIT = 16 * 1024 * 1024
 #: The most lines one CSV row may have.
 ROW_LINES = 1_000
 _BLOCK = 1 << 20
@@ -152,14 +155,34 @@ def _csv_problem(header: list[str], values: list[str]) -> str:
 def _json_rows(path: Path) -> Iterator[ImportRow]:
     with _open(path) as file:
         number = 0
-        for line, text in enumerate(file, start=1):
+        for line, text in enumerate(_bounded_lines(file), start=1):
+            if text is None:
+                number += 1
+                yield ImportRow(number, line, {}, f"its line is longer than {LINE_LIMIT:,} bytes")
+                continue
             if not text.strip():
                 continue
             number += 1
             try:
-                yield ImportRow(number, line, msgspec.json.decode(text, type=dict[str, Any]))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                values = read_json(text)
+            except NotJson as error:
                 yield ImportRow(number, line, {}, f"not a JSON object: {error}")
+                continue
+            if isinstance(values, dict):
+                yield ImportRow(number, line, values)
+            else:
+                yield ImportRow(number, line, {}, "not a JSON object")
+
+
+def _bounded_lines(file: IO[bytes]) -> Iterator[bytes | None]:
+    """The lines of a file; one longer than :data:`LINE_LIMIT` is read over piece by piece, and stands as ``None``."""
+    while text := file.readline(LINE_LIMIT + 1):
+        if len(text) <= LINE_LIMIT or text.endswith(b"\n"):
+            yield text
+            continue
+        while text and not text.endswith(b"\n"):
+            text = file.readline(_BLOCK)
+        yield None
 
 
 def _parquet_rows(path: Path) -> Iterator[ImportRow]:
