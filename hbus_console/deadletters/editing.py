@@ -12,6 +12,7 @@ from engine.bus.building import json_data
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
 from engine.core.errors import BadInput
+from engine.core.strict_json import NotJson, read_typed
 from hbus_console.access.permissions import Actor, require
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_REVEAL
@@ -50,8 +51,8 @@ def parsed(text: str) -> Any:
     if len(text) > LONGEST:
         raise BadInput(f"The payload has {len(text):,} characters.", remedy=f"At most {LONGEST:,}.", field="payload")
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return read_typed(text)
+    except NotJson as error:
         raise BadInput(f"The payload is not JSON: {error}.", remedy="Mend it there.", field="payload") from error
 
 

@@ -13,7 +13,7 @@ from engine.bus.message import Message
 from engine.bus.transport import Stored
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
-from engine.core.nesting import too_deep
+from engine.core.strict_json import NotJson
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics import lookup
@@ -175,9 +175,9 @@ def _seen(stored: Stored, rules: MaskingRules) -> Seen:
 def _matches(stored: Stored, condition: Condition) -> bool:
     try:
         message = envelope.decode(stored.body)
-    except MalformedEnvelope:
+        return message.data_base64 is None and condition.fits(message.json())
+    except (MalformedEnvelope, NotJson):
         return False
-    return message.data_base64 is None and not too_deep(message.payload()) and condition.fits(message.json())
 
 
 def _number(text: str) -> float | None:

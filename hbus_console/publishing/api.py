@@ -60,7 +60,15 @@ def publish(actor: Actor, topic: str, items: Sequence[Parsed | HbusError]) -> li
             ],
         )
     )
-    return [next(answers) if isinstance(item, Parsed) else item for item in items]
+    return [_named(next(answers)) if isinstance(item, Parsed) else item for item in items]
+
+
+def _named(answer: Receipt | HbusError) -> Receipt | HbusError:
+    """The answer; a refusal of the payload names it as a request does."""
+    if isinstance(answer, HbusError):
+        field, dot, inner = answer.field.partition(".")
+        answer.field = f"data{dot}{inner}" if field == "payload" else answer.field
+    return answer
 
 
 def _defaults(request: Request) -> Mapping[str, str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
-from engine.bus.building import json_data
 from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.errors import BadInput
+from engine.core.strict_json import NotJson, read_typed
 from hbus_console.ui.forms import Form, text
 
 
@@ -35,21 +34,9 @@ def publish_options(form: Form) -> PublishOptions:
 def payload(form: Form) -> Any:
     """The payload's JSON; raises :class:`BadInput` with the line at fault."""
     try:
-        value = json.loads(form.get("payload", ""), parse_constant=_no_constant)
-        json_data(value)
-        return value
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"Not JSON: {error.msg} in line {error.lineno}, column {error.colno}.",
-            remedy="Mend it and try again.",
-            field="payload",
-        ) from error
-    except RecursionError as error:
-        raise BadInput("It nests too deep.", remedy="Flatten it.", field="payload") from error
-
-
-def _no_constant(name: str) -> None:
-    raise BadInput(f"{name} is no JSON.", remedy="Use null or a number.", field="payload")
+        return read_typed(form.get("payload", ""))
+    except NotJson as error:
+        raise BadInput(f"Not JSON: {error}.", remedy="Mend it and try again.", field="payload") from error
 
 
 def _seconds(form: Form, name: str) -> float | None:

@@ -22,6 +22,7 @@ from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
+from engine.core.strict_json import NotJson
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
@@ -103,8 +104,12 @@ class Replay:
                 break
             scanned, after = scanned + 1, found.stored.position
             if found.message is None:
-                items.append(_unreadable(wanted, found.stored))
-            elif chosen(found.message):
+                items.append(_unreadable(wanted, found.stored, "its envelope cannot be read"))
+            elif not chosen(found.message):
+                continue
+            elif not _fit_to_copy(found.message):
+                items.append(_unreadable(wanted, found.stored, "its payload is not JSON"))
+            else:
                 copy = _copy(found.message, wanted, now_ms)
                 copies.append(copy)
                 items.append(_item(wanted, found, copy))
@@ -139,7 +144,11 @@ def survey(wanted: Selection) -> Plan:
         scanned += 1
         if found.message is None:
             unreadable += 1
-        elif chosen(found.message):
+        elif not chosen(found.message):
+            continue
+        elif not _fit_to_copy(found.message):
+            unreadable += 1
+        else:
             matched += 1
             if len(samples) < _SAMPLES:
                 samples.append(_sample(topic, wanted, found.stored, found.message))
@@ -177,6 +186,16 @@ def _decoded(stored: Stored) -> Message | None:
         return envelope.decode(stored.body)
     except MalformedEnvelope:
         return None
+
+
+def _fit_to_copy(message: Message) -> bool:
+    """Whether a publish would take the payload, however it came into the log."""
+    try:
+        if message.data_base64 is None:
+            message.json()
+    except NotJson:
+        return False
+    return True
 
 
 def _copy(original: Message, wanted: Selection, now_ms: int) -> Message:
@@ -228,8 +247,7 @@ def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -
     return Sample(subject, to_datetime(stored.at_ms), detail, _facets(wanted))
 
 
-def _unreadable(wanted: Selection, stored: Stored) -> Item:
-    why = "its envelope cannot be read"
+def _unreadable(wanted: Selection, stored: Stored, why: str) -> Item:
     subject = readable(MESSAGE, wanted.topic, stored.position)
     return Item(stored.position, subject, Result.FAILED, why, facets=_facets(wanted))
 

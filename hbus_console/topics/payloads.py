@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from engine.bus.message import Message
-from engine.core.nesting import too_deep
+from engine.core.strict_json import NotJson
 from hbus_console.topics.masking import hides, is_masked, mask, masked
 from hbus_console.topics.models import Topic
 
@@ -66,13 +65,16 @@ def shown(message: Message, rules: MaskingRules, revealed: Sequence[str] = ()) -
     if not size:
         return Payload("none", None, 0)
     everything = "*" in revealed
-    # JSON of an older publisher may nest without end: then it is shown, or hidden, whole.
-    if message.data_base64 is not None or too_deep(body):
+    try:
+        value, opaque = (None, True) if message.data_base64 is not None else (message.json(), False)
+    except NotJson:
+        # Any writer may have put it there, and it has no fields to tell apart.
+        value, opaque = None, True
+    if opaque:
         form, value = _opaque(body)
         if rules.opaque_hidden and not everything:
             return Payload(form, masked(rules.classification), size, ("*",))
         return Payload(form, value, size)
-    value = json.loads(body)
     if everything:
         return Payload("json", value, size)
     if "*" in rules.masked_fields:
