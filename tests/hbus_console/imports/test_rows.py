@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pyarrow
@@ -9,7 +10,7 @@ import pytest
 
 from engine.core.errors import BadInput
 from hbus_console.imports import rows
-from hbus_console.imports.rows import read_rows
+from hbus_console.imports.rows import LINE_LIMIT, read_rows
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -103,3 +104,23 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
 def test_the_digest_follows_the_content(tmp_path: Path) -> None:
     a, b = write(tmp_path / "a.csv", "id\n1\n"), write(tmp_path / "b.csv", "id\n2\n")
     assert rows.file_digest(a) == rows.file_digest(a) != rows.file_digest(b)
+
+
+def test_a_line_without_end_costs_itself_only_and_little_memory(tmp_path: Path) -> None:
+    long = b'{"id": "' + b"x" * (8 * LINE_LIMIT) + b'"}'
+    file = write(tmp_path / "a.jsonl.gz", gzip.compress(b'{"id": 1}\n' + long + b'\n{"id": 2}\n' + long, 1))
+    del long
+    tracemalloc.start()
+    found = list(read_rows(file))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(row.line, row.values, bool(row.problem)) for row in found] == [
+        (1, {"id": 1}, False), (2, {}, True), (3, {"id": 2}, False), (4, {}, True),
+    ]  # fmt: skip
+    assert "longer than 16,777,216 bytes" in found[1].problem
+    assert most < 4 * LINE_LIMIT
+
+
+def test_a_line_that_nests_without_end_is_told_apart(tmp_path: Path) -> None:
+    found = list(read_rows(write(tmp_path / "a.jsonl", '{"a":' + "[" * 100_000 + '\n{"id": 2}\n')))
+    assert [bool(row.problem) for row in found] == [True, False]

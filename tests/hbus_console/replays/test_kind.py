@@ -7,9 +7,11 @@ import pytest
 
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.consumer import Consumer
+from engine.bus.message import encode
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Receipt
+from engine.bus.transport import Outgoing
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
@@ -24,6 +26,7 @@ from hbus_console.replays import kind as replays
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
+from tests.engine.bus.hostile_payloads import HOSTILE, hostile_message
 from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser, copies, replay, run, stored
 
@@ -288,3 +291,14 @@ def test_a_paused_target_is_said_before(editor: Actor, published: list[Receipt])
     Subscription.objects.filter(group="billing").update(paused=True)
     plan = services.dry_run(editor, "replay", {"topic": TOPIC, "into_group": "billing"})
     assert plan.warnings == ["The copies will wait: billing is paused."]
+
+
+def test_what_is_no_json_is_left_where_it_lies(editor: Actor, published: list[Receipt]) -> None:
+    for number, text in enumerate(HOSTILE.values()):
+        bus.transport().publish(TOPIC, [Outgoing(f"m{number}", encode(hostile_message(f"m{number}", text)))])
+    operation = replay(editor, into_group="availability")
+    assert (operation.state, operation.done, operation.failed) == ("done", 40, len(HOSTILE))
+    whys = set(OperationItem.objects.filter(operation=operation, result="failed").values_list("detail", flat=True))
+    assert whys == {"its payload is not JSON", "its envelope cannot be read"}
+    made = [item.made.name for item in OperationItem.objects.filter(operation=operation) if item.made]
+    assert len(made) == 40
