@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from engine.core.strict_json import NotJson, read_typed
 from hbus_console.access.permissions import Actor, require
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.schemas.checking import check_of
+from hbus_console.schemas.json_schema import Place
+from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
@@ -32,6 +35,17 @@ class Draft:
     text: str
     masked: tuple[str, ...] = ()
     obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a person wrote, and what is to be published for it."""
+
+    written: Any
+    #: ``written`` with the stored values where it holds their stand-ins.
+    payload: Any
+    #: Where these stand.
+    stand_ins: tuple[Place, ...]
 
 
 def draft(letter: DeadLetter) -> Draft:
@@ -56,15 +70,15 @@ def parsed(text: str) -> Any:
         raise BadInput(f"The payload is not JSON: {error}.", remedy="Mend it there.", field="payload") from error
 
 
-def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) -> Any:
-    """``payload`` with the stored values where it holds their stand-ins.
+def merged(actor: Actor, letter: DeadLetter, original: Message, written: Any) -> Edit:
+    """``written`` with the stored values where it holds their stand-ins.
 
     Who may not reveal may not change what is masked either: any value in its place, a missing one or a list around
     it of another length raises ``Forbidden``. The very value does too, or whoever tries could find it out.
     """
     # Refuses what would nest too deep to be published, before anything walks over it.
-    json_data(payload)
-    rules = _rules(letter)
+    json_data(written)
+    payload, rules = written, _rules(letter)
     stored, stand_in = original.json(), masked(rules.classification)
     fields = _outermost(rules.masked_fields)
     changed = False
@@ -73,14 +87,34 @@ def merged(actor: Actor, letter: DeadLetter, original: Message, payload: Any) ->
         changed = changed or differs
     if changed:
         require(actor, PAYLOAD_REVEAL, letter.topic)
-        left = [".".join(names) for names in fields if _holds(payload, names, stand_in)]
+        left = [".".join(names) for names in fields if any(_places(payload, names, stand_in))]
         if left:
             raise BadInput(
                 f"{left[0]} still says {stand_in!r} where nobody can tell which value it stands for.",
                 remedy="Write the values out, or leave the list around them as it was.",
                 field="payload",
             )
-    return payload
+    stand_ins = tuple(place for names in fields for place in _places(written, names, stand_in))
+    return Edit(written, payload, stand_ins)
+
+
+def require_fit(letter: DeadLetter, edit: Edit) -> None:
+    """Raise ``BadInput`` at ``payload`` when what was written breaks the topic's schema.
+
+    The stored values behind stand-ins are never asked about, whoever edits: a schema that depends on one would tell
+    it, an answer at a time, and no reveal would be in the audit log. Who writes such a value out is told about it.
+    """
+    row = SchemaVersion.objects.filter(topic__name=letter.topic).order_by("-version").first()
+    problem = check_of(row).problem_beside(edit.written, edit.stand_ins) if row is not None else None
+    if problem is None:
+        return
+    field, what = problem
+    raise BadInput(
+        f"It breaks the schema of {letter.topic}: {what}.",
+        remedy="Mend the payload, or the schema."
+        + (" Is it about a masked value, let somebody write that out who may reveal it." if edit.stand_ins else ""),
+        field=f"payload.{field}" if field else "payload",
+    )
 
 
 def visible(letter: DeadLetter, payload: Any) -> Any:
@@ -120,10 +154,13 @@ def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> tu
     return {**given, name: value}, differs
 
 
-def _holds(given: Any, steps: Sequence[str], stand_in: str) -> bool:
-    """Whether a stand-in is left at that place, or in any of a list's."""
+def _places(given: Any, steps: Sequence[str], stand_in: str, at: Place = ()) -> Iterator[Place]:
+    """Where stand-ins stand at that path, in every item of a list."""
     if isinstance(given, list) and steps:
-        return any(_holds(each, steps, stand_in) for each in given)
-    if not steps:
-        return bool(given == stand_in)
-    return isinstance(given, dict) and steps[0] in given and _holds(given[steps[0]], steps[1:], stand_in)
+        for number, item in enumerate(given):
+            yield from _places(item, steps, stand_in, (*at, number))
+    elif not steps:
+        if given == stand_in:
+            yield at
+    elif isinstance(given, dict) and steps[0] in given:
+        yield from _places(given[steps[0]], steps[1:], stand_in, (*at, steps[0]))

@@ -143,8 +143,8 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
     """Redrive the letter with another payload. The copy says that it was edited; the difference, masked, is audited.
 
     ``payload`` is JSON; a stand-in of a masked value means that value as it is stored. Raises as :func:`redrive`, and
-    ``BadInput`` at ``payload`` when it breaks the topic's schema; ``Forbidden`` for a masked value that was changed by
-    somebody who may not reveal it.
+    ``BadInput`` at ``payload`` when what is not masked breaks the topic's schema; ``Forbidden`` for a masked value that
+    was changed by somebody who may not reveal it.
     """
     letter = letter_for(actor, letter_id, DEAD_LETTER_EDIT)
     why = checked_reason(reason)
@@ -154,18 +154,10 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
     original, _ = _message(letter)
     if original is None or obstacle:
         raise BadInput(obstacle, remedy="Redrive it as it is, or discard it.", field="payload")
-    edited = editing.merged(actor, letter, original, payload)
-    policy = catalog.shared().topic(letter.topic)
-    problem = policy.schema.problem(edited) if policy.schema else None
-    if problem is not None:
-        field, what = problem
-        raise BadInput(
-            f"It breaks the schema of {letter.topic}: {what}.",
-            remedy="Mend the payload, or the schema.",
-            field=f"payload.{field}" if field else "payload",
-        )
+    edit = editing.merged(actor, letter, original, payload)
+    editing.require_fit(letter, edit)
     with transaction.atomic():
-        if not redrive_now(actor, letter, why, clock=clock, edited=edited):
+        if not redrive_now(actor, letter, why, clock=clock, edited=edit.payload):
             return Decision(letter, done=False)
         record(
             actor,
@@ -175,7 +167,7 @@ def redrive_edited(actor: Actor, letter_id: int, payload: Any, reason: str, *, c
             before={"state": DeadLetter.State.DEAD.value, "payload": editing.visible(letter, original.json())},
             after={
                 "state": letter.state,
-                "payload": editing.visible(letter, edited),
+                "payload": editing.visible(letter, edit.payload),
                 "letter": letter.pk,
                 "redriven_as": letter.redriven_as,
             },

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Protocol
+
 import structlog
 
 from engine.bus.catalog import SchemaCheck
 from engine.core.errors import BadInput
-from hbus_console.schemas.json_schema import CompiledSchema
+from hbus_console.schemas.json_schema import CompiledSchema, Place
 from hbus_console.schemas.models import SchemaVersion
 
 _log = structlog.get_logger(__name__)
 
 
-def check_of(row: SchemaVersion) -> SchemaCheck:
+class PayloadCheck(SchemaCheck, Protocol):
+    """The engine's check, and one for payloads of which a part is hidden from whoever asks."""
+
+    def problem_beside(self, payload: object, unknown: Collection[Place]) -> tuple[str, str] | None:
+        """``problem()`` by what lies elsewhere than at ``unknown``; what only these could tell is taken for kept."""
+        ...
+
+
+def check_of(row: SchemaVersion) -> PayloadCheck:
     """What payloads are held to by this version, compiled. Logs one that no longer compiles; it refuses everything."""
     try:
         return CompiledSchema(row.body, row.uri)
@@ -30,3 +41,6 @@ class _Unusable:
 
     def problem(self, payload: object) -> tuple[str, str] | None:
         return "data", f"cannot be checked: {self._why}"
+
+    def problem_beside(self, payload: object, unknown: Collection[Place]) -> tuple[str, str] | None:
+        return self.problem(payload)

@@ -7,7 +7,7 @@ payload never quotes its values: they may be masked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -16,7 +16,7 @@ from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from hbus_console.schemas.compatibility import Incompatibility, compatibility
 
-__all__ = ["DIALECT", "CompiledSchema", "Incompatibility", "check_schema", "compatibility"]
+__all__ = ["DIALECT", "CompiledSchema", "Incompatibility", "Place", "check_schema", "compatibility"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: The largest schema, in bytes of JSON.
@@ -26,6 +26,11 @@ MAX_DEPTH = 64
 #: Keywords whose values are data, not schemas.
 _DATA = frozenset({"const", "enum", "default", "examples"})
 _REFERENCES = ("$ref", "$dynamicRef")
+#: Keywords that weigh all that lies within a value: without a part of it nobody can say whether they are kept.
+_WEIGHING = frozenset({"const", "contains", "enum", "not", "unevaluatedItems", "unevaluatedProperties", "uniqueItems"})
+
+#: Where a value lies in a payload: names, and places in lists.
+Place = tuple[str | int, ...]
 
 
 class CompiledSchema:
@@ -46,14 +51,19 @@ class CompiledSchema:
             return None
         return next(self._problems(payload), None)
 
+    def problem_beside(self, payload: object, unknown: Collection[Place]) -> tuple[str, str] | None:
+        """:meth:`problem` of a payload with stand-ins at the places ``unknown``, whose values nobody here may learn of.
+
+        A rule about a stand-in, or one that cannot be judged without its value, is taken for kept.
+        """
+        return next((_fault(error) for error in self._validator.iter_errors(payload) if _tells(error, unknown)), None)
+
     def problems(self, payload: object, limit: int = 20) -> list[tuple[str, str]]:
         """Every fault as in :meth:`problem`, up to ``limit`` of them, for an editor that marks them all."""
         return [found for found, _ in zip(self._problems(payload), range(limit), strict=False)]
 
     def _problems(self, payload: object) -> Iterator[tuple[str, str]]:
-        for error in self._validator.iter_errors(payload):
-            field = _field(error)
-            yield field, f"{field or 'it'} {_sentence(error)}"
+        return map(_fault, self._validator.iter_errors(payload))
 
 
 def check_schema(body: Any) -> None:
@@ -108,6 +118,23 @@ def _schema_fault(error: Exception) -> str:
         where = "/".join(str(step) for step in error.instance_path)
         return f"This is not a valid schema{' at ' + where if where else ''}: {error.message.splitlines()[0]}."
     return f"This is not a valid schema: {words_of(error).splitlines()[0]}."
+
+
+def _fault(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
+    field = _field(error)
+    return field, f"{field or 'it'} {_sentence(error)}"
+
+
+def _tells(error: jsonschema_rs.ValidationError, unknown: Collection[Place]) -> bool:
+    """Whether it would be a fault whatever stood at the places ``unknown``."""
+    at = tuple(error.instance_path)
+    if any(place == at[: len(place)] for place in unknown):
+        return False
+    if not any(at == place[: len(at)] for place in unknown):
+        return True
+    if branches := error.kind.as_dict().get("context"):
+        return all(any(_tells(inner, unknown) for inner in branch) for branch in branches)
+    return error.kind.name not in _WEIGHING
 
 
 def _field(error: jsonschema_rs.ValidationError) -> str:

@@ -176,3 +176,97 @@ def test_the_endpoint_redrives(page: Client, letter: DeadLetter) -> None:
     assert answer.status_code == 200, answer.content
     assert answer.json()["done"] is True
     assert copy().json() == {**PAYLOAD, "room": "DBL"}
+
+
+def answer(letter: DeadLetter, who: str, payload: Any) -> tuple[str, ...]:
+    try:
+        return (str(services.redrive_edited(person(who), letter.pk, payload, "why").done),)
+    except BadInput as refused:
+        return refused.field or "", refused.what, refused.remedy
+
+
+def asking(name: Any) -> list[dict[str, Any]]:
+    """Schemas whose answer depends on the guests' names."""
+    guests = {"properties": {"guests": {"items": {"properties": {"name": name}}}}}
+    return [
+        guests,
+        {"if": guests, "then": {"properties": {"nights": {"maximum": 1}}}},
+        {"anyOf": [guests, {"properties": {"nights": {"const": 7}}}]},
+        {"oneOf": [guests, {"required": ["room"]}]},
+        {"not": guests},
+        {"properties": {"guests": {"contains": {"properties": {"name": name}}}}},
+        {"allOf": [guests], "properties": {"room": True, "nights": True}, "unevaluatedProperties": False},
+    ]
+
+
+@pytest.mark.parametrize("who", ["editor", "governor"])
+@pytest.mark.parametrize("body", [*asking({"pattern": "^[AR]"}), *asking({"pattern": "^[^AR]"})])
+def test_no_schema_tells_what_stands_behind_a_stand_in(
+    make_letter: MakeLetter, facts: FactRecorder, body: Any, who: str
+) -> None:
+    Topic.objects.update(masked_fields=["guests.name"], classification="personal")
+    SchemaVersion.objects.create(topic=Topic.objects.get(), version=1, body=body, created_by="x")
+    answers = set()
+    for names in (("Ana", "Rui"), ("Eve", "Zoe")):
+        guests = [{"name": name, "age": 40} for name in names]
+        data = msgspec.Raw(msgspec.json.encode({**PAYLOAD, "guests": guests}))
+        letter = make_letter(message={"id": f"m-{names[0]}", "data": data})
+        answers.add(answer(letter, who, shown(letter)))
+    assert len(answers) == 1
+
+
+MASKED_CODE = {"type": "string", "pattern": "^[A-Z][a-z]+$"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # The stand-in is no such name; what is stored is.
+        {"properties": {"guests": {"items": {"properties": {"name": MASKED_CODE}}}}},
+        {"properties": {"guests": {"uniqueItems": True}}},
+        {
+            "oneOf": [
+                {"properties": {"guests": {"items": {"properties": {"name": MASKED_CODE}}}}},
+                {"required": ["company"]},
+            ]
+        },
+    ],
+)
+def test_a_rule_about_what_is_masked_is_in_nobodys_way(letter: DeadLetter, body: Any) -> None:
+    SchemaVersion.objects.create(topic=Topic.objects.get(), version=1, body=body, created_by="x")
+    payload = shown(letter)
+    for guest in payload["guests"]:
+        guest["age"] = 40
+    assert answer(letter, "editor", payload) == ("True",)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"nights": 0}, "payload.nights"),
+        ({"guests": [{**ANA, "age": -1}, RUI]}, "payload.guests[0].age"),
+        ({"guests": [{**ANA, "nickname": "x"}, RUI]}, "payload.guests[0].nickname"),
+        ({"kind": "group"}, "payload"),
+    ],
+)
+def test_beside_what_is_masked_the_schema_is_asked(letter: DeadLetter, change: dict[str, Any], field: str) -> None:
+    guest = {
+        "properties": {"name": {"type": "string", "maxLength": 5}, "age": {"minimum": 0}},
+        "additionalProperties": False,
+    }
+    body = {
+        "properties": {"nights": {"minimum": 1}, "guests": {"items": guest}},
+        "anyOf": [{"properties": {"kind": {"const": kind}, "guests": {"items": guest}}} for kind in ("single", "pair")],
+    }
+    SchemaVersion.objects.create(topic=Topic.objects.get(), version=1, body=body, created_by="x")
+    told = answer(letter, "editor", {**shown(letter), **change})
+    assert told[0] == field
+    assert "masked value" in told[2]
+
+
+def test_a_name_that_a_governor_writes_out_is_held_to_the_schema(letter: DeadLetter) -> None:
+    body = {"properties": {"guests": {"items": {"properties": {"name": {"maxLength": 3}}}}}}
+    SchemaVersion.objects.create(topic=Topic.objects.get(), version=1, body=body, created_by="x")
+    payload = {**PAYLOAD, "guests": [ANA, {"name": "Rodrigo", "age": 41}]}
+    assert answer(letter, "governor", payload)[0] == "payload.guests[1].name"
+    assert answer(letter, "governor", {**PAYLOAD, "guests": [ANA, {"name": "Rod", "age": 41}]}) == ("True",)
