@@ -10,6 +10,7 @@ import dj_database_url
 from engine.core.env import Env
 from engine.core.errors import ConfigurationError
 from hbus_console import installed, remembered
+from hbus_console.proxies import trusted_proxies
 from hbus_console.state import ROOT, secret, state_dir
 from hbus_console.stores import broker_of, named_stores
 
@@ -26,6 +27,8 @@ PORT = env.integer("PORT", 8000, least=1, most=65_535)
 ALLOWED_HOSTS = list(env.words("HBUS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"))
 CSRF_TRUSTED_ORIGINS = list(env.words("HBUS_TRUSTED_ORIGINS"))
 HTTPS = env.flag("HBUS_HTTPS")
+#: Whose X-Forwarded-For and X-Forwarded-Proto are believed.
+TRUSTED_PROXIES = trusted_proxies(env.words("HBUS_TRUSTED_PROXIES"))
 #: What links in messages to people and programs begin with: where a browser finds this console.
 PUBLIC_URL = env.text("HBUS_PUBLIC_URL", f"http://localhost:{PORT}").rstrip("/")
 

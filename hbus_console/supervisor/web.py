@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import uvicorn
 from django.conf import settings
@@ -21,20 +23,7 @@ def run(_: int) -> None:
         nonlocal turned_ms
         turned_ms = _now_ms()
 
-    config = uvicorn.Config(
-        "hbus_console.asgi:application",
-        host=settings.BIND,
-        port=settings.PORT,
-        lifespan="off",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=settings.HBUS_GRACE_S,
-        callback_notify=turned,
-        timeout_notify=1,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(config("hbus_console.asgi:application", settings.TRUSTED_PROXIES, turned))
     beat = NodeBeat(
         store.client(),
         settings.HBUS_PREFIX,
@@ -48,6 +37,31 @@ def run(_: int) -> None:
     finally:
         beat.stop()
         store.close(1.0)
+
+
+def config(
+    application: Callable[..., Any] | str, proxies: Sequence[str], turned: Callable[[], Awaitable[None]]
+) -> uvicorn.Config:
+    """How ``application`` is served. ``turned`` is called about every second while the loop turns.
+
+    A client is who is connected. Only of ``proxies`` is it believed for whom they ask, and over which scheme: left to
+    itself, uvicorn believes whatever comes from this machine, and a guesser would have an address for every guess.
+    """
+    return uvicorn.Config(
+        application,
+        host=settings.BIND,
+        port=settings.PORT,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
+        timeout_graceful_shutdown=settings.HBUS_GRACE_S,
+        callback_notify=turned,
+        timeout_notify=1,
+    )
 
 
 def _load_framework() -> None:
