@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_urlsafe
 from typing import Any
 
 import redis
@@ -52,7 +53,9 @@ def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -
         topic=topic,
         key=message.partitionkey,
         message_id=message.id,
-        idempotency_key=idempotency_key or f"outbox:{message.id}",
+        # Kept in the row, so that every try has the same. Who could guess it could ask the bus whether the payload is
+        # what they think, and could take the key before the relay does.
+        idempotency_key=idempotency_key or f"outbox:{token_urlsafe(16)}",
         body=envelope.encode(message),
         priority=message.hbuspriority or Priority.NORMAL.value,
         due_ms=from_rfc3339(message.hbusdue) if message.hbusdue else 0,

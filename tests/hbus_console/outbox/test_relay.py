@@ -156,3 +156,19 @@ def test_with_nothing_to_do_it_sleeps_until_it_is_woken(topic: Topic, stored: Ca
     assert not ended.wait(0.1)
     wake_relay()
     assert ended.wait(10)
+
+
+def test_who_knows_a_message_cannot_ask_the_bus_about_its_payload(
+    topic: Topic, stored: Callable[[], list[Message]]
+) -> None:
+    # Given a message that went through the outbox without a key of its own
+    put(topic, "m-1")
+    key = OutboxMessage.objects.get().idempotency_key
+    relay().tick()
+    (sent,) = stored()
+    # When somebody tries what they see of it as its key
+    guesses = [PublishOptions(idempotency_key=guess) for guess in (sent.id, f"outbox:{sent.id}")]
+    answers = [shared_producer().publish(topic.name, {"name": "m-1"}, options).status for options in guesses]
+    # Then nothing is told
+    assert [str(answer) for answer in answers] == ["stored", "stored"]
+    assert sent.id not in key
