@@ -107,7 +107,8 @@ def test_what_a_process_died_of_is_said_to_who_may_see_everything(
 ) -> None:
     failing = duty("running", last_error="payment.taken could not be sampled")
     monkeypatch.setattr(services, "living", lambda clock: ([failing], ""))
-    snapshot = status.Status(True, "", "", [status.ProcessLine("keeper", "0", "failed", 1, "h", 0, 3, 0, "", "payment.taken")])
+    line = status.ProcessLine("keeper", "0", "failed", 1, "h", 0, 3, 0, "", "payment.taken")
+    snapshot = status.Status(True, "", "", [line])
     monkeypatch.setattr(status, "collect", lambda *_, **__: snapshot)
     seen, known = services.cluster(viewer_actor), services.cluster(admin_actor)
     assert "payment" not in repr(seen)

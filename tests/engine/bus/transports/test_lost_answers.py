@@ -15,7 +15,7 @@ from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.transport import RedisStreamTransport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
-from engine.core.store.link import AnswerLost
+from engine.core.store.failures import AnswerLost
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus import kit
 from tests.engine.bus.kit import make_bus
