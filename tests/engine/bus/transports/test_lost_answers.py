@@ -77,7 +77,7 @@ def publish(transport: RedisStreamTransport, *bodies: bytes, partition: int = 0)
 
 def lose(proxy: Proxy, reader: PartitionedReceiver, body: bytes, limit: int = 100) -> None:
     """Read, and lose the answer that has ``body`` in it."""
-    proxy.cut_at = (LEASED, body)
+    proxy.cut_at = (body,)
     with pytest.raises(AnswerLost):
         reader.receive(limit, 0)
     assert not proxy.cut_at
