@@ -58,8 +58,8 @@ class Numbering:
         self._doubted = True
         said = (
             f"Entry {entry.id} of the fact stream says that it ends with fact {entry.last}, which does not go with the "
-            f"{self.position} before it and the {self._came_in} that came in. What can be read of it is booked. The store was "
-            "restored from an older state, or something else writes to it."
+            f"{self.position} before it and the {self._came_in} that came in. What can be read of it is "
+            "booked. The store was restored from an older state, or something else writes to it."
         )
         return [(0, said)]
 
