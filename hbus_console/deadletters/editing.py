@@ -16,8 +16,7 @@ from engine.core.strict_json import NotJson, read_typed
 from hbus_console.access.permissions import Actor, require
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_REVEAL
-from hbus_console.schemas.checking import check_of
-from hbus_console.schemas.json_schema import Place
+from hbus_console.schemas.checking import Place, check_of
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import mask, masked
@@ -38,7 +37,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Edit:
+class Edited:
     """What a person wrote, and what is to be published for it."""
 
     written: Any
@@ -70,7 +69,7 @@ def parsed(text: str) -> Any:
         raise BadInput(f"The payload is not JSON: {error}.", remedy="Mend it there.", field="payload") from error
 
 
-def merged(actor: Actor, letter: DeadLetter, original: Message, written: Any) -> Edit:
+def merged(actor: Actor, letter: DeadLetter, original: Message, written: Any) -> Edited:
     """``written`` with the stored values where it holds their stand-ins.
 
     Who may not reveal may not change what is masked either: any value in its place, a missing one or a list around
@@ -95,10 +94,10 @@ def merged(actor: Actor, letter: DeadLetter, original: Message, written: Any) ->
                 field="payload",
             )
     stand_ins = tuple(place for names in fields for place in _places(written, names, stand_in))
-    return Edit(written, payload, stand_ins)
+    return Edited(written, payload, stand_ins)
 
 
-def require_fit(letter: DeadLetter, edit: Edit) -> None:
+def require_fit(letter: DeadLetter, edit: Edited) -> None:
     """Raise ``BadInput`` at ``payload`` when what was written breaks the topic's schema.
 
     The stored values behind stand-ins are never asked about, whoever edits: a schema that depends on one would tell

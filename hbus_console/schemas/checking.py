@@ -12,6 +12,8 @@ from engine.core.errors import BadInput
 from hbus_console.schemas.json_schema import CompiledSchema, Place
 from hbus_console.schemas.models import SchemaVersion
 
+__all__ = ["PayloadCheck", "Place", "check_of"]
+
 _log = structlog.get_logger(__name__)
 
 
