@@ -45,12 +45,13 @@ def _run() -> int:
     from django.conf import settings
     from django.core.management import execute_from_command_line
 
-    from hbus_console.installed import load_packages
-
     if MEASUREMENTS.intersection(sys.argv[1:3]):
         settings.INSTALLED_APPS.append("hbus_console.bench")
     # What is imported stays: looking for garbage in it would be a tenth of the start.
     gc.disable()
+    # Not at the top, because the supervisor and the list of commands do without it.
+    from hbus_console.installed import load_packages
+
     load_packages()
     django.setup()
     gc.freeze()
