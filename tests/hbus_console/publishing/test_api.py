@@ -73,7 +73,7 @@ def test_the_correlation_of_the_request_travels_with_the_message(program: Callab
         ({"data": 1, "headers": {"Not-Allowed": "x"}}, 422, "headers.Not-Allowed"),
         ({"data": 1, "delay_s": 731 * 86_400}, 422, "delay_s"),
         ({"data": 1, "delay_s": 5, "due": "2027-01-01T00:00:00Z"}, 422, "due"),
-        ({"data": "x" * 1_100_000}, 422, "payload"),
+        ({"data": "x" * 1_100_000}, 422, "data"),
         ({}, 422, "data"),
     ],
 )
