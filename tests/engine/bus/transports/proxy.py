@@ -14,7 +14,8 @@ class Proxy:
     """Forwards to ``port``. In mode ``cut`` the first answer closes the connection instead of going through; in mode
     ``mute`` answers are dropped. Requests always reach the store.
 
-    The first answer with all of ``cut_at`` in it closes its connection instead of going through, and no later one."""
+    The first answer with all of ``cut_at`` in it, in however many pieces it comes, closes its connection before it has
+    gone through whole, and no later one."""
 
     def __init__(self, port: int) -> None:
         self.mode: Mode = "pass"
@@ -37,20 +38,24 @@ class Proxy:
                 client, _ = self._listener.accept()
                 store = socket.create_connection(("127.0.0.1", self._target))
                 self._open += [client, store]
-                threading.Thread(target=self._forward, args=(client, store), daemon=True).start()
-                threading.Thread(target=self._back, args=(store, client), daemon=True).start()
+                # What came back since the last request.
+                answer = bytearray()
+                threading.Thread(target=self._forward, args=(client, store, answer), daemon=True).start()
+                threading.Thread(target=self._back, args=(store, client, answer), daemon=True).start()
 
     @staticmethod
-    def _forward(client: socket.socket, store: socket.socket) -> None:
+    def _forward(client: socket.socket, store: socket.socket, answer: bytearray) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65_536):
+                answer.clear()
                 store.sendall(data)
             store.shutdown(socket.SHUT_WR)
 
-    def _back(self, store: socket.socket, client: socket.socket) -> None:
+    def _back(self, store: socket.socket, client: socket.socket, answer: bytearray) -> None:
         with contextlib.suppress(OSError):
             while data := store.recv(65_536):
-                if self.cut_at and all(part in data for part in self.cut_at):
+                answer += data
+                if self.cut_at and all(part in answer for part in self.cut_at):
                     self.cut_at = ()
                     break
                 if self.mode == "cut":
