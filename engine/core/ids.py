@@ -1,7 +1,8 @@
 """Ids: of things, as ULIDs (github.com/ulid/spec) that sort by time; of traces, as W3C Trace Context has them.
 
 What is done because of something else is a span of its own in the same trace, and carries the ``traceparent`` that
-says so: a message that of the span that published it, and every attempt to handle it one of its own.
+says so: a message that of the span that published it, and every attempt to handle it one of its own. And names of
+bounded length for ids that others gave.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 import re
 import threading
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import NamedTuple
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -28,6 +30,8 @@ _TAIL_BITS = 20
 _TAIL = (1 << _TAIL_BITS) - 1
 #: The most ids of one :meth:`IdSource.new_many`.
 MANY = 1_000
+#: The longest text that :func:`ending` leaves readable.
+READABLE = 120
 
 
 class IdSource:
@@ -156,3 +160,12 @@ def trace_id_of(traceparent: str) -> str:
 def trace_ids_of(traceparents: Iterable[str]) -> list[str]:
     """:func:`trace_id_of` each; every message that is settled asks, and a call for each would cost as much again."""
     return [text[3:35] if len(text) == 55 and text[2] == text[35] == "-" else "" for text in traceparents]
+
+
+def ending(text: str) -> str:
+    """What a store's key ends with that stands for ``text``: itself behind a colon, or a long one's hash behind ``#``,
+    so that a caller cannot fill the store with names. No two texts share one.
+    """
+    if len(text) <= READABLE:
+        return f":{text}"
+    return f"#{blake2b(text.encode(), digest_size=20).hexdigest()}"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from engine.core.ids import MANY, IdSource, instant_of, new_id, new_ids
+from engine.core.ids import MANY, READABLE, IdSource, ending, instant_of, new_id, new_ids
 
 ALPHABET = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
@@ -95,3 +95,12 @@ def test_an_id_tells_when_it_was_made() -> None:
 )
 def test_an_id_of_another_make_tells_nothing(text: str) -> None:
     assert instant_of(text) is None
+
+
+def test_a_stores_key_ends_with_the_text_or_with_a_long_ones_hash() -> None:
+    assert ending("booking-7") == ":booking-7"
+    assert ending("k" * READABLE) == ":" + "k" * READABLE
+    long = ending("k" * (READABLE + 1))
+    assert long.startswith("#")
+    assert len(long) < READABLE
+    assert len({long, ending("k" * (READABLE + 2)), ending(long), ending(f"#{long}")}) == 4

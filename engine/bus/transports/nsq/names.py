@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 
 from engine.core.errors import BadInput
+from engine.core.ids import ending
 
 #: nsqd takes no longer name of a topic or channel. It checks a name only after it was sent, by cutting the connection.
 LONGEST = 64
-#: Idempotency keys up to this length are readable in the store; longer ones are hashed.
-READABLE_KEY = 120
 
 _NAME = re.compile(r"[.a-zA-Z0-9_-]+")
 #: nsqd's ids count these units of 2^20 ns since its own epoch, above 22 bits of node and sequence.
@@ -66,9 +64,7 @@ class TopicNames:
 
     def idempotency(self, key: str) -> str:
         """Where an idempotency key is remembered."""
-        if len(key) <= READABLE_KEY:
-            return f"{self._root}:idem:{key}"
-        return f"{self._root}:idem#{blake2b(key.encode(), digest_size=20).hexdigest()}"
+        return f"{self._root}:idem{ending(key)}"
 
     @property
     def idempotency_pattern(self) -> str:

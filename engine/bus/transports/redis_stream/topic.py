@@ -9,7 +9,6 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from engine.bus.transport import Capabilities, Outcome, Outgoing, Priority, Stat
 from engine.bus.transports.redis_stream.scripts import APPEND, PUBLISH
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, Unavailable
+from engine.core.ids import ending
 from engine.core.scripts import Script, wait_for
 from engine.core.store.failures import AnswerLost
 from engine.core.store.link import Arg, Conversation, Link
@@ -28,8 +28,6 @@ from engine.core.store.link import Arg, Conversation, Link
 PRIORITIES = (Priority.HIGH, Priority.NORMAL, Priority.LOW)
 #: The letter behind the id in a position, by rank.
 MARKS = ("h", "", "l")
-#: Idempotency keys up to this length are readable in the store; longer ones are hashed.
-READABLE_KEY = 120
 #: How many chunks may be with the store at once: one it works on and some that wait there, lest it wait for us.
 AHEAD = 4
 
@@ -102,9 +100,7 @@ class TopicKeys:
 
     def idempotency(self, key: str) -> str:
         """Where an idempotency key is remembered."""
-        if len(key) <= READABLE_KEY:
-            return f"{self._root}:idem:{key}"
-        return f"{self._root}:idem#{blake2b(key.encode(), digest_size=20).hexdigest()}"
+        return f"{self._root}:idem{ending(key)}"
 
     @property
     def idempotency_pattern(self) -> str:
