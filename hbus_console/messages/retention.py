@@ -10,7 +10,9 @@ from hbus_console.evidence.models import Notice
 from hbus_console.evidence.retention import trim_evidence
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import MOST_OF_A_ROW, total
-from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
+from hbus_console.messages import lag_history
+from hbus_console.messages.lag_history import LagHistory
+from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
 from hbus_console.messages.search import id_ends
 
 DAY_MS = 24 * 3_600_000
@@ -21,8 +23,6 @@ NOTICES_MS = 90 * DAY_MS
 #: Samples older than this are folded into coarse ones, so that two weeks stay as fast to draw as a day.
 FINE_MS = 2 * DAY_MS
 COARSE_MS = 300_000
-#: Of the lag, which is read and not counted, the readings of the first seconds of each coarse span are kept.
-LAG_EVERY_MS = 5_000
 #: How often samples are trimmed.
 SAMPLES_EVERY_MS = 600_000
 #: Rows removed in one transaction: the collector waits for no longer than that.
@@ -45,12 +45,14 @@ class LedgerRetention:
         self._max_messages = max_messages
         self._clock = clock or SystemClock()
         self._samples_due_ms = 0
+        self._lag = LagHistory()
 
     def tick(self) -> None:
         """Trim in small transactions, for at most about :data:`TICK_S` seconds."""
         started = self._clock.monotonic()
         while self._clock.monotonic() - started < TICK_S:
-            if not (self._trim_messages() + self._trim_events() + self._trim_evidence() + self._fold_flow()):
+            lag = self._lag.thin(self._clock.now_ms(), BATCH)
+            if not (self._trim_messages() + self._trim_events() + self._trim_evidence() + self._fold_flow() + lag):
                 break
         now_ms = self._clock.now_ms()
         if now_ms >= self._samples_due_ms:
@@ -113,9 +115,7 @@ class LedgerRetention:
 
 
 def _trim_samples(now_ms: int) -> None:
-    old_lag = LagSample.objects.filter(at_ms__lt=now_ms - FINE_MS).alias(rest=F("at_ms") % COARSE_MS)
-    old_lag.filter(rest__gte=LAG_EVERY_MS).delete()
-    LagSample.objects.filter(at_ms__lt=now_ms - SAMPLES_MS).delete()
+    lag_history.end(now_ms)
     FlowSample.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
     FlowRollup.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
     Notice.objects.filter(at_ms__lt=now_ms - NOTICES_MS).delete()

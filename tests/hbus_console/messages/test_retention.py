@@ -94,11 +94,11 @@ def test_samples_and_notices_end_after_their_time() -> None:
     assert FlowRollup.objects.count() == 1
 
 
-def test_old_readings_of_the_lag_are_thinned() -> None:
+def test_the_duty_thins_old_readings_of_the_lag() -> None:
     old = (NOW - 3 * DAY_MS) // 300_000 * 300_000
-    for tick in range(120):
+    for tick in range(3):
         LagSample.objects.create(
             at_ms=old + tick * 5_000, topic="t", subscription="s", waiting=0, in_flight=0, retrying=0
         )
     keep(5)
-    assert list(LagSample.objects.values_list("at_ms", flat=True)) == [old, old + 300_000]
+    assert LagSample.objects.count() == 1
