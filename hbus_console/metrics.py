@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,6 +22,7 @@ from hbus_console.evidence.kinds import kinds
 
 #: More subjects than this are counted together as ``other``: a scrape must stay small.
 MOST_LABELS = 2_000
+OTHER = "other"
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _labels_seen: set[tuple[str, str]] = set()
 
@@ -94,27 +95,47 @@ def bounded(namespace: str, name: str, labels: int = 2) -> tuple[str, ...]:
     pair = (namespace if labels else "", name if labels > 1 else "")
     if pair not in _labels_seen:
         if len(_labels_seen) >= MOST_LABELS:
-            pair = ("other", "other" if pair[1] else "")
+            pair = (OTHER, OTHER if pair[1] else "")
         else:
             _labels_seen.add(pair)
     return pair[:labels]
 
 
-class Gauges:
-    """Gauges of things that come and go, with the same labels. Not for several threads."""
+#: How what is beyond the limit is said together: the sum of it, or the largest.
+Together = Callable[[Iterable[float]], float]
 
-    def __init__(self, *gauges: Gauge) -> None:
-        self._gauges = gauges
+
+class Gauges:
+    """Gauges of things that come and go, with the same labels: namespace, name, perhaps more. Not for several threads.
+
+    Only :data:`MOST_LABELS` things are told apart, those first that were before; what the rest are ``together`` stands
+    under ``other``.
+    """
+
+    def __init__(self, together: Mapping[Gauge, Together]) -> None:
+        self._together = together
         self._shown: set[tuple[str, ...]] = set()
 
     def show(self, readings: Iterable[tuple[tuple[str, ...], Sequence[float]]]) -> None:
-        """Set each gauge from labels and values; what is no longer read becomes NaN, which Prometheus takes as none."""
-        shown = set()
-        for labels, values in readings:
-            shown.add(labels)
-            for gauge, value in zip(self._gauges, values, strict=True):
-                gauge.labels(*labels).set(value)
-        for labels in self._shown - shown:
-            for gauge in self._gauges:
+        """Set each gauge from labels and values, NaN for what nobody knows; what is no longer read becomes NaN, which
+        Prometheus takes as none.
+        """
+        found = dict(readings)
+        apart = self._apart(found)
+        shown: dict[tuple[str, ...], list[Sequence[float]]] = {}
+        for labels, values in found.items():
+            thing, more = labels[:2], labels[2:]
+            shown.setdefault(labels if thing in apart else (OTHER, OTHER, *more), []).append(values)
+        for labels, rows in shown.items():
+            for (gauge, together), column in zip(self._together.items(), zip(*rows, strict=True), strict=True):
+                known = [value for value in column if not math.isnan(value)]
+                gauge.labels(*labels).set(together(known) if known else math.nan)
+        for labels in self._shown - shown.keys():
+            for gauge in self._together:
                 gauge.labels(*labels).set(math.nan)
-        self._shown = shown
+        self._shown = set(shown)
+
+    def _apart(self, found: Iterable[tuple[str, ...]]) -> set[tuple[str, ...]]:
+        things = dict.fromkeys(labels[:2] for labels in found)
+        before = {labels[:2] for labels in self._shown}
+        return set(sorted(things, key=lambda thing: thing not in before)[:MOST_LABELS])

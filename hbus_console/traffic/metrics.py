@@ -8,22 +8,20 @@ from collections.abc import Iterable
 from prometheus_client import Gauge
 
 from hbus_console.messages.models import LagSample
-from hbus_console.metrics import Gauges, bounded
+from hbus_console.metrics import Gauges
 
 _PAIR = ("topic", "subscription")
-_GAUGES = Gauges(
-    Gauge("hbus_unsettled_messages", "Messages not settled yet.", _PAIR, multiprocess_mode="mostrecent"),
-    Gauge(
-        "hbus_oldest_unsettled_seconds", "Age of the oldest unsettled message.", _PAIR, multiprocess_mode="mostrecent"
-    ),
+_UNSETTLED = Gauge("hbus_unsettled_messages", "Messages not settled yet.", _PAIR, multiprocess_mode="mostrecent")
+_OLDEST = Gauge(
+    "hbus_oldest_unsettled_seconds", "Age of the oldest unsettled message.", _PAIR, multiprocess_mode="mostrecent"
 )
+_GAUGES = Gauges({_UNSETTLED: sum, _OLDEST: max})
 
 
 def show_lag(samples: Iterable[LagSample], now_ms: int) -> None:
     """Set the gauges; NaN for what the store could not tell, and for a subscription that is no longer sampled."""
     _GAUGES.show(
-        (bounded(sample.topic, sample.subscription), (_unsettled(sample), _oldest_s(sample, now_ms)))
-        for sample in samples
+        ((sample.topic, sample.subscription), (_unsettled(sample), _oldest_s(sample, now_ms))) for sample in samples
     )
 
 

@@ -127,3 +127,38 @@ def test_a_breaker_is_in_one_state_and_forgotten_when_gone(prefix: str) -> None:
     assert states() == [0, 0, 1]
     show_breakers({})
     assert all(math.isnan(each) for each in states())
+
+
+def test_gauges_beyond_the_limit_stand_together_and_do_not_lie(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.setattr(metrics, "MOST_LABELS", 1)
+
+    def sample(group: str, waiting: int | None, age_ms: int) -> LagSample:
+        return LagSample(
+            at_ms=AT, topic=prefix, subscription=group, waiting=waiting, in_flight=0, retrying=0, oldest_ms=AT - age_ms
+        )
+
+    def other() -> tuple[float, float]:
+        return (
+            value("hbus_unsettled_messages", topic="other", subscription="other"),
+            value("hbus_oldest_unsettled_seconds", topic="other", subscription="other"),
+        )
+
+    first = sample("z", 5, 1_000)
+    show_lag([first], AT)
+    # When others come, which stand before the one that was shown
+    show_lag([sample("a", 2, 9_000), sample("b", 3, 4_000), sample("c", None, 0), first], AT)
+    assert other() == (5, 9)
+    assert value("hbus_unsettled_messages", topic=prefix, subscription="z") == 5
+    # When room is there again
+    show_lag([sample("b", 3, 4_000)], AT)
+    assert all(math.isnan(each) for each in other())
+    assert value("hbus_unsettled_messages", topic=prefix, subscription="b") == 3
+
+
+def test_breakers_beyond_the_limit_are_counted_by_state(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.setattr(metrics, "MOST_LABELS", 0)
+    show_breakers({(prefix, "a"): "open", (prefix, "b"): "closed", (prefix, "c"): "open"})
+    assert [
+        value("hbus_breaker_state", topic="other", subscription="other", state=state)
+        for state in ("closed", "open", "probing")
+    ] == [1, 2, 0]
