@@ -49,9 +49,11 @@ def _run() -> int:
         settings.INSTALLED_APPS.append("hbus_console.bench")
     # What is imported stays: looking for garbage in it would be a tenth of the start.
     gc.disable()
-    # Not at the top, because the supervisor and the list of commands do without it.
+    # Not at the top, because the supervisor and the list of commands do without them.
     from hbus_console.installed import load_packages
+    from hbus_console.metric_files import share
 
+    share(settings.PROMETHEUS_MULTIPROC_DIR)
     load_packages()
     django.setup()
     gc.freeze()

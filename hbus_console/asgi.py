@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 from hbus_console.body_limit import BodyLimit
+from hbus_console.metric_files import share
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
+share(settings.PROMETHEUS_MULTIPROC_DIR)
 application = BodyLimit(get_asgi_application())

@@ -1,8 +1,7 @@
 """Prometheus: counters from the facts of every role, gauges of the features; :mod:`~.cluster.scrape` shows them all.
 
-The processes of one installation share the folder ``PROMETHEUS_MULTIPROC_DIR``, which the supervisor empties at the
-start and names in the environment of every role before Python imports the client. Labels are namespaces and names,
-never keys or ids.
+The processes of one installation share a folder, see :mod:`~.metric_files`. Labels are namespaces and names, never keys
+or ids.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from http import HTTPStatus
+from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from hbus_console import metric_files
 from hbus_console.access.permissions import GLOBAL, visible_scopes
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of_token
@@ -35,15 +37,17 @@ def metrics(request: HttpRequest) -> HttpResponse:
         )
         answer["WWW-Authenticate"] = "Bearer"
         return answer
-    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
-def _registry() -> CollectorRegistry:
-    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        return REGISTRY
+def _latest() -> bytes:
+    folder = os.environ.get(metric_files.VARIABLE)
+    if not folder:
+        return generate_latest(REGISTRY)
     registry = CollectorRegistry()
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
+    with metric_files.steady(Path(folder)):
+        return generate_latest(registry)
 
 
 #: What a proxy adds, one of them at least.

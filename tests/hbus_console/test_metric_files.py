@@ -1,0 +1,85 @@
+"""However a process is started, what it counts is on the page of the web role, also once it has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hbus_console.metric_files import VARIABLE, share
+
+ROOT = Path(__file__).parents[2]
+COUNT = (
+    "from hbus_console import metrics\n"
+    "from engine.bus.facts import Fact, batches\n"
+    "metrics.count(batches([Fact('published', 1, topic='t')] * 3))\n"
+)
+GAUGE = (
+    "from hbus_console.messages.models import LagSample\n"
+    "from hbus_console.traffic.metrics import show_lag\n"
+    "show_lag([LagSample(at_ms=1, topic='t', subscription='g', waiting={waiting}, in_flight=0, retrying=0)], 1)\n"
+)
+DIE = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+ASK = (
+    "from hbus_console.asgi import application\n"
+    "from django.test import Client\n"
+    "print(Client(headers={'host': 'localhost'}).get('/metrics').content.decode())"
+)
+
+
+def environment(state: Path) -> dict[str, str]:
+    known = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
+    return {**known, "STATE": str(state), "DJANGO_SETTINGS_MODULE": "hbus_console.settings", "PYTHONPATH": str(ROOT)}
+
+
+def shell(state: Path, code: str) -> int:
+    """An operator's shell; its exit code."""
+    command = [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "--command", code]
+    return subprocess.run(command, env=environment(state), check=False, capture_output=True).returncode
+
+
+def page(state: Path) -> str:
+    """What the web role answers, started by any server of ASGI."""
+    asked = subprocess.run(
+        [sys.executable, "-c", ASK], env=environment(state), check=True, capture_output=True, text=True
+    )
+    return asked.stdout
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    made = tmp_path / "state"
+    made.mkdir()
+    return made
+
+
+def test_processes_that_nobody_supervises_count_together_and_leave_no_files(state: Path) -> None:
+    assert [shell(state, COUNT + GAUGE.format(waiting=waiting)) for waiting in (7, 5)] == [0, 0]
+    told = page(state)
+    assert 'hbus_published_total{topic="t"} 6.0' in told
+    assert 'hbus_unsettled_messages{subscription="g",topic="t"} 5.0' in told
+    left = {each.name for each in (state / "metrics").glob("*.db")}
+    assert left <= {"counter_0.db", "histogram_0.db", "gauge_mostrecent_0.db"}
+
+
+def test_what_a_killed_process_counted_stays(state: Path) -> None:
+    assert shell(state, COUNT + DIE) == -signal.SIGKILL
+    assert shell(state, COUNT) == 0
+    assert 'hbus_published_total{topic="t"} 6.0' in page(state)
+
+
+def test_where_there_is_no_installation_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    share(tmp_path / "nowhere" / "metrics")
+    assert list(tmp_path.iterdir()) == []
+    assert VARIABLE not in os.environ
+
+
+def test_the_worker_counts_there_too(state: Path) -> None:
+    code = "import hbus_console.celery, django; django.setup()\n" + COUNT
+    subprocess.run([sys.executable, "-c", code], env=environment(state), check=True, capture_output=True)
+    assert 'hbus_published_total{topic="t"} 3.0' in page(state)
