@@ -45,15 +45,18 @@ def _run() -> int:
     from django.conf import settings
     from django.core.management import execute_from_command_line
 
-    if MEASUREMENTS.intersection(sys.argv[1:3]):
-        settings.INSTALLED_APPS.append("hbus_console.bench")
-    # What is imported stays: looking for garbage in it would be a tenth of the start.
-    gc.disable()
-    # Not at the top, because the supervisor and the list of commands do without them.
-    from hbus_console.installed import load_packages
+    # Not at the top, because the supervisor and the list of commands do without it.
     from hbus_console.metric_files import share
 
-    share(settings.PROMETHEUS_MULTIPROC_DIR)
+    if MEASUREMENTS.intersection(sys.argv[1:3]):
+        settings.INSTALLED_APPS.append("hbus_console.bench")
+    else:
+        share(settings.PROMETHEUS_MULTIPROC_DIR)
+    # What is imported stays: looking for garbage in it would be a tenth of the start.
+    gc.disable()
+    # Not at the top, because the supervisor and the list of commands do without it.
+    from hbus_console.installed import load_packages
+
     load_packages()
     django.setup()
     gc.freeze()
