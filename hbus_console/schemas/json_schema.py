@@ -7,7 +7,7 @@ payload never quotes its values: they may be masked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jsonschema_rs
@@ -15,6 +15,7 @@ import jsonschema_rs
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from hbus_console.schemas.compatibility import Incompatibility, compatibility
+from hbus_console.schemas.effort import MOST_TOLD, Effort
 
 __all__ = ["DIALECT", "CompiledSchema", "Incompatibility", "Place", "check_schema", "compatibility"]
 
@@ -39,7 +40,7 @@ class CompiledSchema:
     def __init__(self, body: Any, uri: str = "") -> None:
         """Raises :class:`BadInput` (field ``body``) when ``body`` is not a schema we accept."""
         self._uri = uri
-        self._validator = _compile(body)
+        self._validator, self._effort = _compile(body)
 
     @property
     def uri(self) -> str:
@@ -47,23 +48,35 @@ class CompiledSchema:
 
     def problem(self, payload: object) -> tuple[str, str] | None:
         """``(field, sentence)`` of the first fault: ``("guests[0].name", "guests[0].name is required")``."""
+        if excess := self._effort.excess(payload):
+            return "", f"it {excess}"
         if self._validator.is_valid(payload):
             return None
-        return next(self._problems(payload), None)
+        if self._effort.is_wordy(payload):
+            return "", "it does not fit the schema, of which too many rules apply to say which one"
+        # Only the first: of a list with a hundred thousand faults each would be put into words.
+        try:
+            self._validator.validate(payload)
+        except jsonschema_rs.ValidationError as error:
+            return _fault(error)
+        return None
 
     def problem_beside(self, payload: object, unknown: Collection[Place]) -> tuple[str, str] | None:
         """:meth:`problem` of a payload with stand-ins at the places ``unknown``, whose values nobody here may learn of.
 
         A rule about a stand-in, or one that cannot be judged without its value, is taken for kept.
         """
+        if excess := self._effort.excess(payload, MOST_TOLD):
+            return "", f"it {excess}"
         return next((_fault(error) for error in self._validator.iter_errors(payload) if _tells(error, unknown)), None)
 
     def problems(self, payload: object, limit: int = 20) -> list[tuple[str, str]]:
-        """Every fault as in :meth:`problem`, up to ``limit`` of them, for an editor that marks them all."""
-        return [found for found, _ in zip(self._problems(payload), range(limit), strict=False)]
-
-    def _problems(self, payload: object) -> Iterator[tuple[str, str]]:
-        return map(_fault, self._validator.iter_errors(payload))
+        """Every fault as in :meth:`problem`, up to ``limit`` of them, for an editor that marks them all; of a payload
+        in which looking for all would take long the first alone.
+        """
+        if self._effort.excess(payload, MOST_TOLD):
+            return [found] if (found := self.problem(payload)) else []
+        return [_fault(error) for error, _ in zip(self._validator.iter_errors(payload), range(limit), strict=False)]
 
 
 def check_schema(body: Any) -> None:
@@ -71,19 +84,21 @@ def check_schema(body: Any) -> None:
     _compile(body)
 
 
-def _compile(body: Any) -> jsonschema_rs.Draft202012Validator:
+def _compile(body: Any) -> tuple[jsonschema_rs.Draft202012Validator, Effort]:
     if not isinstance(body, (dict, bool)):
         raise _refusal("A schema is a JSON object.", 'For example {"type": "object", "properties": {}}.')
     size = len(json.dumps(body, ensure_ascii=False).encode())
     if size > MAX_BYTES:
         raise _refusal(f"The schema has {size} bytes; at most {MAX_BYTES} are allowed.", "Split or shorten it.")
     _walk(body, depth=0)
+    effort = Effort(body)
     try:
-        return jsonschema_rs.Draft202012Validator(
+        validator = jsonschema_rs.Draft202012Validator(
             body, validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
         )
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise _refusal(_schema_fault(error), "Use JSON Schema draft 2020-12.") from error
+    return validator, effort
 
 
 def _walk(node: Any, depth: int) -> None:
