@@ -19,3 +19,8 @@ def canonical(content: Mapping[str, Any]) -> bytes:
 def link(key: str, previous_hash: str, content: Mapping[str, Any]) -> str:
     """The hash of an entry. Without ``key`` nobody can recompute a chain they have altered."""
     return hmac.digest(key.encode(), previous_hash.encode() + b"\n" + canonical(content), "sha256").hex()
+
+
+def key_for(key: str, purpose: str) -> str:
+    """A key of its own for ``purpose``: what is signed for one is worth nothing for another."""
+    return hmac.digest(key.encode(), f"hbus {purpose}".encode(), "sha256").hex()

@@ -22,10 +22,10 @@ def concerns(look: Look) -> list[Concern]:
     if not allows(look.actor, AUDIT_READ, SOMEWHERE):
         return []
     state = chain_state()
-    if state.verified is None or state.verified.holds:
+    if state.word != "broken":
         return []
-    findings = state.verified.findings
-    note = findings[0].what if findings else "the last verification did not hold"
+    findings = state.verified.findings if state.verified else []
+    note = findings[0].what if findings else state.cut_off_sentence or "the last verification did not hold"
     broken = Concern("bad", "The audit log has been tampered with", note, reverse("audit:list"), "Open audit log")
     return at(20, [broken])
 

@@ -65,9 +65,8 @@ def record(
         )
         entry.hash = chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry))
         entry.save(force_insert=True)
-    if entry.seq % anchor.EVERY_ENTRIES == 0:
-        # Robust: a full disk is logged and must not undo, or seem to undo, what has been committed.
-        transaction.on_commit(anchor.anchor_head, robust=True)
+    # Robust: a full disk is logged and must not undo, or seem to undo, what has been committed.
+    transaction.on_commit(anchor.anchor_commit, robust=True)
     return entry
 
 

@@ -1,7 +1,7 @@
 """What is known about the chain without walking it: the head, its anchor, and the last verification.
 
 The last verification lies outside the database in ``STATE/audit/verified.json`` under a keyed hash, so that whoever
-can write to the table cannot also declare it verified.
+can write to the table cannot also declare it verified. The anchors say that there is one: that it is gone is found.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import hmac
 import json
 import os
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.audit import chain
-from hbus_console.audit.anchor import Anchor, last_anchor
+from hbus_console.audit import chain, witness
+from hbus_console.audit.anchor import anchor_file, last_anchor
+from hbus_console.audit.anchor_file import Anchor, Tail, read_own
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.verify import Finding, FindingKind, Verdict, verify
+from hbus_console.audit.verify import Finding, FindingKind, Verdict, lacks_anchors, verify
+from hbus_console.audit.witness import Witness
 
 #: Up to so many entries a verification asked for on the page starts from the beginning; beyond, from the last one.
 FULL_UP_TO = 20_000
@@ -38,6 +40,10 @@ class Verified:
     full_at_ms: int = 0
     findings_total: int = 0
     findings: list[Finding] = field(default_factory=list)
+    #: How far this host's anchors went then; ``None``: not known.
+    file: Tail | None = None
+    #: What was remembered before had been taken away or forged. A person begins the anchors anew, or it stays so.
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,24 @@ class ChainState:
     @property
     def word(self) -> str:
         """``unbroken``, ``broken`` or ``not verified``."""
+        if self.cut_off:
+            return "broken"
         if self.verified is None:
             return "not verified"
         return "unbroken" if self.verified.holds else "broken"
+
+    @property
+    def cut_off(self) -> int:
+        """The last entry that was anchored or verified, where the log ends before it; else 0."""
+        known = max(self.anchor.seq if self.anchor else 0, self.verified.seq if self.verified else 0)
+        return known if known > self.entries else 0
+
+    @property
+    def cut_off_sentence(self) -> str:
+        """The same in words; empty where nothing is missing."""
+        if not self.cut_off:
+            return ""
+        return f"The log ends at entry {self.entries:,}, but entry {self.cut_off:,} was anchored or verified."
 
     @property
     def unverified(self) -> int:
@@ -83,15 +104,23 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
     After a verification that did not hold the walk is always whole.
     """
     clock = clock or SystemClock()
-    known = last_verified()
+    # Both before the walk: what they know of is there by then.
+    known, forged = _recall()
+    told = witness.read()
     if full is None:
         full = known is None or not known.holds or known.seq <= FULL_UP_TO
-    full = full or known is None
-    verdict = verify() if full or known is None else verify(known.seq, known.hash)
+    seen = _seen(known, told)
+    if full or known is None:
+        full, verdict = True, verify(seen=seen)
+    else:
+        verdict = verify(known.seq, known.hash, since=known.file, seen=seen)
+    lost = _find_lost(verdict, known, forged)
     if full and known is not None:
-        _still_there(verdict, known)
+        _still_there(verdict, Anchor(known.seq, known.hash, 0), "was verified before")
+    _compare(verdict, known, told)
     good = verdict.holds
     now = clock.now_ms()
+    walked = verdict.walked.tail if verdict.walked else None
     _write(
         Verified(
             holds=good,
@@ -101,39 +130,92 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
             full_at_ms=now if full else (known.full_at_ms if known else 0),
             findings_total=verdict.findings_total,
             findings=verdict.findings,
+            file=walked if good else (known.file if known else None),
+            lost=lost,
         )
     )
+    if full and good and verdict.walked is not None and not verdict.walked.verified:
+        head = AuditEntry.objects.order_by("-seq").values_list("seq", "hash").first()
+        anchor_file().append(head, now, begin=False, verified=True)
     return verdict
 
 
-def _still_there(verdict: Verdict, known: Verified) -> None:
-    """What was verified before counts as an anchor: it may lie beyond the last anchored head."""
+def _seen(known: Verified | None, told: Witness | None) -> list[tuple[str, Tail]]:
+    """Who saw this host's anchors go how far."""
+    seen = [("was verified before", known.file)] if known is not None and known.file is not None else []
+    tail = anchor_file().tail()
+    if told is not None and tail is not None and tail.file in told.files:
+        seen.append(("the store knows of", told.files[tail.file]))
+    return seen
+
+
+def _find_lost(verdict: Verdict, known: Verified | None, forged: bool) -> bool:
+    """Note that what was verified before is not known any more, although it was written; whether that is so."""
+    lost = forged or (known is not None and known.lost)
+    if known is None and verdict.walked is not None and verdict.walked.verified:
+        # Another process may have written its first while this one walked.
+        lost = lost or _recall()[0] is None
+    if lost:
+        what = f"{_path().name} was taken away or is not what hbus wrote: what was verified before is not known."
+        verdict.find(FindingKind.ANCHOR, 0, what)
+    return lost
+
+
+def _compare(verdict: Verdict, known: Verified | None, told: Witness | None) -> None:
+    """Hold the log and the anchors against what the store knows, and against what there was before."""
+    held = verdict.holds
+    walked = verdict.walked
+    head = told.head if told else None
+    if (walked is None or walked.tail is None) and (head is not None or (known is not None and known.file is not None)):
+        if last_anchor() is None:
+            lacks_anchors(verdict)
+        else:
+            what = "The anchors are without their keyed hashes, which this installation writes."
+            verdict.find(FindingKind.ANCHOR, 0, what)
+    if told is None:
+        verdict.store = "no answer"
+        return
+    if told.forged:
+        what = f"What the store keeps of the log is not what hbus wrote: {', '.join(told.forged)}."
+        verdict.find(FindingKind.ANCHOR, 0, what)
+    if head is not None:
+        _still_there(verdict, head, "is known to the store")
+    verdict.store = "knows none" if head is None else "agrees" if verdict.holds == held else "differs"
+
+
+def _still_there(verdict: Verdict, known: Anchor, words: str) -> None:
+    """What was verified before, or told to the store, counts as an anchor: it may lie beyond the last anchored head."""
     if verdict.last_seq < known.seq:
         if not any(finding.kind is FindingKind.TRUNCATED for finding in verdict.findings):
-            what = f"The log ends at entry {verdict.last_seq:,}, but entry {known.seq:,} was verified before."
+            what = f"The log ends at entry {verdict.last_seq:,}, but entry {known.seq:,} {words}."
             verdict.find(FindingKind.TRUNCATED, verdict.last_seq + 1, what)
-    elif known.seq and not AuditEntry.objects.filter(seq=known.seq, hash=known.hash).exists():
-        verdict.find(
-            FindingKind.REWRITTEN, known.seq, f"Entry {known.seq:,} is no longer the one that was verified before."
-        )
+    elif not witness.in_log(known):
+        verdict.find(FindingKind.REWRITTEN, known.seq, f"Entry {known.seq:,} is no longer the one that {words}.")
 
 
 def last_verified() -> Verified | None:
     """What was remembered; ``None`` when there is nothing, or something that we did not write."""
+    return _recall()[0]
+
+
+def _recall() -> tuple[Verified | None, bool]:
+    """What was remembered, and whether something lies there that we did not write."""
     try:
-        found = json.loads(_path().read_text(encoding="utf-8"))
+        found = json.loads(read_own(_path()))
         body = found["verified"]
-        if not hmac.compare_digest(found["mac"], _mac(body)):
-            return None
+        if not hmac.compare_digest(str(found["mac"]).encode(), _mac(body).encode()):
+            return None, True
         findings = [Finding(FindingKind(row["kind"]), row["seq"], row["what"]) for row in body["findings"]]
-        return Verified(**{**body, "findings": findings})
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
+        file = Tail(**body["file"]) if body.get("file") else None
+        return Verified(**{**body, "findings": findings, "file": file}), False
+    except FileNotFoundError:
+        return None, False
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None, True
 
 
 def _write(verified: Verified) -> None:
-    body = {
-        **{name: getattr(verified, name) for name in Verified.__dataclass_fields__},
+    body = asdict(verified) | {
         "findings": [{"kind": row.kind.value, "seq": row.seq, "what": row.what} for row in verified.findings],
     }
     path = _path()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,9 +12,11 @@ from django.conf import settings
 from django.db import connection
 
 from hbus_console.audit import chain, guards
-from hbus_console.audit.anchor import Anchor, anchors, is_young, last_anchor
+from hbus_console.audit.anchor import anchor_file, is_young
+from hbus_console.audit.anchor_file import Anchor, AnchorLines, LineFlaw, Tail
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
+from hbus_console.audit.spelling import respelled, with_spelling
 from hbus_console.ui.formats import counted
 
 #: Entries read at once: what bounds memory.
@@ -29,6 +31,7 @@ class FindingKind(StrEnum):
     ALTERED = "altered"
     REMOVED = "removed"
     REORDERED = "reordered"
+    INSERTED = "inserted"
     TRUNCATED = "truncated"
     REWRITTEN = "rewritten"
     ANCHOR = "anchor"
@@ -57,6 +60,10 @@ class Verdict:
     findings_total: int = 0
     findings: list[Finding] = field(default_factory=list)
     took_s: float = 0.0
+    #: What the store said of the head: ``agrees``, ``differs``, ``knows none``, ``no answer``; empty: it was not asked.
+    store: str = ""
+    #: The walk over the anchors.
+    walked: AnchorLines | None = None
 
     def find(self, kind: FindingKind, seq: int, what: str) -> None:
         """Note a finding; the verdict no longer holds."""
@@ -67,53 +74,66 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return asdict(self)
+        found = asdict(replace(self, walked=None))
+        del found["walked"]
+        return found
 
     def sentence(self) -> str:
         """The answer first."""
         span = "" if self.first_seq <= 1 else f" (from entry {self.first_seq:,} on)"
         if self.holds:
             heads = counted(self.anchors, "anchored head agrees", "anchored heads agree")
-            return f"{counted(self.entries, 'entry', 'entries')} verified{span}: unbroken; {heads}."
+            store = {"agrees": ", and so does the store", "no answer": "; the store did not answer"}.get(self.store, "")
+            return f"{counted(self.entries, 'entry', 'entries')} verified{span}: unbroken; {heads}{store}."
         found = counted(self.findings_total, "finding", "findings")
         return f"The audit log does not hold: {found} in {counted(self.entries, 'entry', 'entries')}{span}."
 
 
-def verify(after: int = 0, after_hash: str = chain.GENESIS) -> Verdict:
+def verify(
+    after: int = 0, after_hash: str = chain.GENESIS, *, since: Tail | None = None, seen: Sequence[tuple[str, Tail]] = ()
+) -> Verdict:
     """Walk the log in constant memory, from the beginning or after an entry verified before with its hash then.
 
-    Finds altered, removed and reordered entries, a log that was cut off behind an anchor or rebuilt as a whole, one
-    that is no longer young and has no anchor, and missing database guards. Entries appended meanwhile are included or
-    not, but never found at fault.
+    ``since`` is how far the anchors were verified before. ``seen`` names who saw the anchor file go how far: "was
+    verified before". Finds altered, removed, reordered and inserted entries, a log that was cut off behind an anchor or
+    rebuilt as a whole, one that is no longer young and has no anchor, anchors that are not what hbus wrote, and guards
+    of the database that do not stand. Entries appended meanwhile are included or not, but never found at fault.
     """
     began = time.monotonic()
     verdict = Verdict(first_seq=after + 1, last_seq=after, head=after_hash)
-    missing = guards.expected(connection) - guards.installed(connection)
-    if missing:
-        verdict.find(
-            FindingKind.UNGUARDED, 0, f"The database does not guard the log: {', '.join(sorted(missing))} missing."
-        )
+    for what in guards.flaws(connection):
+        verdict.find(FindingKind.UNGUARDED, 0, what)
     if after and not AuditEntry.objects.filter(seq=after, hash=after_hash).exists():
         verdict.find(FindingKind.REWRITTEN, after, f"Entry {after:,} is no longer the one that was verified before.")
+    # The walk begins behind them.
+    for seq in AuditEntry.objects.filter(seq__lt=1).order_by("seq").values_list("seq", flat=True)[:SHOWN]:
+        verdict.find(FindingKind.INSERTED, seq, f"Entry {seq:,} stands before the first one.")
     # Before the walk: an anchor made meanwhile is no reason to look away.
-    unanchored = last_anchor() is None and not is_young()
-    walk = _AnchorWalk(verdict, after)
+    unanchored = anchor_file().last() is None and not is_young()
+    walk = _AnchorWalk(verdict, after, since)
     for entry in _entries(after):
         _check(verdict, entry)
         walk.reach(entry)
         verdict.entries += 1
         verdict.last_seq, verdict.head = entry.seq, entry.hash
-    walk.finish()
+    walk.finish(seen)
     if unanchored:
-        what = f"no anchor: nothing on this host tells whether the log was cut off behind entry {verdict.last_seq:,}."
-        verdict.find(FindingKind.ANCHOR, 0, what)
+        lacks_anchors(verdict)
     verdict.took_s = round(time.monotonic() - began, 3)
     return verdict
 
 
+def lacks_anchors(verdict: Verdict) -> None:
+    """Note that no anchor is there although there must be; once."""
+    what = f"no anchor: nothing on this host tells whether the log was cut off behind entry {verdict.last_seq:,}."
+    if all(finding.what != what for finding in verdict.findings):
+        verdict.find(FindingKind.ANCHOR, 0, what)
+
+
 def _entries(after: int) -> Iterator[AuditEntry]:
     """Keyset batches rather than one cursor: no long transaction, and a batch is all that is in memory."""
-    while batch := list(AuditEntry.objects.filter(seq__gt=after).order_by("seq")[:BATCH]):
+    entries = with_spelling(AuditEntry.objects.order_by("seq"))
+    while batch := list(entries.filter(seq__gt=after)[:BATCH]):
         yield from batch
         after = batch[-1].seq
 
@@ -129,26 +149,32 @@ def _check(verdict: Verdict, entry: AuditEntry) -> None:
         return
     if entry.hash != chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry)):
         verdict.find(FindingKind.ALTERED, entry.seq, f"Entry {entry.seq:,} ({entry.action}) does not match its hash.")
+    elif changed := respelled(entry):
+        what = f"Entry {entry.seq:,} ({entry.action}) is not spelled as it was written: {', '.join(changed)}."
+        verdict.find(FindingKind.ALTERED, entry.seq, what)
 
 
 class _AnchorWalk:
     """Merges the anchors, which lie in the order of their entries, with the walk over the log."""
 
-    def __init__(self, verdict: Verdict, after: int) -> None:
+    def __init__(self, verdict: Verdict, after: int, since: Tail | None) -> None:
         self._verdict = verdict
-        self._file = anchors(after)
-        self._last_seq = after
+        self._lines = verdict.walked = anchor_file().walk(since)
+        self._after = after
+        self._found = iter(self._lines)
+        self._last = Anchor(0, "", 0)
         self._next = self._read()
 
     def _read(self) -> Anchor | None:
-        for found in self._file:
-            if isinstance(found, str):
-                self._verdict.find(FindingKind.ANCHOR, 0, f"A line of the anchor file is no anchor: {found[:80]!r}.")
-            elif found.seq <= self._last_seq:
+        for found in self._found:
+            if isinstance(found, LineFlaw):
+                self._verdict.find(FindingKind.ANCHOR, found.seq, found.what)
+            elif found.seq < self._last.seq:
                 self._verdict.find(FindingKind.ANCHOR, found.seq, f"The anchor of entry {found.seq:,} is out of order.")
-            else:
-                self._last_seq = found.seq
-                return found
+            elif (found.seq, found.hash) != (self._last.seq, self._last.hash):
+                self._last = found
+                if found.seq > self._after:
+                    return found
         return None
 
     def reach(self, entry: AuditEntry) -> None:
@@ -163,8 +189,8 @@ class _AnchorWalk:
                     )
             self._next = self._read()
 
-    def finish(self) -> None:
-        """The log ends: nothing later may be anchored."""
+    def finish(self, seen: Sequence[tuple[str, Tail]]) -> None:
+        """The log ends: nothing later may be anchored, and the anchors must go as far as they were ``seen`` to."""
         beyond = 0
         while self._next is not None:
             beyond = self._next.seq
@@ -174,3 +200,11 @@ class _AnchorWalk:
             self._verdict.find(
                 FindingKind.TRUNCATED, last + 1, f"The log ends at entry {last:,}, but entry {beyond:,} was anchored."
             )
+        if self._lines.flaw is not None or self._lines.tail is None:
+            return
+        for words, tail in seen:
+            skipped = self._lines.since is not None and tail.end <= self._lines.since.end
+            if tail.mac not in self._lines.met and not skipped:
+                what = f"The anchor file lacks what {words}: lines were taken out of it, or it is another one."
+                self._verdict.find(FindingKind.ANCHOR, 0, what)
+                return

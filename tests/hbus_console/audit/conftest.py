@@ -20,9 +20,10 @@ Write = Callable[..., list[AuditEntry]]
 
 
 @pytest.fixture
-def audit_state(tmp_path: Path, settings: Any) -> Path:
-    """The folder ``STATE/audit`` of this test alone."""
+def audit_state(tmp_path: Path, settings: Any, prefix: str) -> Path:
+    """The folder ``STATE/audit`` of this test alone; the store knows nothing of its log."""
     settings.STATE = tmp_path
+    settings.HBUS_PREFIX = prefix
     return tmp_path / "audit"
 
 

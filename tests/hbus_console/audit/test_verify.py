@@ -17,7 +17,8 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit import anchor, chain, guards
 from hbus_console.audit import verify as verification
-from hbus_console.audit.anchor import AuditAnchor, anchor_head, anchors, anchors_path, last_anchor
+from hbus_console.audit.anchor import AuditAnchor, anchor_file, anchor_head, anchors_path, last_anchor
+from hbus_console.audit.anchor_file import Anchor
 from hbus_console.audit.beginning import begin_anchors, prepare
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content
@@ -31,6 +32,13 @@ Tamper = Callable[..., None]
 
 def kinds(verdict: verification.Verdict) -> list[tuple[FindingKind, int]]:
     return [(finding.kind, finding.seq) for finding in verdict.findings]
+
+
+def anchors() -> list[Anchor]:
+    """Of entries, each once."""
+    return list(
+        {found.seq: found for found in anchor_file().walk() if isinstance(found, Anchor) and found.seq}.values()
+    )
 
 
 def test_an_untouched_log_holds(write: Write) -> None:
@@ -177,17 +185,18 @@ def test_the_duty_anchors_the_head_when_it_moved_and_only_then(write: Write, aud
     clock = ManualClock()
     duty = AuditAnchor(clock=clock)
     duty.tick()
-    assert list(anchors()) == []
+    assert anchors() == []
     write(2)
     duty.tick()
     duty.tick()
     write(1)
     clock.advance(60)
     duty.tick()
-    found = list(anchors())
-    assert [anchor.seq for anchor in found if not isinstance(anchor, str)] == [2, 3]
+    found = anchors()
+    assert [anchor.seq for anchor in found] == [2, 3]
     assert last_anchor() == found[-1]
     line = json.loads(anchors_path().read_text().splitlines()[-1])
+    assert (len(line.pop("mac")), len(line.pop("file"))) == (64, 16)
     assert line == {"seq": 3, "hash": AuditEntry.objects.get(seq=3).hash, "at": "2026-09-21T14:14:20.000Z"}
 
 
@@ -200,7 +209,7 @@ def test_a_torn_line_is_passed_over_and_then_removed(write: Write) -> None:
     assert last_anchor() is not None
     write(2)
     anchor_head()
-    assert [anchor.seq for anchor in anchors() if not isinstance(anchor, str)] == [2, 4]
+    assert [anchor.seq for anchor in anchors()] == [2, 4]
     assert verify().holds
 
 
@@ -214,23 +223,22 @@ def test_an_anchor_file_that_was_edited_is_found(write: Write) -> None:
     path.write_text(f"{first}\nrubbish\n{second}\n")
     assert kinds(verify()) == [(FindingKind.ANCHOR, 0)]
     path.write_text(f"{second}\n{first}\n")
-    assert kinds(verify()) == [(FindingKind.ANCHOR, 2)]
+    assert kinds(verify()) == [(FindingKind.ANCHOR, 4)], "the line where it is no longer what was written"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_every_so_many_entries_the_head_is_anchored_without_a_duty(
-    audit_state: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
-) -> None:
+def test_every_act_is_anchored_when_it_is_committed(audit_state: Path, transactional_db: None) -> None:
     from django.db import transaction
 
     from hbus_console.audit.services import record
     from tests.hbus_console.audit.conftest import ANNA
 
-    monkeypatch.setattr("hbus_console.audit.anchor.EVERY_ENTRIES", 3)
-    for _ in range(7):
+    prepare(print)
+    for _ in range(3):
         with transaction.atomic():
             record(ANNA, "topic.pause", Subject("topic", "a.b"))
-    assert [anchor.seq for anchor in anchors() if not isinstance(anchor, str)] == [3, 6]
+            record(ANNA, "topic.resume", Subject("topic", "a.b"))
+    assert [anchor.seq for anchor in anchors()] == [2, 4, 6]
 
 
 # --- what is remembered
@@ -336,10 +344,13 @@ def test_a_log_cut_off_together_with_its_anchors_is_found_and_stays_found(
     AuditAnchor().tick()
     for _ in range(2):
         verdict = verify_now()
-        assert kinds(verdict) == [(FindingKind.ANCHOR, 0)], "no duty makes it look as if nothing had been there"
-        assert verdict.findings[0].what == (
-            "no anchor: nothing on this host tells whether the log was cut off behind entry 5."
+        assert kinds(verdict) == [(FindingKind.ANCHOR, 0), (FindingKind.TRUNCATED, 6)], (
+            "no duty makes it look as if nothing had been there"
         )
+        assert [finding.what for finding in verdict.findings] == [
+            "no anchor: nothing on this host tells whether the log was cut off behind entry 5.",
+            "The log ends at entry 5, but entry 6 is known to the store.",
+        ]
     assert chain_state().word == "broken"
 
 
@@ -357,7 +368,7 @@ def test_anchors_that_a_person_begins_anew_are_an_entry_with_its_reason(write: W
     assert (verdict.holds, verdict.anchors) == (True, 1)
     write(1)
     AuditAnchor().tick()
-    assert [found.seq for found in anchors() if not isinstance(found, str)] == [4, 5], "and the duty goes on"
+    assert [found.seq for found in anchors()] == [4, 5], "and the duty goes on"
     with pytest.raises(Conflict, match="Entry 5 is anchored on this host already"):
         begin_anchors(SYSTEM, "again")
 
@@ -384,4 +395,4 @@ def test_the_anchors_of_a_new_installation_begin_with_its_empty_log(
     assert verify().holds, "an installation may be set up today and started next week"
     prepare(print)
     AuditAnchor().tick()
-    assert [found.seq for found in anchors() if not isinstance(found, str)] == [2], "and its duty goes on"
+    assert [found.seq for found in anchors()] == [2], "and its duty goes on"

@@ -164,6 +164,23 @@ def test_the_audit_chain_holds_and_no_entry_was_touched(before: dict[str, Any], 
     assert _rows(old / "hbus.sqlite3")["audit_auditentry"] == before["hbus"]["audit_auditentry"]
 
 
+def test_the_anchors_go_on_under_keyed_hashes_that_cover_what_stood_there(taken_over: Any, old: Path) -> None:
+    path = old / "audit" / "anchors.jsonl"
+    whole = path.read_bytes()
+    lines = [json.loads(line) for line in whole.splitlines()]
+    first = next(number for number, line in enumerate(lines) if "mac" in line)
+    assert first == 6
+    assert all("mac" in line for line in lines[first:])
+    try:
+        path.write_bytes(whole.replace(b'"at"', b'"at" ', 1))
+        installation, _ = taken_over
+        said = installation.manage("audit", "verify")
+        assert said.returncode == 1
+        assert "What stood in the anchor file before the anchor of entry 73 was changed." in said.stdout
+    finally:
+        path.write_bytes(whole)
+
+
 def test_every_entry_says_what_it_is_about(taken_over: Any) -> None:
     _, found = taken_over
     entries = found["entries"]
