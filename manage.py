@@ -12,6 +12,8 @@ from engine.core.errors import HbusError
 
 #: Commands of an app that is installed for them alone.
 MEASUREMENTS = {"bench", "growth", "soak", "walls"}
+#: Commands that have nothing to do where no installation is, and make none.
+ON_WHAT_IS_THERE = {"audit", "backup"}
 
 
 def main() -> int:
@@ -33,6 +35,16 @@ def _run() -> int:
         from hbus_console.supervisor.supervise import main as supervise
 
         return supervise(int(sys.argv[2]))
+    if sys.argv[1:2] == ["restore"]:
+        # Settings would make the keys of an installation that is to come with its own.
+        from hbus_console.supervisor.restore import main as restore
+
+        return restore(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in ON_WHAT_IS_THERE:
+        # Settings would make what is not there, too.
+        from hbus_console.state import refuse_nowhere
+
+        refuse_nowhere()
     if sys.argv[1:] == ["help"]:
         # Loading every model takes four times as long as finding the commands.
         from hbus_console.listing import listing

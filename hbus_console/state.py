@@ -6,14 +6,36 @@ import os
 import secrets
 from pathlib import Path
 
+from engine.core.env import Env
+from engine.core.errors import ConfigurationError
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def state_dir() -> Path:
     """The installation's folder, made private on first use."""
-    path = Path(os.environ.get("STATE") or ROOT / "var").expanduser().resolve()
+    path = named_state()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
+
+
+def refuse_nowhere() -> None:
+    """Raise ``ConfigurationError`` when no installation was ever made in ``STATE``; makes nothing.
+
+    One whose database is elsewhere need not have left anything here.
+    """
+    path = named_state()
+    if not Env().text("DATABASE_URL") and not (path / "hbus.sqlite3").exists():
+        raise ConfigurationError(
+            f"There is no installation in {path}.",
+            remedy="Name its folder, STATE=…, or make one with `make run`.",
+            field="STATE",
+        )
+
+
+def named_state() -> Path:
+    """Where ``STATE`` leads, whether or not anything is there."""
+    return Path(os.environ.get("STATE") or ROOT / "var").expanduser().resolve()
 
 
 def secret(name: str) -> str:

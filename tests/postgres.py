@@ -53,8 +53,12 @@ class RealPostgres:
         # Durability is not what these tests are about.
         options = f"-c listen_addresses=127.0.0.1 -c port={self.port} -c unix_socket_directories= -c fsync=off"
         self._run("pg_ctl", "start", "--wait", "--pgdata", str(self._data), "--log", str(self._log), "-o", options)
-        self._run("createdb", "--host=127.0.0.1", f"--port={self.port}", "--username=hbus", "hbus")
+        self.create("hbus")
         return self
+
+    def create(self, database: str) -> None:
+        """An empty database."""
+        self._run("createdb", "--host=127.0.0.1", f"--port={self.port}", "--username=hbus", database)
 
     def stop(self) -> None:
         self._run("pg_ctl", "stop", "--mode=immediate", "--pgdata", str(self._data))

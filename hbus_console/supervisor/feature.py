@@ -6,6 +6,7 @@ from hbus_console.registry.declaration import Feature, ProcessRole
 
 FEATURE = Feature(
     name="supervisor",
+    audit_words={"installation.backup": "made a backup of everything, with its keys"},
     roles=(
         ProcessRole(
             "store",
