@@ -1,7 +1,7 @@
 """Anchors the head of the chain outside the database, so that a cut-off or rewritten log can be told.
 
-Each act that is committed anchors it in ``STATE/audit/anchors.jsonl`` of its host, flushed to disk, and in the log
-stream, which operators ship to another machine. The keeper's duty does so too, and lets the store know of it.
+Each act that is committed anchors it in ``STATE/audit/anchors.jsonl`` of its host, flushed to disk. The keeper's duty
+does so too, and lets the store know of it, and the log stream, which operators ship to another machine.
 
 Anchors begin by themselves with an empty log or a young one, as long as the store knows of no head. Where none is left
 of an older log, somebody may have cut it off and emptied the folder: :func:`~hbus_console.audit.verify.verify` finds
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class AuditAnchor:
-    """The keeper's duty: anchor the head whenever it has moved, and let the store know of it."""
+    """The keeper's duty: anchor the head whenever it has moved, and let the store and the log stream know of it."""
 
     name = "audit-anchor"
     #: Who can write the database and the anchors, but not the store, can take out entries this young unnoticed.
@@ -38,6 +38,7 @@ class AuditAnchor:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self._told: Anchor | None = None
 
     def tick(self) -> None:
         known = witness.read()
@@ -45,6 +46,10 @@ class AuditAnchor:
         anchor_head(self._clock, begin=None if known is not None and known.head is None else False)
         if known is not None:
             witness.renew(known, anchor_file())
+        anchor = last_anchor()
+        if anchor is not None and anchor != self._told:
+            log.info("audit head anchored", seq=anchor.seq, hash=anchor.hash)
+        self._told = anchor
 
 
 def anchors_path() -> Path:
@@ -77,10 +82,7 @@ def anchor_head(clock: Clock | None = None, *, begin: bool | None = None) -> Anc
     may_begin = (file.last() is not None or is_young()) if begin is None else begin
     if file.last() is None and not may_begin:
         return None
-    anchor = file.append(head, (clock or SystemClock()).now_ms(), begin=may_begin)
-    if anchor is not None:
-        log.info("audit head anchored", seq=anchor.seq, hash=anchor.hash)
-    return anchor
+    return file.append(head, (clock or SystemClock()).now_ms(), begin=may_begin)
 
 
 def anchor_commit() -> None:

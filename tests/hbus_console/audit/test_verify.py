@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from django.conf import settings
 from django.db import connection
 
@@ -198,6 +199,20 @@ def test_the_duty_anchors_the_head_when_it_moved_and_only_then(write: Write, aud
     line = json.loads(anchors_path().read_text().splitlines()[-1])
     assert (len(line.pop("mac")), len(line.pop("file"))) == (64, 16)
     assert line == {"seq": 3, "hash": AuditEntry.objects.get(seq=3).hash, "at": "2026-09-21T14:14:20.000Z"}
+
+
+def test_the_log_stream_hears_of_each_head_once(write: Write) -> None:
+    entries = write(2)
+    # By a command, or by the commit of the act itself.
+    anchor_head()
+    duty = AuditAnchor()
+    with structlog.testing.capture_logs() as lines:
+        duty.tick()
+        duty.tick()
+        entries += write(1)
+        duty.tick()
+    said = [(line["seq"], line["hash"]) for line in lines if line["event"] == "audit head anchored"]
+    assert said == [(2, entries[1].hash), (3, entries[2].hash)]
 
 
 def test_a_torn_line_is_passed_over_and_then_removed(write: Write) -> None:
