@@ -17,9 +17,6 @@ from engine.core.errors import BadInput
 from engine.core.store.failures import Refused
 from engine.core.store.link import Link
 
-#: Ends the members of one key in ``aside``: the character after the one that follows the key.
-MEMBER_END = "\x01"
-
 
 class RedisPartitions:
     """See :class:`engine.bus.partitions.Partitioned`."""
@@ -158,4 +155,7 @@ def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: in
 
 
 def _members(key: str) -> tuple[str, str]:
-    return f"[{key}\0", f"({key}{MEMBER_END}"
+    """The range of one key's members in ``aside``: see ``lua/common.lua``."""
+    beginning = key.replace("\0", "\0\1") + "\0"
+    # A digit follows; the colon is the character after the nine.
+    return f"[{beginning}0", f"({beginning}:"

@@ -12,7 +12,8 @@
 -- token     "<times handed out>|<generation>": names one handing-out; whoever shows an older one owns nothing.
 -- epoch     of an ordered group's partition, kept in `state` with each new owner; '' from who reads under no lease.
 -- parked    hash: key -> record of why its head failed for good. `state` counts its changes in `parks`.
--- aside     sorted set of the parked positions, all of score 0: "<key>\0<ms, 19 digits>-<seq, 20 digits>".
+-- aside     sorted set of the parked positions, all of score 0: "<key>\0<ms, 19 digits>-<seq, 20 digits>". A null in a
+--           key, which only foreign writers put there, is "\0\1": no key's members lie among those of another.
 
 local BAND = 10000000000000
 local PARKED = 3 * BAND
@@ -35,16 +36,27 @@ local function locate(position)
   return 2, position
 end
 
+-- An id's own ms where a score is made of it. Whoever writes an entry may choose its id: what claims to be of the year
+-- 2286 or later, and all that comes after it, must not leave its band.
+local function ms_of(id)
+  return math.min(tonumber(string.match(id, '^%d+')), BAND - 1)
+end
+
 -- Score of a released entry: in the order of publishing, before everything that is leased or retrying.
 local function released_score(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return string.format('%.3f', tonumber(ms) - BAND + math.min(tonumber(seq), 999) / 1000)
+  local seq = string.match(id, '%d+$')
+  return string.format('%.3f', ms_of(id) - BAND + math.min(tonumber(seq), 999) / 1000)
+end
+
+-- What the members of one key in `aside` begin with.
+local function aside_prefix(key)
+  return string.gsub(key, '%z', '\0\1') .. '\0'
 end
 
 -- Member of `aside`: sorts by key, then in the order of publishing.
 local function aside_member(key, id)
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return key .. '\0' .. string.rep('0', 19 - #ms) .. ms .. '-' .. string.rep('0', 20 - #seq) .. seq
+  return aside_prefix(key) .. string.rep('0', 19 - #ms) .. ms .. '-' .. string.rep('0', 20 - #seq) .. seq
 end
 
 -- Whether id `a` lies before id `b`.

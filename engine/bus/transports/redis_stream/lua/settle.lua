@@ -104,7 +104,7 @@ local function park(position, id, attempt, record, key)
     release(position, id)
     return false
   end
-  redis.call('ZADD', leases, score(PARKED + tonumber(string.match(id, '^%d+'))), position)
+  redis.call('ZADD', leases, score(PARKED + ms_of(id)), position)
   redis.call('ZADD', KEYS[10], 0, aside_member(key, id))
   counts.parked = counts.parked + 1
   return true

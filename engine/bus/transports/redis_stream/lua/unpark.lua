@@ -9,8 +9,9 @@ local record = redis.call('HGET', KEYS[9], ARGV[2])
 if not record then return {} end
 local stream, leases, tries, state = KEYS[2], KEYS[4], KEYS[5], KEYS[6]
 local group, verdict = ARGV[1], ARGV[3]
-local prefix = ARGV[2] .. '\0'
-local members = redis.call('ZRANGEBYLEX', KEYS[10], '[' .. prefix, '(' .. ARGV[2] .. '\1')
+local prefix = aside_prefix(ARGV[2])
+-- What follows it is a digit; the colon is the character after the nine.
+local members = redis.call('ZRANGEBYLEX', KEYS[10], '[' .. prefix .. '0', '(' .. prefix .. ':')
 
 local head, body, back = '', '', 0
 for ordinal, member in ipairs(members) do
