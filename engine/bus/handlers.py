@@ -13,8 +13,9 @@ import msgspec
 
 from engine.bus.context import Context
 from engine.bus.errors import Unrecoverable
-from engine.bus.message import Message
+from engine.bus.message import UNREADABLE, Message
 from engine.bus.policy import DEFAULT_BACKOFF_S, BreakerPolicy, RetryPolicy, SubscriptionPolicy
+from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError
 
 __all__ = ["Context", "Registration", "clear", "find", "registrations", "subscription"]
@@ -171,8 +172,8 @@ def _reader_for(kind: Any, name: str) -> Callable[[Message], Any]:
             raise Unrecoverable(f"the payload is {message.datacontenttype or 'bytes'}, not JSON")
         try:
             return decoder.decode(bytes(message.data) or b"null")
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             # msgspec's text names the field: "Expected `int`, got `str` - at `$.nights`".
-            raise Unrecoverable(f"the payload does not fit: {error}") from error
+            raise Unrecoverable(f"the payload does not fit: {words_of(error)}") from error
 
     return read
