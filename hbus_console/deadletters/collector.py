@@ -98,14 +98,14 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
     else:
         letter.cause = _clean(record.cause)[:500]
         letter.error = _clean(record.error)
-        letter.fingerprint = record.fingerprint[:16]
+        letter.fingerprint = _clean(record.fingerprint)[:16]
         letter.attempts = record.attempts
         letter.history = [
             {
                 "number": attempt.number,
                 "at_ms": attempt.at_ms,
                 "duration_us": attempt.duration_us,
-                "consumer": attempt.consumer,
+                "consumer": _clean(attempt.consumer),
                 "error": _clean(attempt.error),
             }
             for attempt in record.history
@@ -118,8 +118,8 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
         # Its position is the only name it has.
         letter.message_id = f"@{entry.position}"[:64]
     else:
-        letter.message_id = message.id[:64]
-        letter.source = message.source[:300]
+        letter.message_id = _clean(message.id[:64])
+        letter.source = _clean(message.source[:300])
         letter.key = _clean(message.partitionkey)[:200]
         letter.correlation_id = _clean(message.correlationid)[:128]
     return letter

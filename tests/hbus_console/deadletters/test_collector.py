@@ -167,3 +167,15 @@ def test_three_hundred_subscriptions_are_asked_in_a_few_round_trips(
     cost.at_most(20, "reads for 301 subscriptions")
     receiver.close()
     transport.close()
+
+
+def test_names_that_no_database_takes_do_not_keep_letters_from_being_taken_over(
+    store: DeadStore, collector: DeadLetterCollector
+) -> None:
+    odd = Message(id="m\x00" * 60, source="/s\x00" * 300, type="t", partitionkey="\x00k", correlationid="c\x00")
+    store.entries = [entry(1), entry(2, body=encode(odd)), entry(3)]
+    collector.tick()
+    assert store.entries == []
+    letter = DeadLetter.objects.get(position="2-0")
+    # Cut as the ledger cuts them, so that both speak of one message.
+    assert (letter.message_id, letter.key, letter.correlation_id) == ("m" * 32, "k", "c")
