@@ -13,7 +13,7 @@ from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import BusFields, column
-from engine.bus.message import Message, decode
+from engine.bus.message import ATTRIBUTE_LIMIT, LONGEST, Message, decode
 from engine.bus.transport import Attempt, Settlement, Verdict
 from engine.core.errors import Unavailable
 from engine.core.facts import FactBatch, Moments, Numbers, Texts
@@ -273,6 +273,9 @@ class Settler:
         """What they share is said once."""
         messages = [held.message or _named(held) for held in told]
         deliveries = [held.delivery for held in told]
+        sizes = [len(each.body) for each in deliveries]
+        if max(sizes) > ATTRIBUTE_LIMIT:
+            messages = [_bounded(each) for each in messages]
         return FactBatch(
             kind,
             at_ms,
@@ -291,12 +294,19 @@ class Settler:
                 [each.position for each in deliveries],
                 attempt,
                 duration_us,
-                column([len(each.body) for each in deliveries]),
+                column(sizes),
                 due_ms,
                 error,
                 fingerprint,
             ),
         )
+
+
+def _bounded(message: Message) -> Message:
+    """``message`` with names no longer than the evidence holds: a stranger's may be as long as a message may be, and
+    the facts of a batch must fit into one entry of the store."""
+    long = {name: value[:most] for name, most in LONGEST.items() if len(value := getattr(message, name)) > most}
+    return msgspec.structs.replace(message, **long) if long else message
 
 
 def _named(held: InFlight) -> Message:

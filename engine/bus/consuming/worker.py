@@ -16,7 +16,7 @@ from engine.bus.context import Context
 from engine.bus.dead import RetryDecider
 from engine.bus.errors import HandlerHung, MalformedEnvelope, Unrecoverable
 from engine.bus.inbox import Inbox
-from engine.bus.message import Message, decode
+from engine.bus.message import LONGEST, Message, decode
 from engine.bus.transport import Attempt, Verdict
 from engine.core.error_text import text_of
 
@@ -134,7 +134,7 @@ class Worker:
                 # A redriven copy for one subscription: to this one nothing has happened, so no fact says anything.
                 return self._settle_unhandled(held, "", begun_ms)
             if message.expirytime and (message.expires_ms() or 0) <= begun_ms:
-                return self._settle_unhandled(held, "expired", begun_ms, f"expired at {message.expirytime}")
+                return self._settle_unhandled(held, "expired", begun_ms, f"expired at {message.expirytime[:40]}")
             if held.attempt > self._last_attempt:
                 raise Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")
         except (MalformedEnvelope, Unrecoverable) as error:
@@ -268,7 +268,7 @@ class Worker:
             "%s attempt %d of message %s failed: %s",
             self._scope,
             held.attempt,
-            held.message.id if held.message else held.delivery.position,
+            held.message.id[: LONGEST["id"]] if held.message else held.delivery.position,
             finished.error,
         )
         if decision.verdict is Verdict.DEAD and held.key and self._scope.policy.on_failed_head == "park":

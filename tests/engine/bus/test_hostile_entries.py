@@ -114,3 +114,20 @@ def test_keys_that_begin_alike_are_unparked_apart(make_house: MakeHouse, kind: s
 
 def _message(key: str) -> Message:
     return Message(id="h", source="/hostile", type="t", partitionkey=key, data=msgspec.Raw(b'"no booking"'))
+
+
+def test_facts_hold_no_more_of_a_name_than_the_evidence(make_house: MakeHouse) -> None:
+    house, journal = make_house("memory", 1), Journal()
+    long = dict.fromkeys(("id", "type", "partitionkey", "correlationid", "causationid"), "ü" * 100000)
+    house.put(0, encode(msgspec.structs.replace(_message("k"), source="/hostile" * 10_000, **long)))
+    house.put(0, encode(msgspec.structs.replace(_message("k"), expirytime="2020-11-21T08:00:00." + "9" * 90_000 + "Z")))
+    house.put(0, encode(msgspec.structs.replace(_message("short"), data=msgspec.Raw(b'"' + b"x" * 9_000 + b'"'))))
+    with running(house.consumer(journal.looking)):
+        house.finish()
+        house.bus.facts.wait_for("expired")
+        settled = house.bus.facts.wait_for("settled", 2)
+    assert len(msgspec.json.encode(house.bus.facts.seen)) < 10_000
+    assert {(len(fact.message_id), len(fact.source), fact.key) for fact in settled} == {
+        (64, 300, "ü" * 200),
+        (1, 8, "short"),
+    }
