@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from django.db import transaction
 from django.db.models import F
 
 from engine.core.errors import BadInput, NotThere
+from engine.core.strict_json import NotJson, read_typed
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
@@ -37,17 +37,12 @@ class SchemaVerdict:
 
 
 def parse(text: str) -> Any:
-    """A schema typed by a person; raises :class:`BadInput` with the line that is no JSON."""
+    """A schema typed by a person; raises :class:`BadInput` with the line that is no JSON, or with what in it not
+    everybody reads."""
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"Not JSON: {error.msg} in line {error.lineno}, column {error.colno}.",
-            remedy="Mend it and try again.",
-            field="body",
-        ) from error
-    except RecursionError as error:
-        raise BadInput("Not a schema: it nests too deep.", remedy="Flatten it.", field="body") from error
+        return read_typed(text)
+    except NotJson as error:
+        raise BadInput(f"Not JSON: {error}.", remedy="Mend it and try again.", field="body") from error
 
 
 def would_accept(actor: Actor, topic: str, body: Any) -> SchemaVerdict:

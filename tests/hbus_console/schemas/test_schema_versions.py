@@ -80,7 +80,17 @@ def test_publishing_is_checked_against_the_latest_version_at_once(topic: Topic) 
     assert producer.prepare(topic.name, {"id": 1}).dataschema == "urn:hbus:schema:booking.created:1"
 
 
-@pytest.mark.parametrize(("text", "said"), [("{", "line 1"), ('{\n "a": }', "line 2"), ("[" * 100_000, "deep")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "line 1"),
+        ('{\n "a": }', "line 2"),
+        ("[" * 100_000, "deep"),
+        ('{"maximum": ' + "9" * 5_000 + "}", "out of range"),
+        ('{"maximum": NaN}', "NaN"),
+        ('{"title": "\\ud800"}', "surrogate|truncated|utf-16"),
+    ],
+)
 def test_text_that_is_no_json_is_refused_with_its_line(text: str, said: str) -> None:
     with pytest.raises(BadInput, match=said) as refused:
         parse(text)
