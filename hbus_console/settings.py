@@ -55,6 +55,8 @@ MIDDLEWARE = [
     "hbus_console.access.middleware.RequestContextMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    # Below what tells the length of an answer.
+    "hbus_console.ui.control_characters.ControlCharactersMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "hbus_console.accounts.middleware.ActorMiddleware",

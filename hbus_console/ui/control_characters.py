@@ -1,0 +1,50 @@
+"""No answer carries a raw control character, whoever wrote what it shows: in HTML none is allowed, and a terminal obeys
+those that a JSON text may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+#: Those of ASCII but for tab and the ends of lines, and those of Latin-1; as UTF-8 has them.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+#: Unicode has a picture of each control character of ASCII: ␛ for escape.
+_PICTURES = 0x2400
+_PICTURE_OF_DELETE = "\u2421"
+
+
+class ControlCharactersMiddleware:
+    """Shows them as pictures on a page, and escapes them in JSON. What is neither is left as it is."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self._get_response(request)
+        kind = response.headers.get("Content-Type", "")
+        if kind.startswith("text/html"):
+            shown = _picture
+        elif "json" in kind.partition(";")[0]:
+            shown = _escape
+        else:
+            return response
+        if isinstance(response, HttpResponse):
+            if _CONTROL.search(response.content):
+                response.content = _CONTROL.sub(shown, response.content)
+        elif isinstance(response, StreamingHttpResponse) and not response.is_async:
+            # A part is a line or more, so none ends within a character.
+            response.streaming_content = (_CONTROL.sub(shown, part) for part in response)
+        return response
+
+
+def _picture(found: re.Match[bytes]) -> bytes:
+    code = found.group()[-1]
+    return (chr(_PICTURES + code) if code < 0x20 else _PICTURE_OF_DELETE if code == 0x7F else "\ufffd").encode()
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    # Outside of strings JSON has none of them.
+    return b"\\u%04x" % found.group()[-1]
