@@ -13,7 +13,7 @@ import msgspec
 from engine.bus import context
 from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import OwnerlessTopic, PublishRefused
-from engine.bus.message import NO_DATA, Message, check_options, digest, encode
+from engine.bus.message import NO_DATA, PRIORITIES, Message, check_options, digest, encode
 from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
 from engine.bus.partitions import partition_of
 from engine.bus.transport import Outgoing, Priority
@@ -220,24 +220,26 @@ def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prep
     body, trace_id = encode(message), trace_id_of(message.traceparent)
     if not idempotency_key and not message.hbuspriority and policy.partitions == 1:
         return Prepared(Outgoing(message.id, body), trace_id, message)
-    priority = Priority(message.hbuspriority) if message.hbuspriority else Priority.NORMAL
+    priority = Priority(message.hbuspriority) if message.hbuspriority in PRIORITIES else Priority.NORMAL
     partition = partition_of(message.partitionkey, message.id, policy.partitions) if policy.partitions > 1 else 0
-    if idempotency_key:
-        window_ms = policy.idempotency_window_s * 1000
-        outgoing = Outgoing(message.id, body, priority, idempotency_key, digest(message), window_ms, partition)
-    else:
-        outgoing = Outgoing(message.id, body, priority, partition=partition)
+    if not idempotency_key:
+        return Prepared(Outgoing(message.id, body, priority, partition=partition), trace_id, message)
+    window_ms = policy.idempotency_window_s * 1000
+    outgoing = Outgoing(message.id, body, priority, idempotency_key, digest(message), window_ms, partition)
     return Prepared(outgoing, trace_id, message)
 
 
 def prepare_or_refuse(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared | PublishRefused:
-    """Likewise, or why it may not go."""
+    """Likewise, or why it may not go: it may be a stranger's. A priority that nobody knows is none."""
     try:
         if idempotency_key:
             check_idempotency_key(idempotency_key)
+        due_ms_of(message)
         return prepare(policy, message, idempotency_key)
     except PublishRefused as error:
         return error
+    except ValueError:
+        return PublishRefused("Its due time is not an RFC 3339 instant.", remedy="Publish it anew.", field="hbusdue")
 
 
 def _unique(options: PublishOptions) -> bool:

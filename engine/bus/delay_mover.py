@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from engine.bus.delays import BATCH, Due, RedisDelays
-from engine.bus.errors import PublishRefused
-from engine.bus.message import decode
+from engine.bus.errors import MalformedEnvelope, PublishRefused
+from engine.bus.message import Message, decode
 from engine.bus.producer import Producer
 from engine.core.errors import HbusError, Unavailable
 
@@ -53,14 +53,22 @@ class DelayMover:
         return len(due)
 
     def _publish(self, topic: str, items: Sequence[Due]) -> None:
-        messages = [decode(item.body) for item in items]
-        ids = [item.message_id for item in items]
+        answered: list[tuple[str, object]] = []
+        ids: list[str] = []
+        messages: list[Message] = []
+        for item in items:
+            try:
+                messages.append(decode(item.body))
+                ids.append(item.message_id)
+            except MalformedEnvelope as error:
+                # It holds up none of the others.
+                answered.append((item.message_id, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
         answers: Sequence[object]
         try:
             answers = self._producer().send(topic, messages, idempotency_keys=ids)
         except PublishRefused as error:
             answers = [error] * len(ids)
-        answered = list(zip(ids, answers, strict=True))
+        answered += zip(ids, answers, strict=True)
         self._delays.complete([message_id for message_id, answer in answered if not isinstance(answer, HbusError)])
         refused = [message_id for message_id, answer in answered if isinstance(answer, PublishRefused)]
         for message_id, answer in answered:

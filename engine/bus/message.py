@@ -42,7 +42,8 @@ LONGEST = {
 }
 #: How many headers one message may carry.
 HEADER_LIMIT = 50
-_PRIORITIES = frozenset(priority.value for priority in Priority)
+#: What a priority may say of itself.
+PRIORITIES = frozenset(priority.value for priority in Priority)
 _INSTANTS = ("time", "expirytime", "hbusdue")
 
 
@@ -237,7 +238,7 @@ def check(message: Message) -> None:
         check_text(name, value)
     for name in _INSTANTS:
         _check_instant(name, getattr(message, name))
-    if message.hbuspriority and message.hbuspriority not in _PRIORITIES:
+    if message.hbuspriority and message.hbuspriority not in PRIORITIES:
         raise MalformedEnvelope(
             f"hbuspriority {message.hbuspriority!r} is not known.", remedy="Use low or high.", field="hbuspriority"
         )

@@ -11,7 +11,8 @@ import structlog
 from django.db.models import F
 
 from engine.bus import message as envelope
-from engine.bus.errors import PublishRefused
+from engine.bus.errors import MalformedEnvelope, PublishRefused
+from engine.bus.message import Message
 from engine.bus.producer import Producer, Receipt
 from engine.core.error_text import words_of
 from engine.core.errors import HbusError, Unavailable
@@ -95,12 +96,17 @@ class OutboxRelay:
         return len(stored), failed
 
     def _send(self, topic: str, rows: Sequence[OutboxMessage]) -> Sequence[Receipt | HbusError]:
-        messages = [envelope.decode(bytes(row.body)) for row in rows]
+        read = [_read(row) for row in rows]
+        ready = [(message, row) for message, row in zip(read, rows, strict=True) if isinstance(message, Message)]
+        answers: Sequence[Receipt | HbusError]
         try:
-            return self._producer().send(topic, messages, idempotency_keys=[row.idempotency_key for row in rows])
+            messages, keys = [message for message, _ in ready], [row.idempotency_key for _, row in ready]
+            answers = self._producer().send(topic, messages, idempotency_keys=keys)
         except HbusError as error:
             # An unknown or ownerless topic is refused as a whole; every message shares its answer.
-            return [error] * len(rows)
+            answers = [error] * len(ready)
+        left = iter(answers)
+        return [next(left) if isinstance(message, Message) else message for message in read]
 
     def _rest(self) -> None:
         try:
@@ -133,6 +139,14 @@ def _waves(rows: Sequence[OutboxMessage]) -> Iterator[list[OutboxMessage]]:
             waves.append([])
         waves[number].append(row)
     yield from waves
+
+
+def _read(row: OutboxMessage) -> Message | PublishRefused:
+    """Its envelope; one that cannot be read (any more) is refused by itself, and holds up no other."""
+    try:
+        return envelope.decode(bytes(row.body))
+    except MalformedEnvelope as error:
+        return PublishRefused(error.what, remedy=error.remedy, field=error.field)
 
 
 def _refuse(row: OutboxMessage, error: PublishRefused) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import BATCH, CLAIM_S, Cancelled, RedisDelays
+from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays
 from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
-from engine.bus.message import decode
+from engine.bus.message import Message, decode, encode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import ManualClock
@@ -214,3 +215,18 @@ def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock
     assert there(bus) == [1]
     client.close()
     bus.transport.close()
+
+
+def test_what_a_stranger_has_scheduled_holds_up_nobody(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    odd = Message(id="odd", source="/s", type="t", hbuspriority="urgent", hbusdue="soon")
+    bodies = {"no-envelope": b"\xff", "no-due-time": encode(odd)}
+    bodies["no-priority"] = encode(msgspec.structs.replace(odd, hbusdue="", data=msgspec.Raw(b'{"n":7}')))
+    delays.schedule(TOPIC, [Delayed(name, body, clock.now_ms() + 1_000) for name, body in bodies.items()])
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=2))
+    clock.advance(3)
+    DelayMover(delays, lambda: producer).tick()
+    # A priority that nobody knows is none; the two others wait where an operator sees them.
+    assert sorted(there(bus)) == [1, 7]
+    assert (delays.count(), delays.overdue()) == (2, 0)

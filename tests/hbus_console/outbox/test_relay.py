@@ -4,11 +4,12 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import transaction
 
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
-from engine.bus.message import Message
+from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
 from engine.core.errors import HbusError, Unavailable
 from hbus_console.outbox.models import OutboxMessage
@@ -172,3 +173,18 @@ def test_who_knows_a_message_cannot_ask_the_bus_about_its_payload(
     # Then nothing is told
     assert [str(answer) for answer in answers] == ["stored", "stored"]
     assert sent.id not in key
+
+
+def test_an_envelope_that_nobody_can_read_is_refused_by_itself(
+    topic: Topic, stored: Callable[[], list[Message]]
+) -> None:
+    put(topic, "a1", "a2", "a3", "a4", key="a")
+    OutboxMessage.objects.filter(message_id="a2").update(body=b"\xff")
+    odd = Message(id="a3", source="/s", type="t", hbusdue="soon", data=msgspec.Raw(b'{"name":"a3"}'))
+    OutboxMessage.objects.filter(message_id="a3").update(body=encode(odd))
+    relay().tick()
+    assert names(stored()) == ["a1", "a4"]
+    refused = OutboxMessage.objects.filter(refused_at__isnull=False).values_list("message_id", "last_error")
+    assert [message_id for message_id, _ in refused] == ["a2", "a3"]
+    assert "Not a CloudEvents 1.0 envelope" in refused[0][1]
+    assert "due time" in refused[1][1]
