@@ -95,6 +95,7 @@ $(OLDEST_REDIS): $(RUN_STAMP)
 chaos: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest -m chaos -rP $(PYTEST)
+	HBUS_FUZZ=50 $(PY) -m pytest tests/engine/bus/test_hostile_envelopes.py
 
 # The console's own tests that reach a database once more, on a PostgreSQL of the test run's own (Debian: apt install
 # postgresql).
