@@ -55,12 +55,46 @@ _PAGE = {
     "type": "object",
     "properties": {"next": {"type": ["string", "null"]}, "results": {"type": "array", "items": _LETTER}},
 }
+_VARYING = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "The words of the message that lead to it."},
+        "different": {"type": "integer", "description": "How many different values there are."},
+        "masked": {"type": "boolean", "description": "The topic masks what stands here; no value is told."},
+        "values": {
+            "type": "array",
+            "description": "The most frequent; none when every letter has a value of its own.",
+            "items": {"type": "object", "properties": {"value": _TEXT, "count": {"type": "integer"}}},
+        },
+    },
+}
+_GROUP = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("fingerprint", "topic", "subscription"), _TEXT),
+        "owner": {"type": ["string", "null"]},
+        "cause": {
+            "type": "string",
+            "description": "The error class and its message without what differs from case to case.",
+        },
+        "title": {"type": "string", "description": "The cause with what all letters have in common filled in."},
+        "varying": {"type": "array", "description": "What differs among the letters.", "items": _VARYING},
+        "latest": {
+            "type": "integer",
+            "description": "So many of the newest letters were looked at for `title` and `varying`; 0: all.",
+        },
+        "count": {"type": "integer"},
+        "first": {"type": "string", "format": "date-time"},
+        "last": {"type": "string", "format": "date-time"},
+        "arrivals": {"type": "array", "items": {"type": "integer"}},
+    },
+}
 _GROUPS = {
     "type": "object",
     "properties": {
         "letters": {"type": "integer"},
         "more": {"type": "boolean", "description": "More groups fit than are listed."},
-        "groups": {"type": "array", "items": {"type": "object"}},
+        "groups": {"type": "array", "items": _GROUP},
     },
 }
 _REASON = {"application/json": REASON}
@@ -201,7 +235,17 @@ def _group(group: groups.LetterGroup) -> dict[str, Any]:
         "subscription": group.subscription,
         "owner": group.owner.name if group.owner else None,
         "cause": group.cause,
-        "example": group.example,
+        "title": group.telling.title,
+        "varying": [
+            {
+                "name": each.name,
+                "different": each.different,
+                "masked": each.hidden,
+                "values": [{"value": value, "count": count} for value, count in each.values],
+            }
+            for each in group.telling.varying
+        ],
+        "latest": group.telling.latest,
         "count": group.count,
         "first": group.first,
         "last": group.last,

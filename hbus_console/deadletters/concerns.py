@@ -12,6 +12,7 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
 from hbus_console.deadletters.limit import Full, full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.samples import Group, tellings
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at, spell
 from hbus_console.ui.formats import clock, num
@@ -44,21 +45,20 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
     groups = list(
         DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
         .values("fingerprint", "topic", "subscription")
-        .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"), newest=Max("id"))
+        .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
         .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]
     )
-    # Asked for by themselves: with the cause among the groups, every letter would be read, body and all.
-    newest = DeadLetter.objects.filter(pk__in=[group["newest"] for group in groups])
-    causes = dict(newest.values_list("pk", "cause"))
+    shown = [Group(one["fingerprint"], one["topic"], one["subscription"], one["count"]) for one in groups]
+    told = tellings(shown[:MOST_OF_A_KIND], DeadLetter.State.DEAD)
     page = reverse("deadletters:list")
     teams = _teams({(group["topic"], group["subscription"]) for group in groups})
     found = []
-    for group in groups[:MOST_OF_A_KIND]:
+    for group, telling in zip(groups, told, strict=False):
         count = group["count"]
         letters = "A dead letter" if count == 1 else f"{num(count)} dead letters"
         begun = f"since {clock(group['since'])[:5]}" if count > 1 else f"at {clock(group['since'])[:5]}"
         team = teams.get((group["topic"], group["subscription"]), "")
-        note = " · ".join(part for part in (causes[group["newest"]], group["subscription"], begun, team) if part)
+        note = " · ".join(part for part in (telling.title, telling.note, group["subscription"], begun, team) if part)
         text = f"{letters} on {group['topic']}" + (", one cause" if count > 1 else "")
         found.append(Concern("bad", text, note, f"{page}?open={group['fingerprint']}", f"Review {num(count)}"))
     if len(groups) > MOST_OF_A_KIND:

@@ -11,7 +11,7 @@ DEAD_LETTER_EDIT = Act("dead_letter.edit", Role.EDITOR, "edit dead letters", abo
 
 FEATURE = Feature(
     name="deadletters",
-    offers=("models", "counting"),
+    offers=("models", "counting", "telling"),
     menu=(
         MenuEntry(
             "dead-letters",

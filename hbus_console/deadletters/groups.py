@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from urllib.parse import urlencode
@@ -15,6 +15,8 @@ from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.samples import Group, tellings
+from hbus_console.deadletters.telling import Telling
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics.scopes import topic_filter
@@ -77,23 +79,21 @@ class LetterGroup:
     count: int
     first: datetime
     last: datetime
-    #: The class and words of the error, without what differs from letter to letter.
-    cause: str = ""
-    #: The newest letter's own words.
-    example: str = ""
+    #: How it is named, and what varies among its letters.
+    telling: Telling = field(default_factory=Telling)
     owner: Team | None = None
     #: How many died in each slot of the time range.
     arrivals: Sequence[int] = ()
 
     @property
+    def cause(self) -> str:
+        """The class and words of the error, without what differs from letter to letter."""
+        return self.telling.cause
+
+    @property
     def query(self) -> str:
         """The filter that finds its letters, for an address."""
         return urlencode({"topic": self.topic, "subscription": self.subscription, "fingerprint": self.fingerprint})
-
-    @property
-    def head(self) -> str:
-        """What tells groups apart at a glance: an error that really happened says more than its pattern."""
-        return self.example or self.cause or "no cause recorded"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Listing:
 
 
 def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) -> Listing:
-    """The groups with the newest letters first, their arrivals between ``start_ms`` and ``end_ms``: four queries."""
+    """The groups with the newest letters first, their arrivals between ``start_ms`` and ``end_ms``: six queries."""
     letters = filters.letters(actor)
     rows = (
         letters.order_by()
@@ -121,12 +121,11 @@ def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) ->
         groups.append(LetterGroup(fingerprint, topic, subscription, count, first, last))
         newest.append(pk)
     shown = groups[:MOST_GROUPS]
-    rows_of_newest = DeadLetter.objects.filter(pk__in=newest[:MOST_GROUPS]).values_list("pk", "cause", "error")
-    said = {pk: (cause, error.partition("\n")[0]) for pk, cause, error in rows_of_newest}
+    told = tellings([Group(one.fingerprint, one.topic, one.subscription, one.count) for one in shown], filters.state)
     owners = _owners({(group.topic, group.subscription) for group in shown})
     strips = _arrivals(filters.state, newest[:MOST_GROUPS], start_ms, end_ms)
-    for group, pk in zip(shown, newest, strict=False):
-        group.cause, group.example = said.get(pk, ("", ""))
+    for group, pk, telling in zip(shown, newest, told, strict=False):
+        group.telling = telling
         group.owner = owners.get((group.topic, group.subscription))
         group.arrivals = strips.get(pk, [0] * SLOTS)
     return Listing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import redis
 from django.conf import settings
 
 from engine.bus.breaker_board import Standing
+from engine.bus.causes import cause_of_text
 from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.partitions import Owned
@@ -17,6 +19,7 @@ from engine.bus.transport import Lag
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
+from hbus_console.deadletters.telling import Tally, Telling
 from hbus_console.messages.models import FAILED, LedgerEvent
 from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
@@ -24,6 +27,8 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
 from hbus_console.subscriptions.services.breaker import standing_of
 from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows, takes
+from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import parts, share
 from hbus_console.ui import formats
@@ -34,6 +39,8 @@ from hbus_console.wiring import bus
 
 #: How many causes of failure are listed.
 CAUSES = 8
+#: The words of so many failed attempts of one cause are compared.
+MOST_OF_ONE = 500
 #: Causes are counted over so many of the newest failed attempts of the time chosen.
 LOOK_BACK = 2_000
 
@@ -90,11 +97,24 @@ class Failure:
     """Failed attempts of one cause."""
 
     fingerprint: str
-    error: str
-    count: int
     last_ms: int
     message_id: str
+    #: The first words of the newest of them.
+    error: str
+    #: The topic masks something: what varies might be that, and no payload is at hand to compare it with.
+    masked: bool
+    count: int = 0
     died: int = 0
+    #: What the newest of them said, and how often.
+    said: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def telling(self) -> Telling:
+        """What is true of all of them, and what varies."""
+        tally = Tally(cause_of_text(self.error))
+        for error, times in self.said.items():
+            tally.add(error, times, 0)
+        return tally.telling(self.count, lambda shown: self.masked)
 
 
 @dataclass(frozen=True)
@@ -298,10 +318,15 @@ def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
         at_ms__lt=chosen.end_ms,
     )
     failed = events.filter(FAILED).order_by("-at_ms")
+    masked = MaskingRules.of(Topic.objects.filter(name=topic).first()).hide_something
     found: dict[str, Failure] = {}
     for event in failed[:LOOK_BACK]:
         cause = event.fingerprint or event.error
-        failure = found.setdefault(cause, Failure(event.fingerprint, event.error, 0, event.at_ms, event.message_id))
+        if cause not in found:
+            found[cause] = Failure(event.fingerprint, event.at_ms, event.message_id, event.error, masked)
+        failure = found[cause]
+        if failure.count < MOST_OF_ONE:
+            failure.said[event.error] += 1
         failure.count += 1
         failure.died += event.kind == "dead"
     return list(found.values())[:CAUSES]

@@ -1,0 +1,135 @@
+"""How letters of one cause are told: by the cause, and by the counts of what differs from letter to letter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from engine.bus.causes import Saying, Variable, take_apart
+from hbus_console.ui.formats import num
+
+#: So many values of one variable are spelled out, and so many variables told of.
+MOST_VALUES, MOST_VARIABLES = 4, 3
+#: A longer value is cut, in characters.
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Varying:
+    """One thing that differs among the letters of a cause."""
+
+    #: The words of the message that lead to it.
+    name: str
+    #: The most frequent values with their counts; none when every letter has its own, or they are hidden.
+    values: tuple[tuple[str, int], ...]
+    #: How many different values there are.
+    different: int
+    #: The topic masks what stands here.
+    hidden: bool = False
+
+    @property
+    def text(self) -> str:
+        """``room code: Z 64, Q 63``."""
+        return f"{self.name}: {self._values}"
+
+    @property
+    def _values(self) -> str:
+        if self.hidden:
+            return "masked"
+        if not self.values:
+            return f"{num(self.different)} different values"
+        said = ", ".join(f"{value} {num(count)}" for value, count in self.values)
+        others = self.different - len(self.values)
+        return f"{said} and {num(others)} other{'s' if others > 1 else ''}" if others else said
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What is true of all letters of a cause, and what varies among them."""
+
+    #: The error class and its message without what differs from case to case.
+    cause: str = ""
+    #: The same with what all letters have in common in place of its stand-in.
+    title: str = "no cause recorded"
+    varying: tuple[Varying, ...] = ()
+    #: How many of the newest were looked at; 0: all.
+    latest: int = 0
+
+    @property
+    def note(self) -> str:
+        """``room code: Z 64, Q 63``, with how many letters were counted when that is not all; may be empty."""
+        said = " · ".join(each.text for each in self.varying)
+        return f"{said} (of the latest {num(self.latest)})" if said and self.latest else said
+
+
+@dataclass
+class _Slot:
+    """One variable of a cause."""
+
+    name: str
+    counts: Counter[Variable] = field(default_factory=Counter)
+    #: A case of each value.
+    cases: dict[Variable, int] = field(default_factory=dict)
+
+
+#: Of the cases of a few values of one variable: whether any of these is what its topic masks.
+Hides = Callable[[Collection[tuple[int, str]]], bool]
+
+
+class Tally:
+    """Counts what varies among the cases of ``cause``, as :func:`~engine.bus.causes.cause_of` gave it."""
+
+    def __init__(self, cause: str) -> None:
+        self._cause = cause
+        self._class, _, self._said = cause.partition(": ")
+        self._saying: Saying | None = None
+        self._slots: list[_Slot] = []
+        self._read = self._counted = 0
+
+    def add(self, error: str, times: int, case: int) -> None:
+        """``times`` cases whose error text begins with the line ``error``; ``case`` is the number of one of them."""
+        self._read += times
+        words = error.partition("\n")[0].partition(": ")[2]
+        saying = take_apart(words)
+        if self._saying is None and self._said.startswith(saying.normalised):
+            # A message of several lines is counted by its first, with which the cause begins.
+            self._saying = saying
+            self._slots = [_Slot(variable.name or "value") for variable in saying.variables]
+        if self._saying is None or self._saying.normalised != saying.normalised:
+            return
+        self._counted += times
+        for slot, variable in zip(self._slots, saying.variables, strict=True):
+            slot.counts[variable] += times
+            slot.cases.setdefault(variable, case)
+
+    def shown_cases(self) -> set[int]:
+        """The numbers of those cases whose values :meth:`telling` may show."""
+        return {slot.cases[each] for slot in self._slots for each, _ in slot.counts.most_common(MOST_VALUES)}
+
+    def telling(self, total: int, hides: Hides) -> Telling:
+        """What to say of ``total`` cases, of which perhaps not all were added."""
+        if self._saying is None:
+            return Telling(self._cause, self._cause) if self._cause else Telling()
+        all_counted, values, varying = self._counted == total, [], []
+        for slot, variable in zip(self._slots, self._saying.variables, strict=True):
+            common = slot.counts.most_common(MOST_VALUES)
+            hidden = hides([(slot.cases[each], each.value) for each, _ in common])
+            same = all_counted and len(slot.counts) == 1 and not hidden and len(variable.text) <= _LONGEST
+            values.append(variable.text if same else variable.mark)
+            if not same:
+                varying.append(_varying(slot, common, hidden))
+        said = self._saying.said(values) + self._said[len(self._saying.normalised) :]
+        title = f"{self._class}: {said}" if said else self._class
+        return Telling(self._cause, title, tuple(varying[:MOST_VARIABLES]), 0 if all_counted else self._counted)
+
+
+def _varying(slot: _Slot, common: list[tuple[Variable, int]], hidden: bool) -> Varying:
+    different = len(slot.counts)
+    each_its_own = different > MOST_VALUES and common[0][1] == 1
+    shown = () if hidden or each_its_own else tuple((_cut(each.value), count) for each, count in common)
+    return Varying(slot.name, shown, different, hidden)
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"

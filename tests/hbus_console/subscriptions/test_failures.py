@@ -1,0 +1,44 @@
+"""The failures on a subscription's page, by their cause."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engine.bus.causes import fingerprint
+from hbus_console.messages.models import LedgerEvent
+from hbus_console.subscriptions import services
+from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.topics.models import Topic
+from tests.hbus_console.topics.conftest import EDITOR
+
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
+ONE = ("booking.created", "billing")
+
+
+def test_a_cause_is_told_with_what_varies_and_not_by_its_last_case(
+    topic: Topic, committed: Callable[..., None], signed_in: Callable[..., Client]
+) -> None:
+    committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
+    now = time.time_ns() // 1_000_000
+    LedgerEvent.objects.bulk_create(
+        LedgerEvent(
+            at_ms=now - number, topic=ONE[0], subscription=ONE[1], message_id=f"m{number}", kind="retried",
+            error=f"UnknownRoomCode: room code '{room}' is unknown",
+            fingerprint=fingerprint(ONE[1], "UnknownRoomCode", f"room code '{room}' is unknown"),
+        )
+        for number, room in enumerate("QZZ")
+    )  # fmt: skip
+    client = signed_in()
+    page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
+    assert "UnknownRoomCode: room code … is unknown" in page
+    assert "room code: Z 2, Q 1" in page
+    # What stands there may be what the topic masks, and there is no payload to compare it with.
+    Topic.objects.update(masked_fields=["room"])
+    page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
+    assert "room code: masked" in page
+    assert "Z 2" not in page
