@@ -165,25 +165,31 @@ class RedisBreakers(_Board):
 
     def states(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Those that are not closed, by topic and group, in one round trip."""
-        return {subscription: state for subscription, (state, _) in self._not_closed(subscriptions).items()}
+        return {subscription: now.state for subscription, now in self.not_closed(subscriptions).items()}
 
     def outages(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Likewise, with since when; epoch milliseconds."""
-        return {subscription: since_ms for subscription, (_, since_ms) in self._not_closed(subscriptions).items()}
+        return {subscription: now.since_ms for subscription, now in self.not_closed(subscriptions).items()}
 
-    def _not_closed(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, int]]:
+    def not_closed(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Standing]:
+        """Likewise, with how they stand: state, since when, why, and whether a person opened them; no more."""
         if not subscriptions:
             return {}
         try:
             with self._client.pipeline(transaction=False) as pipeline:
                 for topic, group in subscriptions:
-                    pipeline.hmget(self._key(topic, group), "state", "since_ms")
+                    pipeline.hmget(self._key(topic, group), "state", "since_ms", "why", "forced")
                 found = pipeline.execute()
         except redis.RedisError as error:
             raise Unavailable(f"The store cannot be asked: {words_of(error)}.", remedy="It is tried again.") from error
         return {
-            subscription: (state.decode(), int(since_ms or 0))
-            for subscription, (state, since_ms) in zip(subscriptions, found, strict=True)
+            subscription: Standing(
+                state=state.decode(),
+                since_ms=int(since_ms or 0),
+                why=(why or b"").decode(errors="replace"),
+                forced=forced == b"1",
+            )
+            for subscription, (state, since_ms, why, forced) in zip(subscriptions, found, strict=True)
             if state and state != b"closed"
         }
 

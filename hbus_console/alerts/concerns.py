@@ -2,12 +2,14 @@
 anything.
 
 What an alert says may stand among the concerns of its feature already. Then its kind says so (``told``), and the alert
-has no line; or the feature leaves its own line out for what :func:`firing_on` names.
+has no line; or the feature leaves its own line out for what :func:`firing_on` names. Any other alert joins the incident
+of its target, when there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -18,7 +20,7 @@ from hbus_console.alerts import standing
 from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert
-from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Look, at
+from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Incident, Kin, Look, at
 from hbus_console.ui.formats import clock, num
 
 
@@ -38,33 +40,61 @@ def since(fired_ms: int | None) -> str:
 
 
 def concerns(look: Look) -> list[Concern]:
-    """One line a rule; and what keeps alerts from doing their work."""
+    """Up to one line a rule; and what keeps alerts from doing their work."""
     return at(30, [*_rules(look.once(firing)), *_channels(look), *_evaluation(look)])
 
 
 def _rules(alerts: Sequence[Alert]) -> list[Concern]:
+    """A line for each; those that no incident takes are one line a rule."""
     page = reverse("alerts:list")
-    rules: dict[str, list[Alert]] = {}
-    for alert in alerts:
-        if not kind_named(alert.kind).told(alert.value):
-            rules.setdefault(alert.rule_name, []).append(alert)
-    found = [_rule(name, group, page) for name, group in rules.items()]
-    if len(found) > MOST_OF_A_KIND:
-        more = Concern("warn", "Further alert rules fire", f"{num(len(found) - MOST_OF_A_KIND)} more", page, "See all")
-        found = [*found[:MOST_OF_A_KIND], more]
-    return found
+    # A rule has one open alert on a target, so no two say the same.
+    by_text = {_said(alert): alert for alert in alerts if not kind_named(alert.kind).told(alert.value)}
+
+    def say(lines: list[Concern]) -> list[Concern]:
+        rules: dict[str, list[Concern]] = {}
+        for line in lines:
+            rules.setdefault(by_text[line.text].rule_name, []).append(line)
+        found = [
+            group[0] if len(group) == 1 else _rule([by_text[line.text] for line in group], group[0], page)
+            for group in rules.values()
+        ]
+        if len(found) <= MOST_OF_A_KIND:
+            return found
+        further = f"{num(len(found) - MOST_OF_A_KIND)} more"
+        more = Concern("warn", "Further alert rules fire", further, page, "See all", place=found[0].place)
+        return [*found[:MOST_OF_A_KIND], more]
+
+    kin = Kin(say)
+    return [replace(_line(alert), kin=kin) for alert in by_text.values()]
 
 
-def _rule(name: str, group: Sequence[Alert], page: str) -> Concern:
-    first = group[0]
-    begun = f"since {clock(min(it.fired_ms for it in group))[:5]}"
-    if len(group) == 1:
-        text, href = f"{name}: {first.target}", reverse("alerts:alert", args=[first.pk])
-        note = f"{kind_named(first.kind).said(first.value)} · {begun}"
-    else:
-        text, href = f"{name}: {num(len(group))} targets", f"{page}?{urlencode({'rule': name})}"
-        note = f"{first.target} and others · {begun}"
-    return Concern("bad" if first.severity == "critical" else "warn", text, note, href, "Open")
+def _said(alert: Alert) -> str:
+    return f"{alert.rule_name}: {alert.target}"
+
+
+def _line(alert: Alert) -> Concern:
+    kind = kind_named(alert.kind)
+    said, begun = kind.said(alert.value), f"since {clock(alert.fired_ms)[:5]}"
+    return Concern(
+        "bad" if alert.severity == "critical" else "warn",
+        _said(alert),
+        f"{said} · {begun}",
+        reverse("alerts:alert", args=[alert.pk]),
+        "Open",
+        incident=Incident(alert.subject) if kind.follows else None,
+        aside=f"alert {alert.rule_name} ({said}) {begun}",
+        echo=True,
+    )
+
+
+def _rule(group: Sequence[Alert], first: Concern, page: str) -> Concern:
+    name, begun = group[0].rule_name, f"since {clock(min(it.fired_ms for it in group))[:5]}"
+    return replace(
+        first,
+        text=f"{name}: {num(len(group))} targets",
+        note=f"{group[0].target} and others · {begun}",
+        href=f"{page}?{urlencode({'rule': name})}",
+    )
 
 
 def _channels(look: Look) -> list[Concern]:

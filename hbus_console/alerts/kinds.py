@@ -67,6 +67,8 @@ class AlertKind:
     #: Whether what an alert says with this value stands among the concerns of its feature (``Feature.concerns``), in a
     #: line that leads further than the alert does. Then the alert has none.
     told: Callable[[float], bool] = lambda value: False
+    #: Whether it comes from what is wrong with its target, and so is told in one line with that.
+    follows: bool = True
     #: Its place among the kinds, the smallest first; the first of all is what a new rule begins with.
     place: int = 50
     defaults: tuple[DefaultRule, ...] = ()

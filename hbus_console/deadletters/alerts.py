@@ -100,6 +100,8 @@ KINDS = (
         targets=SUBSCRIPTIONS,
         measure=_dead_letter_limit,
         told=_at_the_limit,
+        # How much is kept is a matter of its own, whatever the letters died of.
+        follows=False,
         usual=100,
         place=50,
         defaults=(

@@ -8,13 +8,15 @@ from django.conf import settings
 from django.db.models import Count, Max, Min
 from django.urls import reverse
 
+from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
 from hbus_console.deadletters.limit import Full, full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import Group, tellings
+from hbus_console.deadletters.telling import Telling
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at, spell
+from hbus_console.ui.concern import MOST_JOINED, MOST_OF_A_KIND, Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import clock, num
 
 
@@ -42,28 +44,40 @@ def _full(look: Look) -> list[Concern]:
 
 
 def _dead(scopes: tuple[str, ...]) -> list[Concern]:
-    groups = list(
+    rows = (
         DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
-        .values("fingerprint", "topic", "subscription")
+        .values_list("fingerprint", "topic", "subscription")
         .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
-        .order_by("-count", "-latest")[: MOST_OF_A_KIND + 1]
+        .order_by("-count", "-latest")[:MOST_JOINED]
     )
-    shown = [Group(one["fingerprint"], one["topic"], one["subscription"], one["count"]) for one in groups]
-    told = tellings(shown[:MOST_OF_A_KIND], DeadLetter.State.DEAD)
-    page = reverse("deadletters:list")
-    teams = _teams({(group["topic"], group["subscription"]) for group in groups})
-    found = []
-    for group, telling in zip(groups, told, strict=False):
-        count = group["count"]
-        letters = "A dead letter" if count == 1 else f"{num(count)} dead letters"
-        begun = f"since {clock(group['since'])[:5]}" if count > 1 else f"at {clock(group['since'])[:5]}"
-        team = teams.get((group["topic"], group["subscription"]), "")
-        note = " · ".join(part for part in (telling.title, telling.note, group["subscription"], begun, team) if part)
-        text = f"{letters} on {group['topic']}" + (", one cause" if count > 1 else "")
-        found.append(Concern("bad", text, note, f"{page}?open={group['fingerprint']}", f"Review {num(count)}"))
-    if len(groups) > MOST_OF_A_KIND:
-        found.append(Concern("bad", "Dead letters of further causes", "fewer of each", page, "Review all"))
-    return found
+    found = {Group(fingerprint, topic, group, count): since for fingerprint, topic, group, count, since, _ in rows}
+    # Those after the first few are told of in another line, or in none.
+    spelled = list(found)[:MOST_OF_A_KIND]
+    told = dict(zip(spelled, tellings(spelled, DeadLetter.State.DEAD), strict=True))
+    teams, page = _teams({(one.topic, one.subscription) for one in spelled}), reverse("deadletters:list")
+
+    def line(one: Group) -> Concern:
+        telling, begun = told.get(one, Telling()), clock(found[one])[:5]
+        parts = (
+            telling.title,
+            telling.note,
+            one.subscription,
+            f"since {begun}" if one.letters > 1 else f"at {begun}",
+            teams.get((one.topic, one.subscription), ""),
+        )
+        letters = "A dead letter" if one.letters == 1 else f"{num(one.letters)} dead letters"
+        return Concern(
+            "bad",
+            f"{letters} on {one.topic}" + (", one cause" if one.letters > 1 else ""),
+            " · ".join(part for part in parts if part),
+            f"{page}?open={one.fingerprint}",
+            f"Review {num(one.letters)}",
+            incident=Incident(subscription_subject(one.topic, one.subscription), one.fingerprint),
+        )
+
+    return spell(
+        list(found), line, Concern("bad", "Dead letters of further causes", "fewer of each", page, "Review all")
+    )
 
 
 def _teams(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], str]:

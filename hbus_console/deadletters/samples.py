@@ -30,7 +30,7 @@ class Group(NamedTuple):
     fingerprint: str
     topic: str
     subscription: str
-    count: int
+    letters: int
 
 
 def tellings(groups: Sequence[Group], state: str) -> list[Telling]:
@@ -39,11 +39,11 @@ def tellings(groups: Sequence[Group], state: str) -> list[Telling]:
         return []
     tallies = _tallies(groups, state)
     masks = _masks({group.topic for group in groups}, {case for tally in tallies for case in tally.shown_cases()})
-    return [tally.telling(group.count, masks.hide) for tally, group in zip(tallies, groups, strict=True)]
+    return [tally.telling(group.letters, masks.hide) for tally, group in zip(tallies, groups, strict=True)]
 
 
 def _tallies(groups: Sequence[Group], state: str) -> list[Tally]:
-    connection, each = connections[DeadLetter.objects.db], _of_each([group.count for group in groups])
+    connection, each = connections[DeadLetter.objects.db], _of_each([group.letters for group in groups])
     parts = (_NEWEST.format(place=place, each=each) for place in range(len(groups)))
     params = [part for group in groups for part in (state, group.fingerprint, group.topic, group.subscription)]
     with connection.cursor() as cursor:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from django.urls import reverse
 
 from hbus_console.registry.asking import ask
-from hbus_console.ui.concern import Concern, Look
+from hbus_console.ui.concern import Concern, Look, listed
 
 
 def concerns(look: Look) -> list[Concern]:
-    """Everything that waits for somebody, in what ``look.actor`` may see; the worst first, otherwise by its place."""
+    """Everything that waits for somebody, in what ``look.actor`` may see, as :func:`listed`."""
     answers = ask(lambda feature: feature.concerns, look)
     found: list[Concern] = [concern for answer in answers.found for concern in answer]
     if answers.silent:
         found.append(_silent(answers.silent))
-    return sorted(found, key=lambda concern: (concern.urgency, concern.place))
+    return listed(found)
 
 
 def _silent(features: list[str]) -> Concern:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from django.urls import reverse
 
+from engine.bus.breaker_board import WHY_LIMIT, Standing
+from engine.bus.causes import fingerprint
+from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
 from hbus_console.audit.concerns import last_acts, who_and_why
@@ -14,7 +17,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import open_breakers
 from hbus_console.traffic.flow import LagNow
 from hbus_console.traffic.standing import lag
-from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at, spell
+from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import duration, num
 
 #: A subscription by its topic and its name.
@@ -39,17 +42,28 @@ def seen(look: Look) -> frozenset[Pair]:
 
 
 def _breakers(look: Look) -> list[Concern]:
+    found = open_breakers(list(look.once(seen)))
     return spell(
-        sorted(open_breakers(list(look.once(seen)))),
+        sorted(found),
         lambda row: Concern(
             "bad",
             f"The breaker of {row[1]} on {row[0]} is open",
             "nothing is delivered meanwhile",
             reverse("subscriptions:detail", args=row),
             "Open",
+            incident=Incident(subscription_subject(*row), _cause(row[1], found[row])),
+            aside="the breaker is open, nothing is delivered meanwhile",
         ),
         Concern("bad", "Further breakers are open", "", reverse("subscriptions:list"), "See all"),
     )
+
+
+def _cause(group: str, breaker: Standing) -> str:
+    """The fingerprint of the failure that opened it; empty when a person did, or its words are not all there."""
+    if breaker.forced or len(breaker.why) >= WHY_LIMIT:
+        return ""
+    error_class, _, message = breaker.why.partition(": ")
+    return fingerprint(group, error_class, message)
 
 
 def _hung(look: Look) -> list[Concern]:
@@ -69,6 +83,7 @@ def _hung(look: Look) -> list[Concern]:
             f"hung for {duration(round(item[1][0] * 1e6))} on {item[1][1]}",
             reverse("subscriptions:detail", args=item[0]),
             "Open",
+            incident=Incident(subscription_subject(*item[0]), "hung"),
         ),
         Concern("bad", "Further handlers do not return", "", reverse("subscriptions:list"), "See all"),
     )
@@ -114,6 +129,7 @@ def _parked(look: Look) -> list[Concern]:
             + since(fired.get(row.subject)),
             reverse("subscriptions:order", args=[row.topic, row.subscription]),
             "Decide",
+            incident=Incident(row.subject, "parked"),
         )
 
     more = Concern("warn", "Further subscriptions have parked keys", "", reverse("subscriptions:list"), "See all")

@@ -130,7 +130,7 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filter
             lag.get(key),
             dead.get(key, 0),
             now_ms,
-            breakers.get(key, ""),
+            breakers[key].state if key in breakers else "",
         )
         for key, row in shown.items()
     ]

@@ -9,7 +9,7 @@ from hbus_console.alerts.concerns import firing_on
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic.flow import LagNow
 from hbus_console.traffic.standing import lag
-from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at
+from hbus_console.ui.concern import Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import duration, num
 
 #: A message that waits longer than this behind a subscription that is not paused means somebody should look.
@@ -34,15 +34,18 @@ def concerns(look: Look) -> list[Concern]:
     )
     late = [line for line in late if (line.topic, line.subscription) not in held]
     late.sort(key=lambda line: line.oldest_ms or 0)
-    return at(130, [_line(line, look.now_ms) for line in late[:MOST_OF_A_KIND]])
+    return at(130, spell(late, lambda line: _line(line, look.now_ms)))
 
 
 def _line(line: LagNow, now_ms: int) -> Concern:
     waited_us = (now_ms - (line.oldest_ms or 0)) * 1000
+    waits = f"{num(line.unsettled)} unsettled, the oldest for {duration(waited_us)}"
     return Concern(
         "warn",
         f"{line.subscription} on {line.topic} falls behind",
-        f"{num(line.unsettled)} unsettled, the oldest for {duration(waited_us)}",
+        waits,
         reverse("subscriptions:detail", args=[line.topic, line.subscription]),
         "Open",
+        incident=Incident(line.subject),
+        aside=waits,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, visible_scopes
 
 _Thing = TypeVar("_Thing")
@@ -14,6 +15,27 @@ _Thing = TypeVar("_Thing")
 MOST_OF_A_KIND = 4
 #: How long something that happened once stays on the list.
 NOTICED_MS = 6 * 3600 * 1000
+
+
+#: How many of a kind are looked at for what belongs together, before the rest is one line.
+MOST_JOINED = 100
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What a concern tells of. Concerns about one subject that come from one cause are one incident, and one line."""
+
+    subject: Subject
+    #: What it comes from, the same for all who know it, such as the fingerprint of a failure. Empty: it follows from
+    #: whatever else is wrong with the subject.
+    cause: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Kin:
+    """Concerns of one kind, and how those of them are listed that have a line of their own."""
+
+    say: Callable[[list[Concern]], list[Concern]]
 
 
 @dataclass(frozen=True)
@@ -27,10 +49,22 @@ class Concern:
     link: str
     #: Where it stands among those of the same urgency, the smallest first: see :func:`at`.
     place: int = 100
+    #: What it tells of; without one it stands alone.
+    incident: Incident | None = None
+    #: The few words that are left of it in another line of its incident.
+    aside: str = ""
+    #: It repeats what others may tell better, and leads its incident only when nobody does.
+    echo: bool = False
+    kin: Kin | None = None
 
     @property
     def urgency(self) -> int:
         return {"bad": 0, "warn": 1}.get(self.tone, 2)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The worst first, otherwise by its place."""
+        return self.urgency, self.place
 
 
 class Look:
@@ -63,7 +97,58 @@ def at(place: int, concerns: Iterable[Concern]) -> list[Concern]:
     return [replace(concern, place=place) for concern in concerns]
 
 
-def spell(things: Sequence[_Thing], say: Callable[[_Thing], Concern], more: Concern) -> list[Concern]:
-    """A line for each of the first few things, and one for all further ones."""
-    lines = [say(thing) for thing in things[:MOST_OF_A_KIND]]
-    return [*lines, more] if len(things) > MOST_OF_A_KIND else lines
+def spell(things: Sequence[_Thing], say: Callable[[_Thing], Concern], more: Concern | None = None) -> list[Concern]:
+    """A line for each thing, of which :func:`listed` leaves the first few and ``more`` for all further ones."""
+
+    def few(lines: list[Concern]) -> list[Concern]:
+        rest = [replace(more, place=lines[0].place)] if more and len(lines) > MOST_OF_A_KIND else []
+        return [*lines[:MOST_OF_A_KIND], *rest]
+
+    kin = Kin(few)
+    return [replace(say(thing), kin=kin) for thing in things[:MOST_JOINED]]
+
+
+def listed(concerns: Iterable[Concern]) -> list[Concern]:
+    """``concerns`` as people read them: one line an incident, a few of each kind, the worst first.
+
+    An incident is led by the concern that knows its cause, and of several by the first of the list; the others add
+    their :attr:`~Concern.aside` to its note, and it is as urgent as the most urgent of them. What follows from whatever
+    is wrong with a subject joins the first incident of that subject.
+    """
+    found: list[Concern] = []
+    kins: dict[Kin, list[Concern]] = {}
+    for concern in _joined(sorted(concerns, key=lambda each: each.order)):
+        kins.setdefault(concern.kin or Kin(list), []).append(concern)
+    for kin, lines in kins.items():
+        found += kin.say(lines)
+    return sorted(found, key=lambda each: each.order)
+
+
+def _joined(ordered: Sequence[Concern]) -> list[Concern]:
+    first_cause: dict[Subject, str] = {}
+    for each in ordered:
+        if each.incident and each.incident.cause:
+            first_cause.setdefault(each.incident.subject, each.incident.cause)
+    lines: list[Concern] = []
+    incidents: dict[Incident, list[Concern]] = {}
+    for each in ordered:
+        if each.incident is None:
+            lines.append(each)
+        else:
+            subject = each.incident.subject
+            whole = Incident(subject, each.incident.cause or first_cause.get(subject, ""))
+            incidents.setdefault(whole, []).append(each)
+    lines += [_one(incident, found) for incident, found in incidents.items()]
+    return sorted(lines, key=lambda each: each.order)
+
+
+def _one(incident: Incident, found: Sequence[Concern]) -> Concern:
+    lead = min(found, key=lambda each: (not (each.incident and each.incident.cause), each.echo, each.order))
+    asides = dict.fromkeys(each.aside for each in found if each is not lead)
+    return replace(
+        lead,
+        incident=incident,
+        tone=found[0].tone,
+        place=min(each.place for each in found),
+        note=" · ".join(part for part in (lead.note, *asides) if part),
+    )

@@ -43,13 +43,16 @@ def standing_of(row: Subscription) -> Standing:
     return bus.breakers().look(row.topic.name, row.group)
 
 
-def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The state of those that are not closed; none while the store cannot be asked, which other places say."""
+def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Standing]:
+    """Those that are not closed, with state, since when, why and whether a person did it.
+
+    None while the store cannot be asked, which other places say.
+    """
     if probes.obstacle():
         return {}
     guarded = _guarded()
     try:
-        return bus.breakers().states([one for one in subscriptions if one in guarded])
+        return bus.breakers().not_closed([one for one in subscriptions if one in guarded])
     except UNANSWERED:
         return {}
 

@@ -186,8 +186,14 @@ def test_the_worst_comes_first_and_among_equals_each_has_its_place(admin_actor: 
     now = time.time_ns() // 1_000_000
     subscription(topic("a.paused", paused=True), "paused", paused=True)
     subscription(topic("b.ownerless", team=None), "ownerless", team=None)
-    subscription(topic("c.slow"), "slow")
-    lag = [LagNow("c.slow", "slow", now, 5, 0, 0, now - 400_000, parked=3)]
+    slow = topic("c.slow")
+    subscription(slow, "slow")
+    # Of the same subscription it would follow from what is wrong there, and be no line of its own.
+    subscription(slow, "late")
+    lag = [
+        LagNow("c.slow", "slow", now, 5, 0, 0, None, parked=3),
+        LagNow("c.slow", "late", now, 5, 0, 0, now - 400_000),
+    ]
     Notice.objects.create(kind="group_lost", at_ms=now - 900, topic="c.slow", subscription="slow")
     dead_letters(2, "c.slow", "slow")
     settings.DEAD_LETTER_LIMIT = 2
@@ -209,7 +215,7 @@ def test_the_worst_comes_first_and_among_equals_each_has_its_place(admin_actor: 
         "ownerless on b.ownerless has no owner",
         "slow on c.slow had lost its place in the store",
         "slow on c.slow has parked keys",
-        "slow on c.slow falls behind",
+        "late on c.slow falls behind",
         "a.paused is paused",
         "paused on a.paused is paused",
     ]
