@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -20,6 +20,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.traffic import flow
+from hbus_console.traffic.standing import failing
 from hbus_console.ui.rows import Filters, owned
 from hbus_console.ui.timerange import TimeRange
 
@@ -38,6 +39,7 @@ STATES = (
 )
 _SPARK_POINTS = 30
 _STILL = flow.Rates()
+_NONE = flow.Attempts()
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,17 @@ class SubscriptionRow:
     now_ms: int
     #: ``open`` or ``probing``; empty while it is closed.
     breaker: str = ""
+    #: Of the time chosen.
+    attempts: flow.Attempts = field(default_factory=flow.Attempts)
 
     @property
     def unsettled(self) -> int | None:
         return self.lag.unsettled if self.lag else None
+
+    @property
+    def failed(self) -> str:
+        """The share of attempts that failed, in words."""
+        return " ".join(failing(self.attempts.failed_share)).strip()
 
     @property
     def oldest_us(self) -> int | None:
@@ -117,6 +126,7 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filter
     if wanted.q:
         found = found.filter(Q(group__icontains=wanted.q) | Q(topic__name__icontains=wanted.q))
     sparks = flow.subscription_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
+    attempts = flow.subscription_attempts(chosen.start_ms, chosen.end_ms, scopes)
     now = flow.rates(now_ms, scopes).subscriptions
     lag = flow.latest_lag(scopes)
     dead = dead_counts(scopes)
@@ -131,6 +141,7 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filter
             dead.get(key, 0),
             now_ms,
             breakers[key].state if key in breakers else "",
+            attempts.get(key, _NONE),
         )
         for key, row in shown.items()
     ]

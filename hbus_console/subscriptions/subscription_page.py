@@ -30,7 +30,7 @@ from hbus_console.subscriptions.standing import SubscriptionRow, subscription_ro
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.traffic import flow
-from hbus_console.traffic.standing import parts, share
+from hbus_console.traffic.standing import failing, parts, share
 from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
 from hbus_console.ui.rows import Filters
@@ -294,6 +294,8 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
                f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag and lag.oldest_ms else "nothing waits"),
         Figure("", "Handling time", handling, unit, "muted", history.handler_ms,
                "mean of half a minute" if handling != formats.num(None) else "no attempt just now"),
+        Figure("", "Failed attempts", *failing(row.attempts.failed_share), "warn" if row.attempts.failed else "muted",
+               history.failed, f"{formats.num(row.attempts.failed)} of {formats.num(row.attempts.total)} in this time"),
         Figure("", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
                "wait for a decision" if row.dead else "none waits for a decision", "bad" if row.dead else "",
                url_name="deadletters:list"),

@@ -55,6 +55,19 @@ class Rates:
 
 
 @dataclass(frozen=True)
+class Attempts:
+    """How often messages were handed to a handler, as far as it came to an end, and how often that failed."""
+
+    total: int = 0
+    failed: int = 0
+
+    @property
+    def failed_share(self) -> float | None:
+        """0 to 1; ``None`` without an attempt."""
+        return self.failed / self.total if self.total else None
+
+
+@dataclass(frozen=True)
 class FlowNow:
     """The rates of the last half minute: in all, by topic, and by (topic, subscription)."""
 
@@ -77,6 +90,11 @@ class Series:
     handler_ms: list[float | None] = field(default_factory=list)
     settled_total: int = 0
     settled_first_total: int = 0
+
+    @property
+    def failed(self) -> list[float]:
+        """Failed attempts a second: those that are repeated, and the last ones."""
+        return [again + last for again, last in zip(self.retried, self.dead, strict=True)]
 
     @property
     def first_attempt(self) -> float | None:
@@ -191,6 +209,19 @@ def subscription_sparks(
 ) -> dict[tuple[str, str], list[float]]:
     """Settle rates of every (topic, subscription) in ``points`` slots, in one query."""
     return _sparks("settled", start_ms, end_ms, scopes, points, which=~Q(subscription=""))
+
+
+def subscription_attempts(start_ms: int, end_ms: int, scopes: Sequence[str]) -> dict[tuple[str, str], Attempts]:
+    """The attempts of every (topic, subscription) from ``start_ms`` to ``end_ms``, in one query; none, no entry."""
+    rows = _samples(start_ms, end_ms, scopes, _is_long(start_ms, end_ms)).exclude(subscription="")
+    sums = rows.values_list("topic", "subscription").annotate(
+        well=Sum("settled"), again=Sum("retried"), end=Sum("dead")
+    )
+    return {
+        (topic, group): Attempts(well + again + end, again + end)
+        for topic, group, well, again, end in sums
+        if well + again + end
+    }
 
 
 def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,6 +82,14 @@ def share(part: float) -> str:
     """A share from 0 to 1 in percent, never rounded up to a perfect one: 0.99997 is 99.99 %, not 100 %."""
     percent = int(part * 10_000) / 100
     return f"{percent:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def failing(part: float | None) -> tuple[str, str]:
+    """A share of failures from 0 to 1 as value and unit, never rounded down to none: 0.00001 is 0.01 %, not 0 %."""
+    if part is None:
+        return formats.num(None), ""
+    percent = math.ceil(round(part * 10_000, 6)) / 100
+    return f"{percent:.2f}".rstrip("0").rstrip("."), "%"
 
 
 def handling(handler_us: int | None) -> tuple[str, str]:

@@ -115,7 +115,8 @@ def test_dead_letters_are_redriven_in_all_the_ways_there_are(
     page = dead_letters(watched, 14)
     receiver.refuses = False
 
-    # A selection: its dry run counts and samples, and changes nothing
+    # A selection: there is none at first; its dry run counts and samples, and changes nothing
+    expect(page.get_by_role("button", name="Redrive chosen…")).to_be_disabled()
     for box in page.locator("input[name=letter]").all()[:2]:
         box.check()
     page.get_by_role("button", name="Redrive chosen…").click()

@@ -1,4 +1,4 @@
-"""The failures on a subscription's page, by their cause."""
+"""The failures of a subscription: by their cause, and as a share of its attempts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from django.test import Client
 from django.urls import reverse
 
 from engine.bus.causes import fingerprint
-from hbus_console.messages.models import LedgerEvent
+from hbus_console.messages.models import FlowSample, LedgerEvent
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
+from hbus_console.traffic.flow import BUCKET_MS
+from hbus_console.traffic.standing import failing
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -42,3 +44,27 @@ def test_a_cause_is_told_with_what_varies_and_not_by_its_last_case(
     page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
     assert "room code: masked" in page
     assert "Z 2" not in page
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [(None, ("–", "")), (0.0, ("0", "%")), (0.00001, ("0.01", "%")), (0.07, ("7", "%")), (0.125, ("12.5", "%"))],
+)
+def test_a_share_of_failures_is_never_rounded_down_to_none(part: float | None, told: tuple[str, str]) -> None:
+    assert failing(part) == told
+
+
+def test_list_and_page_tell_which_share_of_the_attempts_failed(
+    topic: Topic, committed: Callable[..., None], signed_in: Callable[..., Client]
+) -> None:
+    committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
+    bucket_ms = time.time_ns() // 1_000_000 - 60_000
+    counts = {"settled": 600, "retried": 300, "dead": 100}
+    FlowSample.objects.create(topic=ONE[0], subscription=ONE[1], bucket_ms=bucket_ms - bucket_ms % BUCKET_MS, **counts)
+    client = signed_in()
+    assert (
+        '<td class="num hide-medium hot-warn">40 %</td>' in client.get(reverse("subscriptions:list")).content.decode()
+    )
+    page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
+    assert "Failed attempts" in page
+    assert "400 of 1,000 in this time" in page

@@ -258,3 +258,15 @@ def test_the_live_rate_of_a_topic_that_nobody_reads_falls_back_to_nothing() -> N
     assert moving["topic/stay.unread"]["rate"] != "0"
     assert still["topic/stay.unread"] == {"rate": "0", "unsettled": "0"}
     assert "topic/pay.unread" not in still
+
+
+def test_the_attempts_of_a_subscription_are_told_with_those_that_failed() -> None:
+    Topic.objects.create(name="b")
+    sample("a", "g", LAST, settled=90, retried=8, dead=2)
+    sample("a", "", LAST, published=5)
+    sample("a", "early", LAST - 10 * BUCKET, settled=1)
+    found = flow.subscription_attempts(LAST, LAST + BUCKET, ["*"])
+    assert found == {("a", "g"): flow.Attempts(100, 10)}
+    assert found["a", "g"].failed_share == 0.1
+    assert flow.Attempts().failed_share is None
+    assert flow.subscription_attempts(LAST, LAST + BUCKET, ["b"]) == {}
