@@ -11,16 +11,18 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from engine.bus.subjects import SUBSCRIPTION
+from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.core.numbers import MOST_DIGITS, whole
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, Forbidden, allows, visible_scopes
-from hbus_console.deadletters import services
+from hbus_console.deadletters import forecast, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
-from hbus_console.subscriptions.models import Subscription
+from hbus_console.operations.kinds import Do, Finding, Item, Plan, Result, Sample, Step, Task
+from hbus_console.subjects import readable
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.formats import counted
 
@@ -28,6 +30,7 @@ from hbus_console.ui.formats import counted
 MOST_CHOSEN = 1_000
 _SAMPLES = 5
 _FILTERS = ("topic", "subscription", "owner", "cause", "fingerprint")
+_clock = SystemClock()
 _WORDS = {"topic": "on", "subscription": "of", "owner": "owned by", "cause": "with", "fingerprint": "of cause"}
 
 
@@ -39,6 +42,11 @@ class Bulk:
     verb: str
     action: Act
     decide: Callable[..., bool]
+    effect: str
+    did: str
+    #: Of the places and a sample of the letters, what the dry run tells.
+    findings: Callable[[Sequence[forecast.Held], forecast.Sample], list[Finding]]
+    rate_per_s: int
     works_on: str = "message"
     facets: tuple[str, ...] = ("subscription",)
 
@@ -89,7 +97,10 @@ class Bulk:
                 remedy=f"Choose up to {MOST_CHOSEN:,}, or use a filter.",
                 field="spec.letters",
             )
-        return {"letters": sorted(set(letters)), "upto": upto}
+        asked: dict[str, Any] = {"letters": sorted(set(letters)), "upto": upto}
+        topics = self._letters(actor, asked).order_by().values_list("topic", flat=True).distinct()[:2]
+        # What lies in one namespace is told and steered there.
+        return {**asked, "topic": topics[0]} if len(topics) == 1 else asked
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
         return _text(spec, "topic") if spec.get("topic") else ""
@@ -107,12 +118,15 @@ class Bulk:
         pairs = list(found.order_by().values_list("topic", "subscription").annotate(Count("pk")))
         total = sum(count for *_, count in pairs)
         oldest = found.order_by("pk")[:_SAMPLES]
+        places, looked = forecast.held(pairs), forecast.sample(found, total, _clock.now_ms())
         return Plan(
             total=total,
             samples=[Sample(each.subject, each.died_at, each.cause, _facets(each)) for each in oldest],
-            warnings=self._warnings(pairs),
+            warnings=forecast.warnings(places) if self.action is DEAD_LETTER_REDRIVE else [],
             scanned=counted(total, "letter waits and matches", "letters wait and match"),
             horizon=spec["upto"],
+            findings=self.findings(places, looked) if total else [],
+            sampled=forecast.sampled(looked, total),
         )
 
     def look(self, task: Task, limit: int) -> Do:
@@ -141,7 +155,8 @@ class Bulk:
                     result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
             except (BadInput, Forbidden) as error:
                 result, detail = Result.FAILED, error.what
-        return Item(str(letter.pk), letter.subject, result, detail, copy, _facets(letter))
+        place = readable(SUBSCRIPTION, letter.topic, letter.subscription)
+        return Item(str(letter.pk), letter.subject, result, detail, copy, place, _facets(letter))
 
     def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
         """In topics where ``actor`` may do this, as they were when it was started."""
@@ -150,18 +165,6 @@ class Bulk:
             return DeadLetter.objects.filter(allowed, pk__in=spec["letters"], pk__lte=spec["upto"])
         wanted = LetterFilters(**{name: spec[name] for name in _FILTERS if spec.get(name)})
         return wanted.letters(actor).filter(allowed, pk__lte=spec["upto"])
-
-    def _warnings(self, pairs: Sequence[tuple[str, str, int]]) -> list[str]:
-        if self.action is not DEAD_LETTER_REDRIVE:
-            return []
-        said = []
-        for topic, group, count in pairs:
-            row = Subscription.objects.filter(topic__name=topic, group=group).first()
-            if row is None:
-                said.append(f"{count:,} cannot be redriven: {group} is no longer subscribed to {topic}.")
-            elif row.paused or row.topic.paused:
-                said.append(f"{count:,} will wait: {group} on {topic} is paused.")
-        return said
 
 
 def _is_id(value: Any) -> bool:
@@ -179,5 +182,30 @@ def _text(spec: Mapping[str, Any], name: str) -> str:
     return value
 
 
-REDRIVE = Bulk("redrive", "Redrive", DEAD_LETTER_REDRIVE, services.redrive_now)
-DISCARD = Bulk("discard", "Discard", DEAD_LETTER_DISCARD, services.discard_now)
+REDRIVE = Bulk(
+    "redrive",
+    "Redrive",
+    DEAD_LETTER_REDRIVE,
+    services.redrive_now,
+    effect=(
+        "Each is published again as a new message, with an id of its own that names the dead one as its cause, for the "
+        "subscription where it died and no other. What was published cannot be taken back."
+    ),
+    did="redriven",
+    findings=forecast.of_redrive,
+    rate_per_s=20,
+)
+DISCARD = Bulk(
+    "discard",
+    "Discard",
+    DEAD_LETTER_DISCARD,
+    services.discard_now,
+    effect=(
+        "Their subscription will never handle these messages. Nothing is deleted: each letter stays listed as "
+        "discarded, with its payload, your name and your reason. It cannot be undone: a discarded letter can no longer "
+        "be redriven. While its topic still has the message, a replay can publish it again."
+    ),
+    did="discarded",
+    findings=forecast.of_discard,
+    rate_per_s=100,
+)

@@ -85,7 +85,7 @@ def effect(letter: DeadLetter, *, clock: Clock = _clock) -> Effect:
     return Effect(
         wanted=subscription is not None,
         paused=subscription is not None and subscription.paused,
-        expired_at=message.expirytime if message is not None and _has_expired(message, clock.now_ms()) else "",
+        expired_at=message.expirytime if message is not None and has_expired(message, clock.now_ms()) else "",
         obstacle=obstacle,
     )
 
@@ -243,11 +243,12 @@ def _copy(original: Message, subscription: str, now_ms: int) -> Message:
         hbusreplay="redrive",
         hbustarget=subscription,
         hbusdue="",
-        expirytime="" if _has_expired(original, now_ms) else original.expirytime,
+        expirytime="" if has_expired(original, now_ms) else original.expirytime,
     )
 
 
-def _has_expired(message: Message, now_ms: int) -> bool:
+def has_expired(message: Message, now_ms: int) -> bool:
+    """Whether its expiry has passed; so says an instant that nobody can read, too."""
     try:
         expires_ms = message.expires_ms()
     except ValueError:

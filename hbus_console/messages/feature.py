@@ -18,7 +18,15 @@ FEATURE = Feature(
         PAYLOAD_READ,
         PAYLOAD_REVEAL,
     ),
-    subjects=(SubjectKind("message", "message", address="hbus_console.messages.addresses:message", within="topic"),),
+    subjects=(
+        SubjectKind(
+            "message",
+            "message",
+            address="hbus_console.messages.addresses:message",
+            within="topic",
+            outcomes="hbus_console.messages.outcomes:outcomes",
+        ),
+    ),
     audit_words={
         "payload.reveal": "revealed masked fields of",
         "payload.read": "read the payload of",

@@ -19,8 +19,8 @@ from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.operations import services
-from hbus_console.operations.kinds import Plan, Sample
+from hbus_console.operations import reading, services
+from hbus_console.operations.kinds import OperationKind, Plan, Sample, installed_kind
 from hbus_console.operations.models import Operation, OperationItem
 
 
@@ -32,15 +32,17 @@ class PlanBody(Body):
 
 
 class StartBody(Body):
-    """The same, with why, and how many a second at most (0: as fast as it goes).
+    """The same, with why, and how many a second at most (0: as fast as it goes; left out: the kind's own, slow rate).
 
+    After ``first`` things it holds itself (0: it does not), so that you can look at what became of them and resume it.
     With the ``horizon`` that the dry run answered, nothing is touched that came after it (none: what is there now).
     """
 
     kind: str
     spec: dict[str, Any]
     reason: str = ""
-    rate_per_s: int = 0
+    rate_per_s: int | None = None
+    first: int = 0
     horizon: int | None = None
 
 
@@ -55,8 +57,20 @@ class SampleOut(msgspec.Struct):
     detail: str
 
 
+class FindingOut(msgspec.Struct):
+    """One line of what the dry run found out; ``note`` says what follows from it."""
+
+    label: str
+    value: int | str
+    note: str
+
+
 class PlanOut(msgspec.Struct):
-    """The dry run. With an ``obstacle`` it cannot be started; a start with its ``horizon`` touches no more."""
+    """The dry run. With an ``obstacle`` it cannot be started; a start with its ``horizon`` touches no more.
+
+    ``effect`` says what happens to each thing, and whether that can be undone; ``sampled`` of how many things the
+    findings tell, empty: of all; ``takes_s`` how long it takes at ``rate_per_s``, the rate where none is given.
+    """
 
     total: int | None
     samples: list[SampleOut]
@@ -64,10 +78,21 @@ class PlanOut(msgspec.Struct):
     scanned: str
     obstacle: str
     horizon: int | None
+    effect: str
+    findings: list[FindingOut]
+    sampled: str
+    rate_per_s: int
+    takes_s: float | None
 
 
 class OperationOut(msgspec.Struct):
-    """One operation. ``total`` is 0 when it could not be told before."""
+    """One operation. ``total`` is 0 when it could not be told before.
+
+    ``copies`` is what it published; ``settled``, ``died`` (again), ``unhandled`` (expired, skipped, wanted by nobody)
+    and ``unknown`` say what became of it, and the rest is ``waiting``, of which ``retrying`` failed before. In the
+    state ``settling`` all is done but not all of that is decided; ``outcome`` says it in words. ``decided_at`` is when
+    it was, or when waiting was given up.
+    """
 
     id: int
     kind: str
@@ -79,16 +104,26 @@ class OperationOut(msgspec.Struct):
     reason: str
     audit_seq: int
     rate_per_s: int
+    first: int
     total: int
     done: int
     skipped: int
     failed: int
     scanned: int
+    copies: int
+    settled: int
+    died: int
+    unhandled: int
+    unknown: int
+    waiting: int
+    retrying: int
+    outcome: str
     note: str
     last_error: str
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    decided_at: datetime | None
 
 
 class StartOut(msgspec.Struct):
@@ -100,7 +135,7 @@ class StartOut(msgspec.Struct):
 
 
 class ItemOut(msgspec.Struct):
-    """What became of one thing; ``new_message_id`` is the copy, where one was published."""
+    """What became of one thing; ``new_message_id`` is the copy, where one was published, and ``outcome`` its fate."""
 
     subject: str
     message_id: str
@@ -109,13 +144,20 @@ class ItemOut(msgspec.Struct):
     result: str
     detail: str
     new_message_id: str
+    outcome: str
+    outcome_detail: str
     at: datetime
 
 
 def operation_out(row: Operation) -> dict[str, Any]:
     """An operation as it is shown."""
-    names = [name for name in OperationOut.__struct_fields__ if name != "topic"]
-    return {"topic": row.namespace, **{name: getattr(row, name) for name in names}}
+    return _out(row, reading.sentences([row]))
+
+
+def _out(row: Operation, sentences: Mapping[int, str]) -> dict[str, Any]:
+    names = [name for name in OperationOut.__struct_fields__ if name not in ("topic", "outcome")]
+    told = {"topic": row.namespace, "outcome": sentences.get(row.pk, "")}
+    return {**told, **{name: getattr(row, name) for name in names}}
 
 
 def _item(row: OperationItem) -> dict[str, Any]:
@@ -124,6 +166,8 @@ def _item(row: OperationItem) -> dict[str, Any]:
         "result": row.result,
         "detail": row.detail,
         "new_message_id": row.made.name if row.made else "",
+        "outcome": row.outcome,
+        "outcome_detail": row.outcome_detail,
         "at": row.at,
     }
 
@@ -142,7 +186,8 @@ def _named(subject: Subject, facets: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _plan(found: Plan) -> dict[str, Any]:
+def _plan(found: Plan, kind: OperationKind) -> dict[str, Any]:
+    rate = kind.rate_per_s
     return {
         "total": found.total,
         "samples": [_sample(sample) for sample in found.samples],
@@ -150,6 +195,11 @@ def _plan(found: Plan) -> dict[str, Any]:
         "scanned": found.scanned,
         "obstacle": found.obstacle,
         "horizon": found.horizon,
+        "effect": kind.effect,
+        "findings": [{"label": each.label, "value": each.value, "note": each.note} for each in found.findings],
+        "sampled": found.sampled,
+        "rate_per_s": rate,
+        "takes_s": found.total / rate if found.total is not None and rate else None,
     }
 
 
@@ -166,7 +216,12 @@ class Operations(ApiView):
         rows = services.operations(self.actor)
         if state := request.GET.get("state"):
             rows = rows.filter(state=state)
-        return self.page(rows, operation_out)
+        answer = self.page(rows, lambda row: row)
+        # What became of them is asked for all of the page together.
+        found = answer.data["results"]
+        told = reading.sentences(found)
+        answer.data["results"] = [_out(row, told) for row in found]
+        return answer
 
     @extend_schema(
         operation_id="operations_start",
@@ -184,6 +239,7 @@ class Operations(ApiView):
             body.spec,
             reason=body.reason,
             rate_per_s=body.rate_per_s,
+            first=body.first,
             horizon=body.horizon,
         )
         shown = {"new": started.new, "sentence": started.sentence, "operation": operation_out(started.operation)}
@@ -200,7 +256,7 @@ class DryRun(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, PlanBody)
-        return Response(_plan(services.dry_run(self.actor, body.kind, body.spec)))
+        return Response(_plan(services.dry_run(self.actor, body.kind, body.spec), installed_kind(body.kind)))
 
 
 class OneOperation(ApiView):
@@ -216,13 +272,19 @@ class Items(ApiView):
         operation_id="operations_items",
         summary="What became of each thing it worked on, the newest first",
         tags=["operations"],
-        parameters=[OpenApiParameter("result", enum=OperationItem.Result.values), *PAGES],
+        parameters=[
+            OpenApiParameter("result", enum=OperationItem.Result.values),
+            OpenApiParameter("outcome", enum=OperationItem.Outcome.values),
+            *PAGES,
+        ],
         responses={(200, "application/json"): page_of(described(ItemOut)), **REFUSED},
     )
     def get(self, request: Request, operation_id: int) -> Response:
         rows = services.items(self.actor, services.operation(self.actor, operation_id))
         if result := request.GET.get("result"):
             rows = rows.filter(result=result)
+        if outcome := request.GET.get("outcome"):
+            rows = rows.filter(outcome=outcome)
         return self.page(rows, _item)
 
 

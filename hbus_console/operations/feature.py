@@ -16,5 +16,9 @@ FEATURE = Feature(
     acts=(OPERATION_END,),
     subjects=(SubjectKind("operation", "operation", address="hbus_console.operations.addresses:operation"),),
     audit_related="hbus_console.operations.related:related",
-    duties=("hbus_console.operations.runner:OperationRunner",),
+    audit_words={"operation.outcome": "knew what became of all that was published by the operation"},
+    duties=(
+        "hbus_console.operations.runner:OperationRunner",
+        "hbus_console.operations.watching:OutcomeWatcher",
+    ),
 )

@@ -17,6 +17,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.operations.feature import OPERATION_END
 from hbus_console.operations.models import OperationItem
 from hbus_console.registry.loading import features, resolve
+from hbus_console.ui.formats import num
 
 Result = OperationItem.Result
 
@@ -34,6 +35,25 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """One line of what the dry run found out."""
+
+    #: What is counted: "still wanted".
+    label: str
+    #: How many, or words.
+    value: int | str
+    #: What follows from it, in a few words.
+    note: str = ""
+    #: ``warn`` or ``bad`` where it should make one think.
+    tone: str = ""
+
+    @property
+    def said(self) -> str:
+        """The value as a page shows it."""
+        return self.value if isinstance(self.value, str) else num(self.value)
+
+
+@dataclass(frozen=True)
 class Plan:
     """The dry run. With an ``obstacle`` the operation cannot be started."""
 
@@ -47,6 +67,10 @@ class Plan:
     #: How far the choice reached, in the kind's own count: a start that gives it touches nothing that came later.
     #: ``None`` where nothing that comes later can be touched.
     horizon: int | None = None
+    #: What an operator should know before it starts, the most telling first.
+    findings: Sequence[Finding] = ()
+    #: Of how many things the findings tell, as a sentence; empty: of all.
+    sampled: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,8 +81,10 @@ class Item:
     subject: Subject
     result: OperationItem.Result
     detail: str = ""
-    #: What was made of it.
+    #: What was made of it; its kind says whether that has an outcome of its own, see :mod:`.outcomes`.
     became: Subject | None = None
+    #: What was reached with it, such as the subscription: there its operation is told.
+    place: Subject | None = None
     #: See :attr:`Kind.facets`.
     facets: Mapping[str, str] = field(default_factory=dict)
 
@@ -106,6 +132,21 @@ class OperationKind(Protocol):
     @property
     def action(self) -> Act:
         """What it takes, in every namespace it touches."""
+        ...
+
+    @property
+    def effect(self) -> str:
+        """What happens to each thing, and whether that can be undone, in a few sentences."""
+        ...
+
+    @property
+    def did(self) -> str:
+        """What was done to a thing that is done: ``redriven``."""
+        ...
+
+    @property
+    def rate_per_s(self) -> int:
+        """How many a second where nobody says it; 0: as fast as it goes."""
         ...
 
     @property
@@ -170,6 +211,9 @@ class NotInstalled:
     action: Act = OPERATION_END
     works_on: str = "thing"
     facets: tuple[str, ...] = ()
+    effect: str = ""
+    did: str = "done"
+    rate_per_s: int = 0
 
     @property
     def verb(self) -> str:

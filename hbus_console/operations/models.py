@@ -7,7 +7,7 @@ from django.db import models
 from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, TEXT_LIMIT, Subject
 from hbus_console.subjects import of_text, readable
 
-#: States in which anything will still happen, or may after a resume.
+#: States in which anything will still be done, or may after a resume.
 ACTIVE = ("queued", "running", "paused")
 
 
@@ -18,6 +18,8 @@ class Operation(models.Model):
         QUEUED = "queued"
         RUNNING = "running"
         PAUSED = "paused"
+        #: All is done, and not all that it published is decided.
+        SETTLING = "settling"
         DONE = "done"
         CANCELLED = "cancelled"
         FAILED = "failed"
@@ -54,6 +56,22 @@ class Operation(models.Model):
     failed = models.PositiveBigIntegerField(default=0)
     #: Looked at, whether it matched or not.
     scanned = models.PositiveBigIntegerField(default=0)
+    #: After so many results it holds itself, so that a person can look at what became of them; 0: it does not.
+    first = models.PositiveIntegerField(default=0)
+
+    #: What it made that has an outcome of its own, such as copies of messages. The four below say of how many of these
+    #: it is known; what is not in them waits, and of that ``retrying`` have failed before.
+    copies = models.PositiveBigIntegerField(default=0)
+    settled = models.PositiveBigIntegerField(default=0)
+    died = models.PositiveBigIntegerField(default=0)
+    unhandled = models.PositiveBigIntegerField(default=0)
+    unknown = models.PositiveBigIntegerField(default=0)
+    retrying = models.PositiveBigIntegerField(default=0)
+    #: When the watcher began its last whole look at what waits.
+    looked_at = models.DateTimeField(null=True)
+    #: When the last outcome was known, or no longer waited for.
+    decided_at = models.DateTimeField(null=True)
+
     #: Where the next step goes on; the kind's own.
     cursor = models.JSONField(default=dict)
     note = models.CharField(max_length=500, blank=True)
@@ -61,6 +79,7 @@ class Operation(models.Model):
 
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
+    #: When the last thing was done, or it was cancelled or failed.
     ended_at = models.DateTimeField(null=True)
     #: When a step was last committed.
     moved_at = models.DateTimeField(null=True)
@@ -87,11 +106,22 @@ class Operation(models.Model):
         return self.done + self.skipped + self.failed
 
     @property
+    def waiting(self) -> int:
+        """How many of its copies have no outcome yet; once it is decided, how many it gave up waiting for."""
+        return max(0, self.copies - self.settled - self.died - self.unhandled - self.unknown)
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything that is shown of it may still change."""
+        return self.active or (self.copies > 0 and self.decided_at is None)
+
+    @property
     def percent(self) -> int | None:
-        """How far it is; ``None`` when nobody knows how much there is."""
+        """How much of it is decided; ``None`` when nobody knows how much there is. 100 only once all is."""
         if self.state == self.State.DONE:
             return 100
-        return min(100, 100 * self.handled // self.total) if self.total else None
+        total = max(self.total, self.handled) if self.state == self.State.SETTLING else self.total
+        return min(99 if self.moves else 100, 100 * (self.handled - self.waiting) // total) if total else None
 
     @property
     def subject(self) -> Subject:
@@ -107,6 +137,19 @@ class OperationItem(models.Model):
         SKIPPED = "skipped"
         FAILED = "failed"
 
+    class Outcome(models.TextChoices):
+        """What became of what was made of it."""
+
+        WAITING = "waiting"
+        #: It failed before, and will be tried again.
+        RETRYING = "retrying"
+        SETTLED = "settled"
+        DEAD = "dead"
+        #: It ended without a handler's success or failure: expired, skipped by a person, refused, wanted by nobody.
+        UNHANDLED = "unhandled"
+        #: There is no evidence any more.
+        UNKNOWN = "unknown"
+
     operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="items")
     #: What tells it apart inside the operation: nothing is worked on twice.
     key = models.CharField(max_length=200)
@@ -120,6 +163,10 @@ class OperationItem(models.Model):
     facets = models.JSONField(default=dict)
     #: What was made of it, such as a copy, as the text of a subject; empty when nothing was.
     became = models.CharField(max_length=TEXT_LIMIT, blank=True)
+    #: Empty where nothing was made, or nothing that has an outcome.
+    outcome = models.CharField(max_length=10, choices=Outcome, blank=True)
+    #: What else is known of the outcome.
+    outcome_detail = models.CharField(max_length=200, blank=True)
     at = models.DateTimeField()
 
     class Meta:
@@ -129,6 +176,7 @@ class OperationItem(models.Model):
             models.Index(fields=["name"], name="operation_item_name"),
             models.Index(fields=["became"], name="operation_item_became"),
             models.Index(fields=["operation", "result", "id"], name="operation_item_result"),
+            models.Index(fields=["operation", "outcome", "id"], name="operation_item_outcome"),
             # Who sees some namespaces only pages through the results in those.
             models.Index(fields=["operation", "namespace", "id"], name="operation_item_namespace"),
         ]
@@ -142,3 +190,27 @@ class OperationItem(models.Model):
     def made(self) -> Subject | None:
         """What was made of it."""
         return of_text(self.became) if self.became else None
+
+
+#: Outcomes that may still change.
+UNDECIDED = (OperationItem.Outcome.RETRYING, OperationItem.Outcome.WAITING)
+
+
+class OperationPlace(models.Model):
+    """Something that an operation reached, such as a subscription, and what waits there of what it published."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="places")
+    #: The text of a subject.
+    place = models.CharField(max_length=TEXT_LIMIT)
+    waiting = models.PositiveBigIntegerField(default=0)
+    retrying = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["operation", "place"], name="one_row_per_place")]
+        indexes = [models.Index(fields=["place", "operation"], name="operation_place")]
+
+    @property
+    def subject(self) -> Subject:
+        """What was reached."""
+        return of_text(self.place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,8 +10,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 from engine.core.errors import BadInput
+from engine.core.subject import Subject
 from hbus_console import cursors
-from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.models import Operation, OperationItem, OperationPlace
+from hbus_console.operations.outcomes import PATIENCE, holdings
+from hbus_console.ui.formats import duration, num
 
 PAGE = 50
 
@@ -32,6 +35,64 @@ class Speed:
     left: timedelta | None
 
 
+#: Places whose waiting is told one by one.
+_NAMED = 3
+
+
+def sentences(operations: Sequence[Operation]) -> dict[int, str]:
+    """What became of what each of them published, in words, by their ids: a fixed number of queries.
+
+    Empty for one that published nothing: "copied; 22 settled, 105 wait behind the open breaker of billing".
+    """
+    places: dict[int, list[OperationPlace]] = {}
+    told = [each for each in operations if each.copies]
+    waiting = [each.pk for each in told if each.waiting]
+    for place in OperationPlace.objects.filter(operation__in=waiting).exclude(waiting=0, retrying=0):
+        places.setdefault(place.operation_id, []).append(place)
+    held = holdings({place.subject for each in places.values() for place in each})
+    return {each.pk: _sentence(each, places.get(each.pk, []), held) for each in told}
+
+
+def _sentence(operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str]) -> str:
+    known = [
+        (operation.settled, "settled"),
+        (operation.died, "died again"),
+        (operation.unhandled, "ended unhandled"),
+        (operation.unknown, "cannot be known"),
+    ]
+    said = [f"{num(count)} {words}" for count, words in known if count]
+    if operation.decided_at is not None:
+        if operation.waiting:
+            said.append(f"{num(operation.waiting)} not decided after {PATIENCE.days} days")
+        return ", ".join(said)
+    if operation.state == Operation.State.SETTLING:
+        return f"copied; {', '.join([*said, *_waits(operation, places, held)])}"
+    return ", ".join([*said, *_waits(operation, places, held)])
+
+
+def _waits(operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str]) -> list[str]:
+    most = sorted(places, key=lambda place: -(place.waiting + place.retrying))
+    stuck = [place for place in most if place.subject in held][:_NAMED]
+    said = []
+    for place in stuck:
+        count = place.waiting + place.retrying
+        said.append(f"{num(count)} {'waits' if count == 1 else 'wait'} {held[place.subject]}")
+    retrying = sum(place.retrying for place in most if place not in stuck)
+    if retrying:
+        said.append(f"{num(retrying)} {'is' if retrying == 1 else 'are'} retrying")
+    rest = operation.waiting - sum(place.waiting + place.retrying for place in stuck) - retrying
+    if rest > 0:
+        said.append(f"{num(rest)} {'waits' if rest == 1 else 'wait'} to be handled")
+    return said
+
+
+def at_rate(total: int | None, rate_per_s: int) -> str:
+    """How long that takes: ``about 6 s``; empty where nobody knows."""
+    if not rate_per_s or not total:
+        return ""
+    return f"about {duration(round(max(1.0, total / rate_per_s)) * 1_000_000)}"
+
+
 def page(found: QuerySet[Operation], state: str, cursor: str) -> OperationPage:
     """Operations, newest first."""
     if state:
@@ -42,11 +103,14 @@ def page(found: QuerySet[Operation], state: str, cursor: str) -> OperationPage:
     return _page(found.order_by("-pk")[: PAGE + 1])
 
 
-def items(found: QuerySet[OperationItem], result: str, cursor: str) -> OperationPage:
+def items(found: QuerySet[OperationItem], result: str, cursor: str, outcome: str = "") -> OperationPage:
     """Results, newest first."""
     if result:
         _known(result, OperationItem.Result.values, "result")
         found = found.filter(result=result)
+    if outcome:
+        _known(outcome, OperationItem.Outcome.values, "outcome")
+        found = found.filter(outcome=outcome)
     if cursor:
         found = found.filter(cursors.beyond(_place(cursor)))
     return _page(found.order_by("-pk")[: PAGE + 1])

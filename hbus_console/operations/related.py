@@ -12,6 +12,7 @@ from hbus_console.audit.telling import Told, tell
 from hbus_console.audit.trail import visible
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.reading import sentences
 from hbus_console.registry.declaration import SubjectKind
 from hbus_console.registry.subjects import kind_named
 
@@ -25,6 +26,8 @@ class OperationWork:
     things: SubjectKind
     items: list[OperationItem]
     told: list[Told]
+    #: What became of what it published, in words.
+    outcome: str
 
 
 def related(actor: Actor, entry: AuditEntry) -> list[Group]:
@@ -40,4 +43,6 @@ def related(actor: Actor, entry: AuditEntry) -> list[Group]:
     same = visible(actor).filter(target_type=entry.target_type, target=entry.target).exclude(seq=entry.seq)
     told = [tell(other) for other in same.order_by("-seq")[:SHOWN]]
     things = kind_named(items[0].kind if items else "thing")
-    return [Group("operations/_work.html", OperationWork(found, things, items, told))]
+    return [
+        Group("operations/_work.html", OperationWork(found, things, items, told, sentences([found]).get(found.pk, "")))
+    ]

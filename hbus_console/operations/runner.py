@@ -16,8 +16,10 @@ from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
 from hbus_console.operations.kinds import Step, Task, kind_named
-from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.models import UNDECIDED, Operation, OperationItem, OperationPlace
+from hbus_console.operations.outcomes import tells
 from hbus_console.operations.services import acting
+from hbus_console.operations.watching import outcome_counts
 
 #: Things of one step: few enough that its transaction holds nobody up.
 STEP = 200
@@ -89,11 +91,12 @@ class OperationRunner:
 
     def _room(self, operation: Operation) -> int:
         """How many messages it may touch now, at most a step's worth."""
+        most = min(STEP, _until_held(operation) or STEP)
         if not operation.rate_per_s:
-            return STEP
+            return most
         if operation.pk not in self._paces:
             self._paces[operation.pk] = Pace(operation.rate_per_s, self._clock, burst_s=BURST_S)
-        return min(STEP, self._paces[operation.pk].room())
+        return min(most, self._paces[operation.pk].room())
 
     def _step(self, operation: Operation, room: int) -> Step:
         now = to_datetime(self._clock.now_ms())
@@ -120,19 +123,23 @@ class OperationRunner:
                     detail=item.detail[:500],
                     facets=dict(item.facets),
                     became=str(item.became) if item.became else "",
+                    outcome=OperationItem.Outcome.WAITING if tells(item.became) else "",
                     at=now,
                 )
                 for item in step.items
             )
+            _keep_places(operation, step)
             tally = {result: sum(item.result == result for item in step.items) for result in OperationItem.Result}
+            state = self._state_after(operation, step)
             self._write(
                 operation,
-                state=State.DONE if step.finished else State.RUNNING,
+                state=state,
                 cursor=dict(step.cursor),
                 done=F("done") + tally[OperationItem.Result.DONE],
                 skipped=F("skipped") + tally[OperationItem.Result.SKIPPED],
                 failed=F("failed") + tally[OperationItem.Result.FAILED],
                 scanned=F("scanned") + step.scanned,
+                copies=F("copies") + sum(tells(item.became) for item in step.items),
                 note=step.note[:500],
                 last_error="",
                 moved_at=now,
@@ -141,7 +148,15 @@ class OperationRunner:
             )
             if step.finished:
                 self._record_end(operation)
+            elif state == State.PAUSED:
+                self._record_hold(operation)
         return step
+
+    def _state_after(self, operation: Operation, step: Step) -> Operation.State:
+        if not step.finished:
+            return State.PAUSED if _until_held(operation) == len(step.items) else State.RUNNING
+        waits = operation.items.filter(outcome__in=UNDECIDED).exists()
+        return State.SETTLING if waits else State.DONE
 
     def _fail(self, operation: Operation, why: str) -> None:
         now = to_datetime(self._clock.now_ms())
@@ -165,6 +180,17 @@ class OperationRunner:
         if not found.update(revision=operation.revision + 1, **values):
             raise _Fenced
 
+    def _record_hold(self, operation: Operation) -> None:
+        held = Operation.objects.get(pk=operation.pk)
+        record(
+            SYSTEM,
+            "operation.pause",
+            held.subject,
+            reason=f"the first {held.first:,} are done, and wait to be looked at",
+            before={"state": State.RUNNING.value},
+            after={"state": held.state, "done": held.done, "skipped": held.skipped, "failed": held.failed},
+        )
+
     def _record_end(self, operation: Operation) -> None:
         ended = Operation.objects.get(pk=operation.pk)
         after: Mapping[str, Any] = {
@@ -172,15 +198,31 @@ class OperationRunner:
             "done": ended.done,
             "skipped": ended.skipped,
             "failed": ended.failed,
+            **(outcome_counts(ended) if ended.copies else {}),
             "started_by": ended.actor,
             "started_in": ended.audit_seq,
             **({"error": ended.last_error} if ended.last_error else {}),
         }
         record(
             SYSTEM,
-            f"operation.{'end' if ended.state == State.DONE else 'fail'}",
+            f"operation.{'fail' if ended.state == State.FAILED else 'end'}",
             ended.subject,
             reason=ended.reason,
             before={"state": State.RUNNING.value},
             after=after,
         )
+
+
+def _until_held(operation: Operation) -> int:
+    """How many more results until it holds itself; 0 when it does not, or has, or when no more than these are there."""
+    left = operation.first - operation.handled
+    if left <= 0 or 0 < operation.total <= operation.first:
+        return 0
+    return left
+
+
+def _keep_places(operation: Operation, step: Step) -> None:
+    places = {str(item.place) for item in step.items if item.place is not None}
+    OperationPlace.objects.bulk_create(
+        [OperationPlace(operation=operation, place=place) for place in sorted(places)], ignore_conflicts=True
+    )

@@ -38,7 +38,7 @@ from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, ins
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 
 State = Operation.State
-#: The fastest rate that can be asked for, in things a second.
+#: The fastest rate that can be asked for, in things a second; so many it may also be before it holds itself.
 FASTEST = 100_000
 
 #: How long after an operation its repetition is taken for a second click.
@@ -81,7 +81,8 @@ def start(
     spec: Mapping[str, Any],
     *,
     reason: str,
-    rate_per_s: int = 0,
+    rate_per_s: int | None = 0,
+    first: int = 0,
     horizon: int | None = None,
     clock: Clock = _clock,
 ) -> Started:
@@ -89,14 +90,21 @@ def start(
     so it does within :data:`JUST_NOW` of its end when it has left nothing to do: the second of two clicks.
 
     With the ``horizon`` of a dry run it touches nothing that came after that; without one, what is there now.
-    Raises ``BadInput`` without a reason, for a rate out of bounds, or when the plan finds an obstacle or nothing.
+    ``rate_per_s`` 0 is as fast as it goes, ``None`` the kind's own rate. After ``first`` things it holds itself, so
+    that a person can look at what became of them and let the rest follow. Raises ``BadInput`` without a reason, for a
+    number out of bounds, or when the plan finds an obstacle or nothing.
     """
     kind = installed_kind(kind_name)
     require(actor, kind.action, kind.namespace(spec) or SOMEWHERE)
     why = checked_reason(reason)
+    rate_per_s = kind.rate_per_s if rate_per_s is None else rate_per_s
     if not 0 <= rate_per_s <= FASTEST:
         raise BadInput(
             f"{rate_per_s} is not a rate.", remedy=f"Give 1 to {FASTEST:,} a second, or 0.", field="rate_per_s"
+        )
+    if not 0 <= first <= FASTEST:
+        raise BadInput(
+            f"{first} is no number of things to hold after.", remedy=f"Give 1 to {FASTEST:,}, or 0.", field="first"
         )
     asked = kind.check(actor, spec, _reaching(horizon))
     plan = kind.plan(actor, asked)
@@ -127,6 +135,7 @@ def start(
             limit_scope=actor.limit.scope if actor.limit else "",
             reason=why,
             rate_per_s=rate_per_s,
+            first=first,
             total=plan.total or 0,
             correlation_id=context.current().correlation_id,
             audit_seq=0,
@@ -148,6 +157,7 @@ def start(
                 "spec": asked,
                 "rate_per_s": rate_per_s,
                 "total": made.total,
+                **({"first": first} if first else {}),
             },
         )
         made.audit_seq = entry.seq

@@ -20,7 +20,7 @@ from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
 from hbus_console.operations.kinds import NotInstalled, installed_kind, kind_named
-from hbus_console.operations.models import Operation, OperationItem
+from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
 
@@ -33,7 +33,9 @@ STEERING = (
     ("cancel", "Cancel it", "What was done stays done; the rest is left as it is. It cannot be resumed."),
 )
 #: Things a second, as the form offers them; 0 is without a bound.
-RATES = (0, 1, 10, 50, 100, 500, 1_000)
+RATES = (1, 5, 10, 20, 50, 100, 500, 1_000, 0)
+#: So many go first where somebody wants to see what becomes of a few.
+FIRST = 5
 
 
 @require_GET
@@ -44,9 +46,11 @@ def operations(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "operations",
         "found": found,
+        "outcomes": reading.sentences(found.rows),
         "state": state,
         "states": Operation.State.values,
-        "active": services.operations(who).filter(state__in=("queued", "running", "paused")).count(),
+        "active": services.operations(who).filter(state__in=ACTIVE).count(),
+        "settling": services.operations(who).filter(state=Operation.State.SETTLING).count(),
     }
     template = "operations/_rows.html" if request.headers.get("HX-Request") == "true" else "operations/list.html"
     return render(request, template, context)
@@ -57,7 +61,7 @@ def operations(request: HttpRequest) -> HttpResponse:
 def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     who = actor(request)
     found = services.operation(who, operation_id)
-    result = request.GET.get("result", "")
+    result, outcome = request.GET.get("result", ""), request.GET.get("outcome", "")
     kind = kind_named(found.kind)
     missing = kind.missing if isinstance(kind, NotInstalled) else None
     items = services.items(who, found)
@@ -68,10 +72,14 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "missing": missing,
         "things": subject_kind(kind.works_on),
         "spec": json.dumps(found.spec, indent=2, ensure_ascii=False),
-        "items": reading.items(items, result, request.GET.get("cursor", "")),
+        "items": reading.items(items, result, request.GET.get("cursor", ""), outcome),
+        "became": reading.sentences([found]).get(found.pk, ""),
         "result": result,
         "results": OperationItem.Result.values,
+        "outcome": outcome,
+        "outcomes": OperationItem.Outcome.values,
         "pace": reading.pace(found, services.now()),
+        "held_itself": found.state == Operation.State.PAUSED and 0 < found.first == found.handled,
         "may_steer": services.may_steer(who, found),
         "may_audit": allows(who, AUDIT_READ, found.namespace or SOMEWHERE),
         "steering": [each for each in STEERING if each[0] != "resume" or not missing],
@@ -97,12 +105,20 @@ def plan(request: HttpRequest, kind: str) -> HttpResponse:
     who, chosen = actor(request), installed_kind(kind)
     spec: dict[str, Any] = {}
     horizon: int | None = None
-    reason, rate = request.POST.get("reason", ""), request.POST.get("rate_per_s", "0")
+    reason, rate = request.POST.get("reason", ""), request.POST.get("rate_per_s", str(chosen.rate_per_s))
     try:
         spec = _spec(request.POST.get("spec", "")) if request.method == "POST" else chosen.from_query(request.GET)
         if request.method == "POST":
             horizon = _horizon(request.POST.get("horizon", ""))
-            started = services.start(who, kind, spec, reason=reason, rate_per_s=_whole(rate), horizon=horizon)
+            started = services.start(
+                who,
+                kind,
+                spec,
+                reason=reason,
+                rate_per_s=_whole(rate),
+                first=whole(request.POST.get("first", "")) or 0,
+                horizon=horizon,
+            )
             (messages.success if started.new else messages.warning)(request, started.sentence)
             return redirect("operations:operation", started.operation.pk)
         return _planned(request, who, kind, spec)
@@ -158,8 +174,7 @@ def _planned(
         "things": subject_kind(chosen.works_on),
         "spec": json.dumps(spec, ensure_ascii=False),
         "reason": request.POST.get("reason", ""),
-        "rates": RATES,
-        "rate": request.POST.get("rate_per_s", "0"),
+        "rate": request.POST.get("rate_per_s", str(chosen.rate_per_s)),
         "errors": field_errors(refused) if refused else {},
         "may_start": allows(who, chosen.action, SOMEWHERE),
     }
@@ -167,17 +182,32 @@ def _planned(
     try:
         shown = context["plan"] = services.dry_run(who, kind, spec, horizon=horizon)
         horizon = shown.horizon
+        context["rates"] = [
+            (each, reading.at_rate(shown.total, each))
+            for each in sorted({*RATES, chosen.rate_per_s}, key=_unbounded_last)
+        ]
+        context["first"] = FIRST if chosen.rate_per_s and (shown.total is None or shown.total > FIRST) else 0
         context["title"] = chosen.title(chosen.check(who, spec, horizon))
     except BadInput as error:
         context["errors"] = context["errors"] or field_errors(error)
     context["curl_spec"] = CurlRequest(
         "POST",
         "/api/v1/operations",
-        {"kind": kind, "spec": spec, "reason": "why", "rate_per_s": 0, "horizon": horizon},
+        {
+            "kind": kind,
+            "spec": spec,
+            "reason": context["reason"] or "why",
+            "rate_per_s": whole(context["rate"]) or 0,
+            "horizon": horizon,
+        },
         idempotent=True,
     )
     status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
     return render(request, "operations/plan.html", context, status=status)
+
+
+def _unbounded_last(rate: int) -> float:
+    return rate or float("inf")
 
 
 def _spec(text: str) -> dict[str, Any]:

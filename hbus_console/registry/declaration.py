@@ -62,6 +62,12 @@ class SubjectKind:
     local: bool = False
     #: The kind of its namespace, where that is a thing of its own: ``topic``.
     within: str = ""
+    #: ``outcomes(made) -> list[Fate]``: what became of those that an operation made, each in the place of its
+    #: :class:`~hbus_console.operations.outcomes.Made`; empty where that is nothing to wait for.
+    outcomes: Dotted = ""
+    #: ``holding(subjects) -> dict[Subject, str]``: what holds what waits there, as the end of a sentence: "behind the
+    #: open breaker of billing"; nothing for those that hold nothing.
+    holding: Dotted = ""
 
 
 @dataclass(frozen=True)

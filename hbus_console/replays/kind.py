@@ -17,7 +17,7 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
-from engine.bus.subjects import MESSAGE, message_subject
+from engine.bus.subjects import MESSAGE, message_subject, subject_of
 from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
@@ -62,6 +62,12 @@ class Replay:
     name = "replay"
     verb = "Replay"
     action = REPLAY
+    effect = (
+        "Each message is published again as a new one, with an id of its own that names the original as its cause. "
+        "The originals stay as they are. What was published cannot be taken back."
+    )
+    did = "replayed"
+    rate_per_s = 20
     works_on = "message"
     facets = ("subscription",)
 
@@ -256,7 +262,8 @@ def _item(wanted: Selection, found: Found, copy: Message) -> Item:
     detail = f"in topic {wanted.into_topic}" if wanted.into_topic else ""
     subject = readable(MESSAGE, wanted.topic, copy.causationid)
     became = message_subject(wanted.into_topic or wanted.topic, copy.id)
-    return Item(found.stored.position, subject, Result.DONE, detail, became, _facets(wanted))
+    place = subject_of(wanted.into_topic or wanted.topic, wanted.into_group)
+    return Item(found.stored.position, subject, Result.DONE, detail, became, place, _facets(wanted))
 
 
 def _facets(wanted: Selection) -> dict[str, str]:

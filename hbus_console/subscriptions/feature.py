@@ -27,6 +27,7 @@ FEATURE = Feature(
             address="hbus_console.subscriptions.addresses:subscription",
             local=True,
             within="topic",
+            holding="hbus_console.subscriptions.holding:holding",
         ),
     ),
     owned=(

@@ -32,6 +32,13 @@ class Move:
     name = "move"
     verb = "Move"
     action = TOPIC_GOVERN
+    effect = (
+        "Publishing goes to the other transport; the old one is read beside it until it is empty, and then given up. "
+        "It can be moved back in the same way; what the old one kept for replay is gone."
+    )
+    did = "moved"
+    #: It waits for the old transport, and has nothing to be slow about.
+    rate_per_s = 0
     works_on = "subscription"
     facets = ()
 

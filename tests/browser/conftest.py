@@ -119,8 +119,9 @@ def _replayed(installation: RunningInstallation) -> str:
     assert started.returncode == 0, started.stderr
     number = started.stdout.split()[-1]
     ask = f"from hbus_console.operations.models import Operation; print(Operation.objects.get(pk={number}).state)"
+    ended = ("settling", "done")
     deadline = time.monotonic() + 60
-    while (state := installation.manage("shell", "--no-imports", "-c", ask).stdout.split()[-1]) != "done":
+    while (state := installation.manage("shell", "--no-imports", "-c", ask).stdout.split()[-1]) not in ended:
         assert state in ("queued", "running"), state
         assert time.monotonic() < deadline, f"it is still {state}"
     return number

@@ -47,7 +47,7 @@ def test_a_group_is_redriven_once_each(olga: Actor, make_letter: MakeLetter, fac
 
     operation = run(olga, "redrive", {"fingerprint": mine[0].fingerprint})
 
-    assert (operation.state, operation.total, operation.done) == ("done", 5, 5)
+    assert (operation.state, operation.total, operation.done) == ("settling", 5, 5)
     for letter in mine:
         letter.refresh_from_db()
         assert (letter.state, letter.decided_by) == ("redriven", "olga")

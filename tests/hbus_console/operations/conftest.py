@@ -30,6 +30,9 @@ class Words:
     name = "words"
     verb = "Say"
     action = DEAD_LETTER_REDRIVE
+    effect = "Each word is said. It cannot be unsaid."
+    did = "said"
+    rate_per_s = 0
     works_on = "message"
     facets = ()
 

@@ -38,7 +38,7 @@ def test_chosen_messages_come_again_as_copies_for_one_subscription(editor: Actor
 
     operation = replay(editor, filter='payload.hotel == "Resort" and key == "H-0"', into_group="availability")
 
-    assert (operation.state, operation.done, operation.scanned) == ("done", 10, 40)
+    assert (operation.state, operation.done, operation.scanned) == ("settling", 10, 40)
     made = copies()
     assert len(made) == 10
     for copy in made:
@@ -297,7 +297,7 @@ def test_what_is_no_json_is_left_where_it_lies(editor: Actor, published: list[Re
     for number, text in enumerate(HOSTILE.values()):
         bus.transport().publish(TOPIC, [Outgoing(f"m{number}", encode(hostile_message(f"m{number}", text)))])
     operation = replay(editor, into_group="availability")
-    assert (operation.state, operation.done, operation.failed) == ("done", 40, len(HOSTILE))
+    assert (operation.state, operation.done, operation.failed) == ("settling", 40, len(HOSTILE))
     whys = set(OperationItem.objects.filter(operation=operation, result="failed").values_list("detail", flat=True))
     assert whys == {"its payload is not JSON", "its envelope cannot be read"}
     made = [item.made.name for item in OperationItem.objects.filter(operation=operation) if item.made]

@@ -1,0 +1,176 @@
+"""What an operator should know before many dead letters are decided: exact where it is cheap, else of a sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import QuerySet
+
+from engine.bus import message as envelope
+from engine.bus.errors import MalformedEnvelope
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.services import has_expired
+from hbus_console.operations.kinds import Finding
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import open_breakers
+from hbus_console.ui.formats import cut, num
+
+#: The most letters whose envelopes are read: half of them the oldest, half the newest.
+SAMPLE = 1_000
+#: The most bytes of envelopes read for it, in each half.
+SAMPLE_BYTES = 8 << 20
+#: Keys that are named, those with the most letters.
+_KEYS = 3
+_KEY_CUT = 40
+#: Subscriptions that warn by name.
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Held:
+    """The letters of one subscription, and what would become of them."""
+
+    topic: str
+    group: str
+    letters: int
+    #: Why its messages would wait, as a sentence's end: "its breaker is open"; empty when they would not.
+    waits: str = ""
+    gone: bool = False
+
+    @property
+    def warning(self) -> str:
+        """What to say before; empty when nothing."""
+        if self.gone:
+            return f"{self.letters:,} cannot be redriven: {self.group} is no longer subscribed to {self.topic}."
+        return f"{self.letters:,} will wait: {self.waits}." if self.waits else ""
+
+
+@dataclass
+class Sample:
+    """What the envelopes of some letters say."""
+
+    letters: int = 0
+    expired: int = 0
+    redriven: int = 0
+    unreadable: int = 0
+    keys: Counter[str] = field(default_factory=Counter)
+
+
+def held(pairs: Sequence[tuple[str, str, int]]) -> list[Held]:
+    """Where the letters of (topic, group, count) would go: one query, and one question to the store."""
+    topics = {topic for topic, *_ in pairs}
+    rows = Subscription.objects.filter(topic__name__in=topics).select_related("topic")
+    known = {(row.topic.name, row.group): row for row in rows}
+    there = [(topic, group) for topic, group, _ in pairs if (topic, group) in known]
+    breakers = open_breakers(there) if there else {}
+    found = []
+    for topic, group, letters in pairs:
+        row = known.get((topic, group))
+        if row is None:
+            found.append(Held(topic, group, letters, gone=True))
+        elif row.paused or row.topic.paused:
+            found.append(Held(topic, group, letters, f"{group} on {topic} is paused"))
+        elif (topic, group) in breakers:
+            found.append(Held(topic, group, letters, f"the breaker of {group} on {topic} is open"))
+        else:
+            found.append(Held(topic, group, letters))
+    return found
+
+
+def warnings(places: Sequence[Held]) -> list[str]:
+    """What stands in the way, by subscription, those with the most letters first."""
+    said = [each.warning for each in sorted(places, key=lambda each: -each.letters) if each.warning]
+    more = len(said) - _MOST_NAMED
+    return said if more <= 0 else [*said[:_MOST_NAMED], f"Likewise those of {num(more)} more subscriptions."]
+
+
+def sample(letters: QuerySet[DeadLetter], total: int, now_ms: int) -> Sample:
+    """Read the envelopes of at most :data:`SAMPLE` of ``letters``, and no more than :data:`SAMPLE_BYTES` twice."""
+    found = Sample()
+    for letter in _some(letters, total):
+        found.letters += 1
+        found.keys[letter.key] += 1
+        try:
+            message = envelope.decode(bytes(letter.body))
+        except MalformedEnvelope:
+            found.unreadable += 1
+            continue
+        found.expired += bool(message.expirytime) and has_expired(message, now_ms)
+        found.redriven += message.hbusreplay == "redrive"
+    return found
+
+
+def _some(letters: QuerySet[DeadLetter], total: int) -> Iterator[DeadLetter]:
+    rows = letters.only("pk", "key", "body")
+    halves = [rows.order_by("pk")[:SAMPLE]]
+    if total > SAMPLE:
+        halves = [rows.order_by("pk")[: SAMPLE // 2], rows.order_by("-pk")[: SAMPLE // 2]]
+    for half in halves:
+        read = 0
+        for letter in half.iterator(chunk_size=20):
+            read += len(letter.body)
+            yield letter
+            if read > SAMPLE_BYTES:
+                break
+
+
+def sampled(looked: Sample, total: int) -> str:
+    """Of which letters the envelopes were read, as a sentence; empty: of all."""
+    if looked.letters >= total:
+        return ""
+    return f"Of {num(looked.letters)} of {num(total)}, the oldest and the newest"
+
+
+def of_redrive(places: Sequence[Held], looked: Sample) -> list[Finding]:
+    """What a redrive would meet."""
+    total = sum(each.letters for each in places)
+    gone = sum(each.letters for each in places if each.gone)
+    taking = [each for each in places if not each.gone and not each.waits]
+    name = f"still wanted by {places[0].group}" if len(places) == 1 else "still wanted"
+    if len(places) == 1:
+        only = places[0]
+        takes = Finding("taken at once", "no" if only.gone or only.waits else "yes", tone=_warn(not taking))
+    else:
+        takes = Finding("subscriptions that take them at once", f"{len(taking)} of {len(places)}",
+                        tone=_warn(len(taking) < len(places)))  # fmt: skip
+    return [
+        Finding(name, total - gone, "their subscription is gone for the others" if gone else "", _warn(bool(gone))),
+        Finding("redriven before", looked.redriven, "they died again" if looked.redriven else "",
+                _warn(bool(looked.redriven))),
+        Finding("expired meanwhile", looked.expired, "their copies do not expire" if looked.expired else ""),
+        *_unreadable(looked),
+        _keys(looked),
+        takes,
+    ]  # fmt: skip
+
+
+def of_discard(places: Sequence[Held], looked: Sample) -> list[Finding]:
+    """What a discard would give up."""
+    total = sum(each.letters for each in places)
+    name = f"never handled by {places[0].group}" if len(places) == 1 else "never handled by their subscriptions"
+    return [
+        Finding(name, total),
+        Finding("other subscriptions", "not touched"),
+        Finding("redriven before", looked.redriven, "they died again" if looked.redriven else ""),
+        *_unreadable(looked),
+        _keys(looked),
+    ]
+
+
+def _unreadable(looked: Sample) -> list[Finding]:
+    if not looked.unreadable:
+        return []
+    return [Finding("unreadable", looked.unreadable, "they can only be discarded", "warn")]
+
+
+def _keys(looked: Sample) -> Finding:
+    keyed = {key: count for key, count in looked.keys.items() if key}
+    most = sorted(keyed.items(), key=lambda each: (-each[1], each[0]))[:_KEYS]
+    crowded = [f"{cut(key, _KEY_CUT)} has {num(count)}" for key, count in most if count > 1]
+    return Finding("keys", len(keyed), ", ".join(crowded))
+
+
+def _warn(wrong: bool) -> str:
+    return "warn" if wrong else ""

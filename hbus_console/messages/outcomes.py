@@ -1,0 +1,99 @@
+"""What became of copies of messages, from the ledger and the dead letters: a fixed number of queries for any number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import Min
+
+from engine.bus.subjects import subscription_subject
+from engine.core.clock import to_datetime
+from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.search import id_ends
+from hbus_console.operations.models import UNDECIDED, OperationItem
+from hbus_console.operations.outcomes import Fate, Made
+from hbus_console.subscriptions.models import Subscription
+
+Outcome = OperationItem.Outcome
+#: Which kinds of facts say so, the first that happened counts.
+_SAID = {
+    Outcome.SETTLED: ("settled", "deduplicated"),
+    Outcome.DEAD: ("dead",),
+    Outcome.UNHANDLED: ("expired", "skipped"),
+    Outcome.RETRYING: ("retried",),
+}
+_KINDS = tuple(kind for kinds in _SAID.values() for kind in kinds)
+#: Of a message for several subscriptions: what is not decided in one is not decided, and then the worst counts.
+_WORST = (*UNDECIDED, Outcome.DEAD, Outcome.UNKNOWN, Outcome.UNHANDLED, Outcome.SETTLED)
+
+#: A subscription: topic and group.
+Pair = tuple[str, str]
+
+
+def outcomes(made: Sequence[Made]) -> list[Fate]:
+    """What became of each message of ``made``, in its place.
+
+    A message for one subscription has the outcome that it has there; one for its whole topic is decided when all
+    subscriptions that were there before it are done with it.
+    """
+    evidence = _Evidence(made)
+    return [evidence.fate(each) for each in made]
+
+
+class _Evidence:
+    def __init__(self, made: Sequence[Made]) -> None:
+        ids = {each.subject.name for each in made}
+        topics = {each.subject.namespace for each in made}
+        self._kinds: dict[tuple[str, str, str], set[str]] = {}
+        told = LedgerEvent.objects.filter(message_id__in=ids, kind__in=_KINDS).order_by()
+        for topic, message_id, group, kind in told.values_list("topic", "message_id", "subscription", "kind"):
+            self._kinds.setdefault((topic, message_id, group), set()).add(kind)
+        # They are rows of their own, and never trimmed: of a death there is evidence even when its fact was lost.
+        died = DeadLetter.objects.filter(message_id__in=ids).order_by()
+        for topic, message_id, group in died.values_list("topic", "message_id", "subscription"):
+            self._kinds.setdefault((topic, message_id, group), set()).add("dead")
+        rows = Subscription.objects.filter(topic__name__in=topics).values_list("topic__name", "group", "created_at")
+        self._since: Mapping[Pair, datetime] = {(topic, group): since for topic, group, since in rows}
+        self._trimmed_before = _trimmed_before()
+
+    def fate(self, made: Made) -> Fate:
+        topic = made.subject.namespace
+        if group := made.facets.get("subscription", ""):
+            return self._in_one(made, topic, group)
+        groups = sorted(group for (name, group), since in self._since.items() if name == topic and since <= made.at)
+        found = [self._in_one(made, topic, group) for group in groups]
+        if not found:
+            return Fate(Outcome.UNHANDLED, f"nobody is subscribed to {topic}")
+        return min(found, key=lambda each: _WORST.index(each.outcome))
+
+    def _in_one(self, made: Made, topic: str, group: str) -> Fate:
+        seen = self._kinds.get((topic, made.subject.name, group), set())
+        said = next((outcome for outcome, kinds in _SAID.items() if seen.intersection(kinds)), Outcome.WAITING)
+        if said == Outcome.UNHANDLED:
+            return Fate(said, "expired before it was handled" if "expired" in seen else "skipped by a person")
+        if said not in UNDECIDED:
+            return Fate(said)
+        if why := self._nothing_will_tell(made, topic, group):
+            return Fate(Outcome.UNKNOWN, why)
+        return Fate(said, place=subscription_subject(topic, group))
+
+    def _nothing_will_tell(self, made: Made, topic: str, group: str) -> str:
+        if (topic, group) not in self._since:
+            return f"{group} is no longer subscribed to {topic}"
+        if not settings.HBUS_LEDGER:
+            return "the ledger keeps no messages here"
+        if self._trimmed_before is not None and made.unseen_since < self._trimmed_before:
+            return "the ledger no longer reaches back to it"
+        return ""
+
+
+def _trimmed_before() -> datetime | None:
+    """Evidence from before may be gone; ``None`` while the ledger has not been full."""
+    first, last = id_ends()
+    if first is None or last is None or last - first + 1 < settings.LEDGER_MAX_MESSAGES:
+        return None
+    oldest_ms = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+    return None if oldest_ms is None else to_datetime(oldest_ms)
