@@ -21,7 +21,7 @@ from hbus_console.deadletters import forecast, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.operations.kinds import Do, Finding, Item, Plan, Result, Sample, Step, Task
+from hbus_console.operations.kinds import Do, Item, Plan, PlanLine, Result, Sample, Step, Task
 from hbus_console.subjects import readable
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.formats import counted
@@ -45,7 +45,7 @@ class Bulk:
     effect: str
     did: str
     #: Of the places and a sample of the letters, what the dry run tells.
-    findings: Callable[[Sequence[forecast.Held], forecast.Sample], list[Finding]]
+    findings: Callable[[Sequence[forecast.Held], forecast.LetterSample], list[PlanLine]]
     rate_per_s: int
     works_on: str = "message"
     facets: tuple[str, ...] = ("subscription",)

@@ -12,7 +12,7 @@ from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.services import has_expired
-from hbus_console.operations.kinds import Finding
+from hbus_console.operations.kinds import PlanLine
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import open_breakers
 from hbus_console.ui.formats import cut, num
@@ -48,7 +48,7 @@ class Held:
 
 
 @dataclass
-class Sample:
+class LetterSample:
     """What the envelopes of some letters say."""
 
     letters: int = 0
@@ -86,9 +86,9 @@ def warnings(places: Sequence[Held]) -> list[str]:
     return said if more <= 0 else [*said[:_MOST_NAMED], f"Likewise those of {num(more)} more subscriptions."]
 
 
-def sample(letters: QuerySet[DeadLetter], total: int, now_ms: int) -> Sample:
+def sample(letters: QuerySet[DeadLetter], total: int, now_ms: int) -> LetterSample:
     """Read the envelopes of at most :data:`SAMPLE` of ``letters``, and no more than :data:`SAMPLE_BYTES` twice."""
-    found = Sample()
+    found = LetterSample()
     for letter in _some(letters, total):
         found.letters += 1
         found.keys[letter.key] += 1
@@ -116,14 +116,14 @@ def _some(letters: QuerySet[DeadLetter], total: int) -> Iterator[DeadLetter]:
                 break
 
 
-def sampled(looked: Sample, total: int) -> str:
+def sampled(looked: LetterSample, total: int) -> str:
     """Of which letters the envelopes were read, as a sentence; empty: of all."""
     if looked.letters >= total:
         return ""
     return f"Of {num(looked.letters)} of {num(total)}, the oldest and the newest"
 
 
-def of_redrive(places: Sequence[Held], looked: Sample) -> list[Finding]:
+def of_redrive(places: Sequence[Held], looked: LetterSample) -> list[PlanLine]:
     """What a redrive would meet."""
     total = sum(each.letters for each in places)
     gone = sum(each.letters for each in places if each.gone)
@@ -131,45 +131,45 @@ def of_redrive(places: Sequence[Held], looked: Sample) -> list[Finding]:
     name = f"still wanted by {places[0].group}" if len(places) == 1 else "still wanted"
     if len(places) == 1:
         only = places[0]
-        takes = Finding("taken at once", "no" if only.gone or only.waits else "yes", tone=_warn(not taking))
+        takes = PlanLine("taken at once", "no" if only.gone or only.waits else "yes", tone=_warn(not taking))
     else:
-        takes = Finding("subscriptions that take them at once", f"{len(taking)} of {len(places)}",
+        takes = PlanLine("subscriptions that take them at once", f"{len(taking)} of {len(places)}",
                         tone=_warn(len(taking) < len(places)))  # fmt: skip
     return [
-        Finding(name, total - gone, "their subscription is gone for the others" if gone else "", _warn(bool(gone))),
-        Finding("redriven before", looked.redriven, "they died again" if looked.redriven else "",
+        PlanLine(name, total - gone, "their subscription is gone for the others" if gone else "", _warn(bool(gone))),
+        PlanLine("redriven before", looked.redriven, "they died again" if looked.redriven else "",
                 _warn(bool(looked.redriven))),
-        Finding("expired meanwhile", looked.expired, "their copies do not expire" if looked.expired else ""),
+        PlanLine("expired meanwhile", looked.expired, "their copies do not expire" if looked.expired else ""),
         *_unreadable(looked),
         _keys(looked),
         takes,
     ]  # fmt: skip
 
 
-def of_discard(places: Sequence[Held], looked: Sample) -> list[Finding]:
+def of_discard(places: Sequence[Held], looked: LetterSample) -> list[PlanLine]:
     """What a discard would give up."""
     total = sum(each.letters for each in places)
     name = f"never handled by {places[0].group}" if len(places) == 1 else "never handled by their subscriptions"
     return [
-        Finding(name, total),
-        Finding("other subscriptions", "not touched"),
-        Finding("redriven before", looked.redriven, "they died again" if looked.redriven else ""),
+        PlanLine(name, total),
+        PlanLine("other subscriptions", "not touched"),
+        PlanLine("redriven before", looked.redriven, "they died again" if looked.redriven else ""),
         *_unreadable(looked),
         _keys(looked),
     ]
 
 
-def _unreadable(looked: Sample) -> list[Finding]:
+def _unreadable(looked: LetterSample) -> list[PlanLine]:
     if not looked.unreadable:
         return []
-    return [Finding("unreadable", looked.unreadable, "they can only be discarded", "warn")]
+    return [PlanLine("unreadable", looked.unreadable, "they can only be discarded", "warn")]
 
 
-def _keys(looked: Sample) -> Finding:
+def _keys(looked: LetterSample) -> PlanLine:
     keyed = {key: count for key, count in looked.keys.items() if key}
     most = sorted(keyed.items(), key=lambda each: (-each[1], each[0]))[:_KEYS]
     crowded = [f"{cut(key, _KEY_CUT)} has {num(count)}" for key, count in most if count > 1]
-    return Finding("keys", len(keyed), ", ".join(crowded))
+    return PlanLine("keys", len(keyed), ", ".join(crowded))
 
 
 def _warn(wrong: bool) -> str:

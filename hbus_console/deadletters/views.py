@@ -25,6 +25,8 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_ED
 from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
+from hbus_console.operations.outcomes import Made, fate
+from hbus_console.operations.reading import that_made
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
@@ -157,6 +159,7 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
     return {
         "letter": letter,
         "effect": services.effect(letter),
+        **_redriven(who, letter),
         "act": verb,
         "may_redrive": allows(who, DEAD_LETTER_REDRIVE, letter.topic),
         "may_discard": allows(who, DEAD_LETTER_DISCARD, letter.topic),
@@ -165,6 +168,14 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
             "POST", f"/api/v1/dead-letters/{letter.pk}/{verb}", {"reason": "why"}, idempotent=True
         ),
     }
+
+
+def _redriven(who: Actor, letter: DeadLetter) -> dict[str, Any]:
+    """What became of the copy, and the operation that made it."""
+    if letter.copy is None or letter.decided_at is None:
+        return {}
+    made = Made(letter.copy, letter.decided_at, letter.decided_at, {"subscription": letter.subscription})
+    return {"fate": fate(made), "operation": that_made(who, letter.copy)}
 
 
 def _names(who: Actor, found: Any, name: str) -> list[str]:

@@ -35,7 +35,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Finding:
+class PlanLine:
     """One line of what the dry run found out."""
 
     #: What is counted: "still wanted".
@@ -68,7 +68,7 @@ class Plan:
     #: ``None`` where nothing that comes later can be touched.
     horizon: int | None = None
     #: What an operator should know before it starts, the most telling first.
-    findings: Sequence[Finding] = ()
+    findings: Sequence[PlanLine] = ()
     #: Of how many things the findings tell, as a sentence; empty: of all.
     sampled: str = ""
 

@@ -12,6 +12,8 @@ from django.db.models import QuerySet
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console import cursors
+from hbus_console.access.permissions import Actor
+from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import PATIENCE, holdings
 from hbus_console.ui.formats import duration, num
@@ -84,6 +86,27 @@ def _waits(operation: Operation, places: Sequence[OperationPlace], held: Mapping
     if rest > 0:
         said.append(f"{num(rest)} {'waits' if rest == 1 else 'wait'} to be handled")
     return said
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An operation that reached something, and what became of what it published, in words."""
+
+    operation: Operation
+    outcome: str
+
+
+def reached_by(actor: Actor, place: Subject, most: int) -> list[Reached]:
+    """The newest operations that reached ``place``, of those that ``actor`` may see."""
+    found = list(services.operations(actor).filter(places__place=str(place)).order_by("-pk")[:most])
+    told = sentences(found)
+    return [Reached(each, told.get(each.pk, "")) for each in found]
+
+
+def that_made(actor: Actor, subject: Subject) -> Operation | None:
+    """The operation that made ``subject``, if one did that ``actor`` may see."""
+    made = OperationItem.objects.filter(became=str(subject)).values_list("operation", flat=True)
+    return services.operations(actor).filter(pk__in=made[:1]).first()
 
 
 def at_rate(total: int | None, rate_per_s: int) -> str:

@@ -33,6 +33,7 @@ MARKED = {
     "subscription.delete": "deleted",
     "dead_letter.redrive": "redriven",
     "dead_letter.discard": "discarded",
+    "operation.start": "started",
 }
 #: More marks than this are a wall; the newest are kept.
 MOST_MARKS = 24
@@ -103,4 +104,6 @@ def _label(acts: Sequence[AuditEntry]) -> str:
 
 
 def _thing(entry: AuditEntry) -> str:
+    if entry.subject.kind == "operation":
+        return f"operation {entry.subject.name} “{(entry.after or {}).get('title', '')}”"
     return entry.subject.name or entry.subject.namespace

@@ -30,5 +30,10 @@ def command(request: CurlRequest, base: str) -> str:
         parts.append('-H "Idempotency-Key: $(uuidgen)"')
     if request.body is not None:
         parts.append("-H 'Content-Type: application/json'")
-        parts.append(f"-d {shlex.quote(json.dumps(request.body, ensure_ascii=False, default=str))}")
+        parts.append(f"-d {shlex.quote(written(request.body))}")
     return " \\\n  ".join(parts)
+
+
+def written(body: Any) -> str:
+    """``body`` as the command sends it."""
+    return json.dumps(body, ensure_ascii=False, default=str)

@@ -10,14 +10,14 @@ _TONES: dict[str, str] = {
     "warn": (
         "paused pausing draining drained retrying retried waiting delayed degraded starting restarting stopping "
         "stopped lagging released expired expiring expires-soon silent held stale not-verified parked keys-parked "
-        "blocked behind topic-paused pending untried not-installed first-password"
+        "blocked behind topic-paused pending untried not-installed first-password unhandled unknown"
     ),
     "bad": (
         "dead failed failing down hung breaker-open breaker-probing no-handler lost store-lost ownerless broken "
         "refused revoked exited crashed gone error nowhere deactivated"
     ),
     "act": "redriven replayed discarded skipped unparked revealed granted changed acknowledged",
-    "info": "queued new leased in-flight duplicate deduplicated",
+    "info": "queued settling new leased in-flight duplicate deduplicated",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split()}
 

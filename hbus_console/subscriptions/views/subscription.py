@@ -19,6 +19,7 @@ from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
+from hbus_console.operations.reading import reached_by
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -29,6 +30,8 @@ from hbus_console.ui.timerange import time_range
 
 #: How many audit entries the page shows.
 ENTRIES = 6
+#: And how many operations that reached it.
+OPERATIONS = 3
 
 
 def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
@@ -64,6 +67,7 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     if context["may_audit"]:
         entries = visible(who).filter(about(subscription_subject(topic, group))).order_by("-seq")
         context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
+    context["reached"] = reached_by(who, subscription_subject(topic, group), OPERATIONS)
     context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
     if (row.paused or row.topic.paused) and page.lag is not None:
         context["drain"] = services.drain_status_if_known(who, topic, group)

@@ -15,17 +15,32 @@
   }
 
   // ---- copying ------------------------------------------------------------------------------
+  // A command inside a form repeats what was typed there: fields of the form that its body has, too.
+  function asTyped(button) {
+    const form = button.closest("form"), split = button.dataset.copy.lastIndexOf(" \\\n  -d ");
+    if (!form || !button.dataset.body || split < 0) return button.dataset.copy;
+    const body = JSON.parse(button.dataset.body);
+    for (const [name, was] of Object.entries(body)) {
+      const field = form.elements[name], typed = field?.value?.trim();
+      if (!typed || field.type === "password" || field.type === "checkbox") continue;
+      if (typeof was === "string") body[name] = typed;
+      if (typeof was === "number" && Number.isFinite(Number(typed))) body[name] = Number(typed);
+    }
+    const quoted = JSON.stringify(body).replaceAll("'", `'"'"'`);
+    return `${button.dataset.copy.slice(0, split)} \\\n  -d '${quoted}'`;
+  }
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
+    const text = asTyped(button);
     try {
-      await navigator.clipboard.writeText(button.dataset.copy);
+      await navigator.clipboard.writeText(text);
       button.classList.add("done");
       toast("Copied.");
       setTimeout(() => button.classList.remove("done"), 1500);
     } catch {
       // Without https the browser keeps the clipboard to itself; the text can still be taken by hand.
-      window.prompt("Copy this text:", button.dataset.copy);
+      window.prompt("Copy this text:", text);
     }
   });
 

@@ -101,14 +101,18 @@ def json_block(value: Any) -> SafeString:
 def curl(
     context: Context, spec: curls.CurlRequest | Mapping[str, Any], text: str = "Copy as curl", small: bool = False
 ) -> SafeString:
-    """``{% curl spec %}``: a button that copies the command; ``spec`` is a :class:`CurlRequest`, or its fields."""
+    """``{% curl spec %}``: a button that copies the command; ``spec`` is a :class:`CurlRequest`, or its fields.
+
+    Inside a form the command repeats what is typed there, in the fields that its body has too; never a password.
+    """
     wanted = spec if isinstance(spec, curls.CurlRequest) else curls.CurlRequest(**dict(spec))
     request = context.get("request")
     base = request.build_absolute_uri("/") if isinstance(request, HttpRequest) else "/"
     return format_html(
-        '<button type="button" class="button{}" data-copy="{}">{} {}</button>',
+        '<button type="button" class="button{}" data-copy="{}"{}>{} {}</button>',
         " small" if small else "",
         curls.command(wanted, base),
+        format_html(' data-body="{}"', curls.written(wanted.body)) if isinstance(wanted.body, Mapping) else "",
         icons.icon("outline/copy", 14),
         text,
     )
