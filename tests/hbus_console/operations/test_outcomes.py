@@ -265,3 +265,25 @@ def test_an_operation_of_the_version_before_is_not_followed(bench: Bench) -> Non
     bench.watcher.tick()
     old.refresh_from_db()
     assert (old.moves, old.percent, reading.sentences([old])) == (False, 100, {})
+
+
+def test_the_letter_the_subscription_and_the_chart_lead_to_it(bench: Bench, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    operation = bench.redrive()
+    said(copies()[0], "retried")
+    bench.watcher.tick()
+    client = Client()
+    client.force_login(User.objects.get(username="olga"))
+
+    panel = client.get(f"/dead-letters/?letter={letter.pk}").content.decode()
+    assert f'href="/operations/{operation.pk}/"' in panel
+    assert '<span class="badge warn">retrying</span>' in panel
+
+    page = client.get("/subscriptions/booking.changed/partner-sync/").content.decode()
+    assert f'href="/operations/{operation.pk}/"' in page
+    assert "copied; 1 is retrying" in page
+
+    drawn = client.get("/charts/flow/?topic=booking.changed").json()
+    assert any(
+        f"operation {operation.pk} “{operation.title}” started by olga" in each["label"] for each in drawn["marks"]
+    )
