@@ -12,6 +12,7 @@ from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
 from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert, Channel, Notification, Rule
+from hbus_console.api.subjects import subscription_of, topic_of
 from hbus_console.teams.models import Team
 
 #: Alerts spelled out in one message; of more only the number is told.
@@ -109,8 +110,8 @@ def _alert(alert: Alert, owner: Team | None) -> dict[str, Any]:
         "id": alert.pk,
         "state": alert.state,
         "subject": str(alert.subject),
-        "topic": alert.namespace,
-        "subscription": alert.subject_name,
+        "topic": topic_of(alert.subject),
+        "subscription": subscription_of(alert.subject),
         "target": alert.target,
         "sentence": sentence(alert),
         "value": alert.value,

@@ -21,6 +21,7 @@ from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
 from hbus_console.audit import trail
 from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import ChainState, chain_state, verify_now
 from hbus_console.ui.timerange import read_range
 
@@ -37,7 +38,8 @@ _FILTERS = [
 ]
 _ENTRY = {
     "type": "object",
-    "description": "One entry. Everything but the two hashes is what `hash` covers.",
+    "description": "One entry. Everything but `subject` and the two hashes is what `hash` covers. `subject` says what "
+    "`target_type`, `target` and `topic` (the namespace, whatever it is) say together, as a single text.",
     "properties": {
         "seq": {"type": "integer"},
         "at": {"type": "string", "format": "date-time"},
@@ -50,6 +52,7 @@ _ENTRY = {
                 "target_type",
                 "target",
                 "topic",
+                "subject",
                 "reason",
                 "request_id",
                 "correlation_id",
@@ -114,9 +117,7 @@ class Entries(ApiView):
     )
     def get(self, request: Request) -> Response:
         wanted, start, end = _asked(request)
-        return self.page(
-            trail.narrowed(trail.visible(self.actor), wanted, start, end), exports.as_json, ordering="-seq"
-        )
+        return self.page(trail.narrowed(trail.visible(self.actor), wanted, start, end), _entry, ordering="-seq")
 
 
 class OneEntry(ApiView):
@@ -130,7 +131,7 @@ class OneEntry(ApiView):
         found = trail.visible(self.actor).filter(seq=seq).first()
         if found is None:
             raise NotThere(f"There is no audit entry {seq} that you may see.", field="seq")
-        return Response(exports.as_json(found))
+        return Response(_entry(found))
 
 
 class Chain(ApiView):
@@ -177,6 +178,10 @@ class ExportEntries(ApiView):
         form, reason = request.GET.get("as", ""), request.GET.get("reason", "")
         begun = exports.export(self.actor, form, wanted, start, end, reason=reason)
         return exports.streamed(request._request, begun)
+
+
+def _entry(entry: AuditEntry) -> dict[str, Any]:
+    return {**exports.as_json(entry), "subject": str(entry.subject)}
 
 
 def _chain(state: ChainState) -> dict[str, Any]:

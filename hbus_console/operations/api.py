@@ -16,11 +16,12 @@ from rest_framework.response import Response
 from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_of, page_of, read, takes
 from hbus_console.api.bodies import Body, ReasonBody
+from hbus_console.api.subjects import message_of, namespace_as_topic, subscription_of, topic_of
 from hbus_console.api.views import ApiView
 from hbus_console.operations import reading, services
-from hbus_console.operations.kinds import OperationKind, Plan, Sample, installed_kind
+from hbus_console.operations.kinds import OperationKind, Plan, Sample, installed_kind, kind_named
 from hbus_console.operations.models import Operation, OperationItem
 
 
@@ -47,7 +48,7 @@ class StartBody(Body):
 
 
 class SampleOut(msgspec.Struct):
-    """One thing it would touch. ``message_id`` and ``subscription`` are empty where it has to do with none."""
+    """One thing it would touch. ``message_id``, ``topic`` and ``subscription`` are empty where there is none."""
 
     subject: str
     message_id: str
@@ -92,12 +93,16 @@ class OperationOut(msgspec.Struct):
     and ``unknown`` say what became of it, and the rest is ``waiting``, of which ``retrying`` failed before. In the
     state ``settling`` all is done but not all of that is decided; ``outcome`` says it in words. ``decided_at`` is when
     it was, or when waiting was given up.
+
+    ``namespace`` is that of all it works on, empty when there are several; ``topic`` is it too where it is a topic's.
     """
 
     id: int
+    subject: str
     kind: str
     title: str
     spec: dict[str, Any]
+    namespace: str
     topic: str
     state: str
     actor: str
@@ -135,7 +140,10 @@ class StartOut(msgspec.Struct):
 
 
 class ItemOut(msgspec.Struct):
-    """What became of one thing; ``new_message_id`` is the copy, where one was published, and ``outcome`` its fate."""
+    """What became of one thing. ``became`` is the subject of what was made of it, ``new_message_id`` its id where that
+    is a message, and ``outcome`` its fate; ``message_id``, ``topic`` and ``subscription`` are empty where the thing has
+    to do with none.
+    """
 
     subject: str
     message_id: str
@@ -143,6 +151,7 @@ class ItemOut(msgspec.Struct):
     subscription: str
     result: str
     detail: str
+    became: str
     new_message_id: str
     outcome: str
     outcome_detail: str
@@ -155,9 +164,9 @@ def operation_out(row: Operation) -> dict[str, Any]:
 
 
 def _out(row: Operation, sentences: Mapping[int, str]) -> dict[str, Any]:
-    names = [name for name in OperationOut.__struct_fields__ if name not in ("topic", "outcome")]
-    told = {"topic": row.namespace, "outcome": sentences.get(row.pk, "")}
-    return {**told, **{name: getattr(row, name) for name in names}}
+    topic = namespace_as_topic(kind_named(row.kind).works_on, row.namespace)
+    told = {"subject": str(row.subject), "topic": topic, "outcome": sentences.get(row.pk, "")}
+    return {**fields_of(row, OperationOut, *told), **told}
 
 
 def _item(row: OperationItem) -> dict[str, Any]:
@@ -165,7 +174,8 @@ def _item(row: OperationItem) -> dict[str, Any]:
         **_named(row.subject, row.facets),
         "result": row.result,
         "detail": row.detail,
-        "new_message_id": row.made.name if row.made else "",
+        "became": row.became,
+        "new_message_id": message_of(row.made),
         "outcome": row.outcome,
         "outcome_detail": row.outcome_detail,
         "at": row.at,
@@ -180,9 +190,9 @@ def _named(subject: Subject, facets: Mapping[str, str]) -> dict[str, str]:
     """A subject, and the parts of it under the names that version 1 of the API has always given them."""
     return {
         "subject": str(subject),
-        "message_id": subject.name if subject.kind == "message" else "",
-        "topic": subject.namespace,
-        "subscription": subject.name if subject.kind == "subscription" else facets.get("subscription", ""),
+        "message_id": message_of(subject),
+        "topic": topic_of(subject),
+        "subscription": subscription_of(subject) or facets.get("subscription", ""),
     }
 
 

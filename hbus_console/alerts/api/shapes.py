@@ -15,6 +15,7 @@ from hbus_console.alerts.services.rule_draft import SETTINGS as RULE
 from hbus_console.alerts.standing import AlertRow, Health
 from hbus_console.api.bodies import Body
 from hbus_console.api.drafts import answer, answered, change_body, new_body
+from hbus_console.api.subjects import subscription_of, topic_of
 
 
 class AcknowledgeBody(Body):
@@ -51,7 +52,9 @@ class AlertOut(msgspec.Struct):
     severity: str
     #: What it is about, such as ``subscription:booking.created/billing``.
     subject: str
-    #: Its namespace, and its name in there.
+    #: Its namespace, and its name in there; the same as topic and subscription, where it has to do with these.
+    namespace: str
+    name: str
     topic: str
     subscription: str
     state: str
@@ -94,11 +97,13 @@ class SecretOut(msgspec.Struct):
 
 
 class SilenceOut(msgspec.Struct):
-    """A silence. ``rule`` is null for one of every rule."""
+    """A silence. ``rule`` is null for one of every rule; ``topic`` and ``subscription`` are the bus's alone."""
 
     id: int
     rule: str | None
     subject: str
+    namespace: str
+    name: str
     topic: str
     subscription: str
     by: str
@@ -115,8 +120,9 @@ class TriedOut(msgspec.Struct):
 
 
 class LineOut(msgspec.Struct):
-    """One target and what was measured."""
+    """One target and what was measured; ``topic`` and ``subscription`` are the bus's alone."""
 
+    subject: str
     topic: str
     subscription: str
     value: float
@@ -156,8 +162,10 @@ def alert(row: AlertRow) -> dict[str, Any]:
         kind=it.kind,
         severity=it.severity,
         subject=str(it.subject),
-        topic=it.namespace,
-        subscription=it.subject_name,
+        namespace=it.namespace,
+        name=it.subject_name,
+        topic=topic_of(it.subject),
+        subscription=subscription_of(it.subject),
         state=it.state,
         standing=row.state,
         value=it.value,
@@ -193,6 +201,8 @@ def silence(row: Silence) -> dict[str, Any]:
         str(row.subject),
         row.namespace,
         row.subject_name,
+        topic_of(row.subject),
+        subscription_of(row.subject),
         row.by,
         row.reason,
         to_rfc3339(row.until_ms),
@@ -202,7 +212,10 @@ def silence(row: Silence) -> dict[str, Any]:
 
 def preview(found: Preview) -> dict[str, Any]:
     """What a rule would do now."""
-    lines = [LineOut(it.subject.namespace, it.subject.name, it.value, it.fires) for it in found.lines]
+    lines = [
+        LineOut(str(it.subject), topic_of(it.subject), subscription_of(it.subject), it.value, it.fires)
+        for it in found.lines
+    ]
     return _plain(PreviewOut(found.watched, found.fires, found.unknown, found.paused, lines))
 
 

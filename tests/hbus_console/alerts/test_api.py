@@ -43,6 +43,7 @@ def test_an_alerts_life(calling: Calling, watch: Watch) -> None:
     call, number = calling(Role.OPERATOR), Alert.objects.get().pk
     [listed] = call("GET", "alerts").json()["results"]
     assert (listed["state"], listed["standing"], listed["subscription"]) == ("firing", "firing", "billing")
+    assert (listed["topic"], listed["namespace"], listed["name"]) == ("booking.created", "booking.created", "billing")
     assert call("POST", f"alerts/{number}/acknowledge", {"note": "mine"}).json()["acknowledged_by"].endswith("/test")
     made = call("POST", f"alerts/{number}/silence", {"minutes": 5, "reason": "release"})
     assert made.status_code == 201
@@ -73,7 +74,15 @@ def test_a_preview_over_http(calling: Calling, watch: Watch) -> None:
         "fires": 0,
         "unknown": 0,
         "paused": 0,
-        "lines": [{"topic": "booking.created", "subscription": "billing", "value": 0.0, "fires": False}],
+        "lines": [
+            {
+                "subject": "subscription:booking.created/billing",
+                "topic": "booking.created",
+                "subscription": "billing",
+                "value": 0.0,
+                "fires": False,
+            }
+        ],
     }
 
 

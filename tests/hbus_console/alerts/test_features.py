@@ -61,6 +61,7 @@ def test_a_kind_of_a_feature_fires_is_told_and_ends(boiling: Rule, watch: Watch)
     alert = Alert.objects.get()
     assert (str(alert.subject), alert.state, alert.value) == ("kettle:kitchen/left", "firing", 101)
     told = Notification.objects.get().body["alerts"][0]
+    assert (told["topic"], told["subscription"]) == ("", ""), "it is neither"
     assert told["sentence"] == "left on kitchen is as hot as 101 degrees (threshold 100 degrees)."
     assert (told["subject"], told["owner"], told["contact"]) == ("kettle:kitchen/left", "Kitchen", "#kitchen")
     HEAT["kitchen", "left"] = 99
@@ -89,7 +90,22 @@ def test_its_pages_and_answers_are_those_of_every_kind(
     for words in ("Heat of a kettle", ">Rooms<", ">Kettles<", "or one room."):
         assert words in form
     answer = calling(Role.VIEWER)("GET", f"alerts/{number}").json()  # type: ignore[attr-defined]
-    assert (answer["subject"], answer["topic"], answer["subscription"]) == ("kettle:kitchen/left", "kitchen", "left")
+    assert (answer["subject"], answer["namespace"], answer["name"]) == ("kettle:kitchen/left", "kitchen", "left")
+    assert (answer["topic"], answer["subscription"]) == ("", ""), "a kettle is neither, nor is its room"
+
+
+def test_a_preview_and_a_silence_name_what_is_no_topic_by_its_subject(
+    boiling: Rule, calling: Callable[..., Callable[..., object]]
+) -> None:
+    call = calling(Role.OPERATOR)
+    number = Alert.objects.get().pk
+    made = call("POST", f"alerts/{number}/silence", {"minutes": 5, "reason": "tea"}).json()  # type: ignore[attr-defined]
+    assert (made["subject"], made["namespace"], made["name"]) == ("kettle:kitchen/left", "kitchen", "left")
+    assert (made["topic"], made["subscription"]) == ("", "")
+    wanted = {"name": "x", "kind": "kettle_heat", "threshold": 100}
+    found = calling(Role.EDITOR)("POST", "alert-rules/preview", wanted).json()  # type: ignore[attr-defined]
+    first = found["lines"][0]
+    assert (first["subject"], first["topic"], first["subscription"]) == ("kettle:kitchen/left", "", "")
 
 
 def test_its_rules_are_narrowed_by_namespace_and_name(boiling: Rule) -> None:

@@ -54,6 +54,13 @@ def test_a_scope_narrows_what_is_given(call: Call, write: Write) -> None:
     assert call("GET", f"entries/{hidden.seq}", scope="booking.*").status_code == 404
 
 
+def test_an_entry_tells_its_subject_beside_the_names_of_version_1(call: Call, write: Write) -> None:
+    (entry,) = write(1, subject=Subject("job-run", "hotel.close", "2026-11-22T00:00"))
+    told = call("GET", f"entries/{entry.seq}").json()
+    assert told["subject"] == "job-run:hotel.close/2026-11-22T00:00"
+    assert (told["target_type"], told["target"], told["topic"]) == ("job_run", "2026-11-22T00:00", "hotel.close")
+
+
 @pytest.mark.parametrize(("query", "field"), [("by=x", "by"), ("range=9y", "range"), ("from=yesterday", "from")])
 def test_bad_input_names_the_parameter(call: Call, query: str, field: str) -> None:
     answer = call("GET", f"entries?{query}")
