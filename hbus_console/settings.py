@@ -194,10 +194,12 @@ HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
 CLOCK_ALARM_MS = env.integer("HBUS_CLOCK_ALARM_MS", 1_000, least=10, most=3_600_000)
 #: Names of consumers that have asked for nothing for so many hours, and have nothing pending, leave their group.
 FORGET_CONSUMERS_H = env.integer("HBUS_FORGET_CONSUMERS_H", 24, least=1, most=8_760)
-#: Evidence: facts off only for measurements; the ledger keeps at most so many messages.
+#: Evidence: facts off only for measurements; the ledger keeps at most so many messages, and of engines without a
+#: ledger of their own at most so many facts.
 HBUS_FACTS = env.flag("HBUS_FACTS", True)
 HBUS_LEDGER = env.flag("HBUS_LEDGER", True)
 LEDGER_MAX_MESSAGES = env.integer("HBUS_LEDGER_MAX_MESSAGES", 1_000_000, least=1_000, most=1_000_000_000)
+EVIDENCE_MAX_FACTS = env.integer("HBUS_EVIDENCE_MAX_FACTS", 1_000_000, least=1_000, most=1_000_000_000)
 #: Seconds for which the charts' history is served again before the ledger is asked anew; 0: never served again.
 HISTORY_FRESH_S = env.integer("HBUS_HISTORY_FRESH_S", 10, least=0, most=300)
 #: A subscription that holds so many dead letters calls for a person; none is ever removed for it. 0: no limit.

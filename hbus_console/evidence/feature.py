@@ -7,6 +7,6 @@ from hbus_console.registry.declaration import Feature
 FEATURE = Feature(
     name="evidence",
     facts=("engine.core.fact_kinds:FACTS",),
-    duties=("hbus_console.wiring.fact_log:fact_collector",),
+    duties=("hbus_console.wiring.fact_log:fact_collector", "hbus_console.evidence.retention:evidence_retention"),
     concerns=("hbus_console.evidence.concerns:concerns",),
 )

@@ -6,8 +6,6 @@ from django.db import transaction
 from django.db.models import F, Min
 
 from engine.core.clock import Clock, SystemClock
-from hbus_console.evidence.models import Notice
-from hbus_console.evidence.retention import trim_evidence
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import MOST_OF_A_ROW, total
 from hbus_console.messages import lag_history
@@ -18,8 +16,6 @@ from hbus_console.messages.search import id_ends
 DAY_MS = 24 * 3_600_000
 #: Samples are kept so long.
 SAMPLES_MS = 14 * DAY_MS
-#: Notices are kept so long: they are few.
-NOTICES_MS = 90 * DAY_MS
 #: Samples older than this are folded into coarse ones, so that two weeks stay as fast to draw as a day.
 FINE_MS = 2 * DAY_MS
 COARSE_MS = 300_000
@@ -52,7 +48,7 @@ class LedgerRetention:
         started = self._clock.monotonic()
         while self._clock.monotonic() - started < TICK_S:
             lag = self._lag.thin(self._clock.now_ms(), BATCH)
-            if not (self._trim_messages() + self._trim_events() + self._trim_evidence() + self._fold_flow() + lag):
+            if not (self._trim_messages() + self._trim_events() + self._fold_flow() + lag):
                 break
         now_ms = self._clock.now_ms()
         if now_ms >= self._samples_due_ms:
@@ -79,9 +75,6 @@ class LedgerRetention:
         if not old:
             return 0
         return LedgerEvent.objects.filter(pk__gte=old[0], pk__lte=old[-1], at_ms__lt=oldest).delete()[0]
-
-    def _trim_evidence(self) -> int:
-        return trim_evidence(self._max_messages, BATCH)
 
     def _fold_flow(self) -> int:
         """Replace one span of fine samples by one coarse sample for each topic and subscription."""
@@ -118,4 +111,3 @@ def _trim_samples(now_ms: int) -> None:
     lag_history.end(now_ms)
     FlowSample.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
     FlowRollup.objects.filter(bucket_ms__lt=now_ms - SAMPLES_MS).delete()
-    Notice.objects.filter(at_ms__lt=now_ms - NOTICES_MS).delete()

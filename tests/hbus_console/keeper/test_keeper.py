@@ -81,6 +81,7 @@ def test_all_duties_are_there_once_each_with_an_interval() -> None:
         "stream-retention",
         "topic-reconciler",
         "ledger-retention",
+        "evidence-retention",
         "audit-anchor",
         "inbox-retention",
         "idempotency-expiry",

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from engine.core.clock import ManualClock
-from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import MOST_OF_A_ROW
 from hbus_console.messages import retention
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
@@ -82,15 +81,14 @@ def test_flow_that_no_sum_holds_is_folded_too() -> None:
     assert (row.settled, row.duration_us) == (30, 30 * MOST_OF_A_ROW)
 
 
-def test_samples_and_notices_end_after_their_time() -> None:
+def test_samples_end_after_their_time() -> None:
     for age in (13, 15):
         FlowRollup.objects.create(topic="t", bucket_ms=(NOW - age * DAY_MS) // 300_000 * 300_000, published=1)
         FlowSample.objects.create(topic="t", bucket_ms=(NOW - age * DAY_MS) // 300_000 * 300_000, published=1)
         at_ms = (NOW - age * DAY_MS) // 300_000 * 300_000
         LagSample.objects.create(at_ms=at_ms, topic="t", subscription="s", waiting=0, in_flight=0, retrying=0)
-        Notice.objects.create(kind="trimmed", at_ms=NOW - (age + 76) * DAY_MS)
     keep(5)
-    assert (FlowSample.objects.count(), LagSample.objects.count(), Notice.objects.count()) == (1, 1, 1)
+    assert (FlowSample.objects.count(), LagSample.objects.count()) == (1, 1)
     assert FlowRollup.objects.count() == 1
 
 
