@@ -132,6 +132,12 @@ def test_a_fact_that_is_counted_and_booked(
         return "[('lamp_switched', 'lamp:market/lantern-7', 'night falls')]" in told.stdout
 
     until(booked, "the fact was not booked")
+    (told,) = admin.get("/api/v1/evidence", params={"subject": "lamp:market/lantern-7"}).json()["results"]
+    assert (told["kind"], told["namespace"], told["detail"]) == ("lamp_switched", "market", "night falls")
+    page = admin.get("/evidence/", params={"subject": "lamp:market/lantern-7"}).text
+    assert "somebody switched a lamp" in page
+    assert 'href="/lamps/#lantern-7"' in page
+    assert "Evidence of a subject" in admin.get("/search/", params={"q": "lamp:market/lantern-7"}).text
 
 
 def test_a_duty_and_a_role(installation: RunningInstallation, admin: httpx.Client, switched: str) -> None:

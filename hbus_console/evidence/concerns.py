@@ -8,18 +8,18 @@ from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
 
 from engine.core.subject import Subject
-from hbus_console.access.permissions import GLOBAL, covers
+from hbus_console.access.permissions import GLOBAL
 from hbus_console.access.scopes import scopes_q
+from hbus_console.evidence.addresses import evidence_of
 from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.models import Evidence, Notice
+from hbus_console.evidence.reading import may_see
 from hbus_console.evidence.totals import total
 from hbus_console.registry import subjects
 from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Look, at
 from hbus_console.ui.formats import clock, num
 
 _MOST = MOST_OF_A_KIND * 2
-#: Of engines without a ledger: how many of the newest are looked through for what one may see.
-_LOOKED_THROUGH = 500
 
 
 def concerns(look: Look) -> list[Concern]:
@@ -39,19 +39,10 @@ def _notices(look: Look, calling: list[str]) -> list[Concern]:
 
 def _evidence(look: Look, calling: list[str]) -> list[Concern]:
     amount = Coalesce(Cast(KT("fields__amount"), BigIntegerField()), 1)
-    rows = Evidence.objects.filter(at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
+    rows = Evidence.objects.filter(may_see(look.scopes), at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
     groups = rows.values("kind", "subject").annotate(total=total(amount), newest=Max("id")).order_by("-newest")
-    seen = [group for group in groups[:_LOOKED_THROUGH] if _may_see(look, group["subject"])]
-    totals = {group["newest"]: group["total"] for group in seen[:_MOST]}
-    return [
-        _line(row, Subject.parse(row.subject) if row.subject else None, totals[row.pk])
-        for row in Evidence.objects.filter(pk__in=totals).order_by("pk")
-    ]
-
-
-def _may_see(look: Look, subject: str) -> bool:
-    """What concerns the installation as such is everybody's."""
-    return not subject or any(covers(scope, Subject.parse(subject).namespace) for scope in look.scopes)
+    totals = {group["newest"]: group["total"] for group in groups[:_MOST]}
+    return [_line(row, row.about, totals[row.pk]) for row in Evidence.objects.filter(pk__in=totals).order_by("pk")]
 
 
 def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Concern:
@@ -65,4 +56,6 @@ def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Conce
     note = " · ".join(part for part in (row.detail, f"at {clock(row.at_ms)[:5]}", row.node) if part)
     if subject and (page := subjects.address(subject)):
         return Concern("warn", text, note, page, "Open")
+    if subject and isinstance(row, Evidence):
+        return Concern("warn", text, note, evidence_of(subject), "Open its evidence")
     return Concern("warn", text, note, reverse("cluster:overview"), "Open cluster")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from hbus_console.registry.declaration import Feature
+from hbus_console.registry.declaration import Feature, Mount
 
 FEATURE = Feature(
     name="evidence",
+    pages=(Mount("evidence/", "hbus_console.evidence.urls"),),
+    api=("hbus_console.evidence.api",),
     facts=("engine.core.fact_kinds:FACTS",),
     duties=("hbus_console.wiring.fact_log:fact_collector", "hbus_console.evidence.retention:evidence_retention"),
     concerns=("hbus_console.evidence.concerns:concerns",),
+    search=("hbus_console.evidence.finding:find",),
 )

@@ -33,6 +33,18 @@ def catalog_of(kind: str) -> FactCatalog | None:
     return _catalogs_by_kind().get(kind)
 
 
+def words_of(kind: str) -> str:
+    """What happened, as a clause; the kind itself where nobody declares it (any more)."""
+    declared = kinds().get(kind)
+    return declared.sentence if declared else kind.replace("_", " ")
+
+
+def tone_of(kind: str) -> str:
+    """The colour of a kind; ``neutral`` for one that nobody declares (any more)."""
+    declared = kinds().get(kind)
+    return declared.tone.value if declared else "neutral"
+
+
 @cache
 def _catalogs_by_kind() -> Mapping[str, FactCatalog]:
     return {kind: catalog for catalog in catalogs() for kind in (each.name for each in catalog.kinds)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from engine.core.subject import TEXT_LIMIT, Subject
+from engine.core.subject import NAMESPACE_LIMIT, TEXT_LIMIT, Subject
+from hbus_console.subjects import of_text
 
 
 class Notice(models.Model):
@@ -38,6 +39,9 @@ class Evidence(models.Model):
     kind = models.CharField(max_length=40)
     #: The text form of an :class:`engine.core.subject.Subject`; empty for the installation as such.
     subject = models.CharField(max_length=TEXT_LIMIT, blank=True)
+    #: The subject's, which scopes speak of. Keepers of the release before name none: ``/`` is no namespace, so that
+    #: only who sees everything sees what these book.
+    namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True, db_default="/")
     at_ms = models.BigIntegerField()
     node = models.CharField(max_length=100, blank=True)
     correlation_id = models.CharField(max_length=128, blank=True)
@@ -52,6 +56,11 @@ class Evidence(models.Model):
             models.Index(fields=["kind", "at_ms"], name="evidence_kind"),
             models.Index(fields=["correlation_id", "at_ms"], name="evidence_correlation"),
         ]
+
+    @property
+    def about(self) -> Subject | None:
+        """Its subject; ``None`` when it concerns the installation as such."""
+        return of_text(self.subject) if self.subject else None
 
 
 class Cursor(models.Model):

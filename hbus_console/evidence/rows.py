@@ -14,7 +14,9 @@ from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
 
 NOTICES = Insert("ledger_notice", ("kind", "at_ms", "topic", "subscription", "node", "count", "detail"))
-_EVIDENCE = Insert("ledger_evidence", ("kind", "subject", "at_ms", "node", "correlation_id", "detail", "fields"))
+_EVIDENCE = Insert(
+    "ledger_evidence", ("kind", "subject", "namespace", "at_ms", "node", "correlation_id", "detail", "fields")
+)
 #: The longest text of a field.
 _LONGEST = 500
 
@@ -56,6 +58,7 @@ def _rows(batch: FactBatch) -> Iterable[Row]:
     return zip(
         repeat(batch.kind, count),
         repeat("" if batch.subject is None else str(batch.subject), count),
+        repeat("" if batch.subject is None else batch.subject.namespace, count),
         each(batch.at_ms, count),
         texts(batch.node, count, 100),
         texts(batch.correlation_id, count, 128),

@@ -114,6 +114,8 @@ TABLE: dict[str, Line] = {
     "messages/reveal/<path:message_id>": may(POST=("governor", WHY)),
     "messages/evidence/<path:message_id>": may(GET="viewer"),
     "messages/<path:message_id>": may(GET="viewer"),
+    # --- evidence
+    "evidence/": may(GET="viewer", lists=True, query="correlation=01M7"),
     # --- dead letters
     "dead-letters/": may(GET="viewer", lists=True),
     "dead-letters/export": may(GET="viewer", lists=True),
@@ -207,6 +209,7 @@ TABLE: dict[str, Line] = {
     "api/v1/dead-letters/<int:letter_id>/redrive": may(POST=("operator", WHY)),
     "api/v1/dead-letters/<int:letter_id>/edit": may(POST=("editor", {"payload": {}, **WHY})),
     "api/v1/dead-letters/<int:letter_id>/discard": may(POST=("operator", WHY)),
+    "api/v1/evidence": may(GET="viewer", lists=True, query="correlation=01M7"),
     # --- API: operations
     "api/v1/operations": may(
         GET="viewer", POST=("operator", {"kind": "redrive", "spec": {"topic": "booking.created"}, **WHY}), lists=True

@@ -20,6 +20,7 @@ from hbus_console.alerts.models import Alert, Channel, Rule, Silence
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.models import Evidence
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from hbus_console.schemas.models import SchemaVersion
@@ -134,6 +135,9 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         position="1-1",
         size=2,
         published_ms=now_ms,
+    )
+    Evidence.objects.create(
+        kind="job_ended", subject=f"job:{topic}", namespace=topic, at_ms=now_ms, correlation_id="01M7", detail="done"
     )
     with transaction.atomic():
         entry: AuditEntry = record(SYSTEM, "topic.create", Subject("topic", topic), after={"owner": team})

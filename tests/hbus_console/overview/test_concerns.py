@@ -373,14 +373,17 @@ def test_facts_of_an_engine_without_a_ledger_call_for_a_person_too(
     now = time.time_ns() // 1_000_000
 
     def booked(subject: str, ago_ms: int, **fields: int) -> None:
-        Evidence.objects.create(kind=kind.name, subject=subject, at_ms=now - ago_ms, node="n-1", fields=fields)
+        Evidence.objects.create(
+            kind=kind.name, subject=subject, namespace=Subject.parse(subject).namespace, at_ms=now - ago_ms,
+            node="n-1", fields=fields,
+        )  # fmt: skip
 
     booked("job:booking.nightly", 900)
     booked("job:booking.nightly", 800, amount=4)
     booked("topic:stay.completed", 700)
     booked("topic:stay.completed", 86_400_000)
     assert [(it.text, it.href) for it in found(admin_actor)] == [
-        ("booking.nightly was abandoned 5 times", "/cluster/"),
+        ("booking.nightly was abandoned 5 times", "/evidence/?subject=job%3Abooking.nightly"),
         ("stay.completed was abandoned 1 times", "/topics/stay.completed/"),
     ]
     assert texts(viewer_actor) == ["booking.nightly was abandoned 5 times"]
