@@ -239,6 +239,7 @@ KINDS = (
         _WARNING,
         FactCounter("Times that retention waited for a subscription.", _BOTH),
         calls_for_a_person="Retention of {namespace} waits for {name}",
+        unnamed="a subscription",
         books=Books.NOTICE,
     ),
     BusKind(

@@ -64,6 +64,9 @@ class FactKind:
     #: ``{name}`` and ``{amount}`` in it. Empty when nobody is called, or when what it leads to (a dead letter, a parked
     #: key, an open breaker) stays on that list by itself until somebody has seen to it.
     calls_for_a_person: str = ""
+    #: What ``{name}`` says of a subject that has none, for it is its namespace's own entry: ``a subscription``. Empty:
+    #: what it is called, such as "the job close-of-day".
+    unnamed: str = ""
     timer: FactTimer | None = None
     #: Whether each is worth a row; if not it is only counted.
     booked: bool = True

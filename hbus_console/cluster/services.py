@@ -25,10 +25,11 @@ from hbus_console.cluster import probes
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
+from hbus_console.registry.loading import features
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import SupervisedRole
-from hbus_console.ui.formats import size
+from hbus_console.ui.formats import listed, size
 
 #: Evidence dropped within so long is still worth saying.
 _LATELY_MS = 24 * 3600 * 1000
@@ -93,6 +94,11 @@ class Cluster:
     idle: list[tuple[str, str, str]] = field(default_factory=list)
     #: How many more no handler is known for, for a reader of every topic; a worker names only the first.
     idle_unnamed: int = 0
+
+    @property
+    def kept(self) -> str:
+        """What stands still while no keeper runs."""
+        return kept_words()
 
     @property
     def worst(self) -> str:
@@ -235,6 +241,11 @@ def _of(role: SupervisedRole, found: Sequence[Node]) -> list[Node]:
     return [node for node in found if node.role == role.name]
 
 
+def kept_words() -> str:
+    """What stands still while no keeper runs, as the features say it: ``delays, outbox and evidence``."""
+    return listed(word for feature in reversed(features()) for word in feature.kept)
+
+
 def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Sequence[str]) -> RoleStanding:
     name = role.name
     alive = [node for node in found if not node.silent]
@@ -244,7 +255,7 @@ def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Seq
     if not alive and not role.declared.stamps:
         return RoleStanding(name, "warn", "not stamped", "this process was started without its role")
     if not alive:
-        return RoleStanding(name, "bad", "none alive", role.declared.without)
+        return RoleStanding(name, "bad", "none alive", role.declared.without.format(kept=kept_words()))
     words = _detail_words(name, alive, scopes)
     count = _count(len(alive), "node")
     if silent:

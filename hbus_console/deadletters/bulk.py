@@ -47,6 +47,7 @@ class Bulk:
     #: Of the places and a sample of the letters, what the dry run tells.
     findings: Callable[[Sequence[forecast.Held], forecast.LetterSample], list[PlanLine]]
     rate_per_s: int
+    destructive: bool = False
     works_on: str = "message"
     facets: tuple[str, ...] = ("subscription",)
 
@@ -208,4 +209,5 @@ DISCARD = Bulk(
     did="discarded",
     findings=forecast.of_discard,
     rate_per_s=100,
+    destructive=True,
 )

@@ -46,11 +46,12 @@ def _evidence(look: Look, calling: list[str]) -> list[Concern]:
 
 
 def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Concern:
+    kind = kinds()[row.kind]
     names = [subject.name, subject.namespace] if subject else ["the installation"]
-    text = kinds()[row.kind].calls_for_a_person.format(
+    text = kind.calls_for_a_person.format(
         place=" on ".join(name for name in names if name),
         namespace=subject.namespace if subject else "",
-        name=(subject.name if subject else "") or "a subscription",
+        name=(subject.name if subject else "") or kind.unnamed or _called(subject),
         amount=num(amount),
     )
     note = " · ".join(part for part in (row.detail, f"at {clock(row.at_ms)[:5]}", row.node) if part)
@@ -59,3 +60,9 @@ def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Conce
     if subject and isinstance(row, Evidence):
         return Concern("warn", text, note, evidence_of(subject), "Open its evidence")
     return Concern("warn", text, note, reverse("cluster:overview"), "Open cluster")
+
+
+def _called(subject: Subject | None) -> str:
+    if subject is None:
+        return "the installation"
+    return f"the {subjects.kind_named(subject.kind).words} {subject.namespace}"

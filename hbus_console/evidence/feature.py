@@ -9,6 +9,7 @@ FEATURE = Feature(
     pages=(Mount("evidence/", "hbus_console.evidence.urls"),),
     api=("hbus_console.evidence.api",),
     facts=("engine.core.fact_kinds:FACTS",),
+    kept=("evidence",),
     duties=("hbus_console.wiring.fact_log:fact_collector", "hbus_console.evidence.retention:evidence_retention"),
     concerns=("hbus_console.evidence.concerns:concerns",),
     search=("hbus_console.evidence.finding:find",),

@@ -15,7 +15,7 @@ FEATURE = Feature(
             33,
             run="hbus_console.keeper.role:run",
             many=True,
-            without="delays, outbox and evidence stand still",
+            without="{kept} stand still",
             place=30,
         ),
     ),

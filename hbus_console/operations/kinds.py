@@ -155,6 +155,11 @@ class OperationKind(Protocol):
         ...
 
     @property
+    def destructive(self) -> bool:
+        """Whether what it takes away does not come back: the button that starts it is red."""
+        ...
+
+    @property
     def facets(self) -> Sequence[str]:
         """What else it tells of each of them, a column each: ``("subscription",)``."""
         ...
@@ -210,6 +215,7 @@ class NotInstalled:
     name: str
     action: Act = OPERATION_END
     works_on: str = "thing"
+    destructive: bool = False
     facets: tuple[str, ...] = ()
     effect: str = ""
     did: str = "done"
@@ -253,6 +259,11 @@ class NotInstalled:
 def kind_named(name: str) -> OperationKind:
     """The kind of a stored operation; :class:`NotInstalled` when no installed feature brings it."""
     return _kinds().get(name) or NotInstalled(name)
+
+
+def installed_kinds() -> tuple[OperationKind, ...]:
+    """Those that the installed features bring, in the order of the features."""
+    return tuple(_kinds().values())
 
 
 def installed_kind(name: str) -> OperationKind:

@@ -19,10 +19,13 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.operations import reading, services
-from hbus_console.operations.kinds import NotInstalled, installed_kind, kind_named
+from hbus_console.operations.kinds import NotInstalled, installed_kind, installed_kinds, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
+from hbus_console.registry.declaration import MenuEntry
+from hbus_console.registry.loading import features
 from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.formats import listed
 
 #: No form's number is larger; what a rate may be says the service.
 _MOST_RATE = 999_999
@@ -49,11 +52,19 @@ def operations(request: HttpRequest) -> HttpResponse:
         "outcomes": reading.sentences(found.rows),
         "state": state,
         "states": Operation.State.values,
+        "verbs": listed(it.verb for it in installed_kinds()),
+        "begins": _begins(),
         "active": services.operations(who).filter(state__in=ACTIVE).count(),
         "settling": services.operations(who).filter(state=Operation.State.SETTLING).count(),
     }
     template = "operations/_rows.html" if request.headers.get("HX-Request") == "true" else "operations/list.html"
     return render(request, template, context)
+
+
+def _begins() -> MenuEntry | None:
+    """Where most kinds of operations are begun: the list of the feature that brings them."""
+    listing = [feature for feature in features() if feature.operations and feature.menu]
+    return max(listing, key=lambda feature: len(feature.operations)).menu[0] if listing else None
 
 
 @require_GET

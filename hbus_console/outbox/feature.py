@@ -10,6 +10,7 @@ FEATURE = Feature(
     audit_words={
         "outbox.retry": "offered refused messages again to",
     },
+    kept=("outbox",),
     duties=(
         "hbus_console.outbox.duties:relay",
         "hbus_console.outbox.duties:inbox_retention",

@@ -17,5 +17,6 @@ FEATURE = Feature(
         "message.publish": "published",
         "message.publish.failed": "could not publish",
     },
+    kept=("delays",),
     duties=("hbus_console.publishing.duties:delay_mover",),
 )

@@ -96,7 +96,8 @@ class ProcessRole:
     usual: bool = True
     #: Stamps that its loop turns, so that its silence is seen.
     stamps: bool = True
-    #: What does not happen while none of it lives, as a clause: "no subscription is read".
+    #: What does not happen while none of it lives, as a clause: "no subscription is read". ``{kept}`` in it is what the
+    #: features say of themselves, see :attr:`Feature.kept`.
     without: str = ""
     #: Its place in the starting order, the smallest first.
     place: int = 50
@@ -143,6 +144,8 @@ class Feature:
     facts: tuple[Dotted, ...] = ()
     #: ``make(each) -> Projection``: books an engine's facts, see :class:`~hbus_console.evidence.booking.Projection`.
     projection: Dotted = ""
+    #: What of the feature stands still while no keeper runs its duties, in a word or two: ``delays``.
+    kept: tuple[str, ...] = ()
     #: ``make() -> Duty``, one each; the keeper runs them.
     duties: tuple[Dotted, ...] = ()
     roles: tuple[ProcessRole, ...] = ()

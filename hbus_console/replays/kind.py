@@ -69,6 +69,7 @@ class Replay:
     did = "replayed"
     rate_per_s = 20
     works_on = "message"
+    destructive = False
     facets = ("subscription",)
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:

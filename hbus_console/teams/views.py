@@ -14,10 +14,13 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.drafts.setting import Setting
+from hbus_console.registry.declaration import MenuEntry
 from hbus_console.teams import owned, services
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.teams.services import SETTINGS, TeamDraft
+from hbus_console.ui import menu
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.formats import listed
 from hbus_console.ui.pages import form_page, tell_done
 
 
@@ -27,10 +30,13 @@ def teams(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     may_edit = allows(who, TEAM_EDIT, GLOBAL)
     sent = request.POST.dict() if request.POST.get("act") == "create" else {}
+    home = _home()
     # Whatever the reader may not see of it counts too: a team that holds anything stays.
     free = owned.free() if may_edit else set()
     page: dict[str, Any] = {
-        "nav": "topics",
+        "nav": home.key if home else "",
+        "home": home,
+        "owned_words": listed(it.relation for it in owned.kinds()),
         "teams": [
             (team, holdings, _asked(SETTINGS.snapshot(team)), team.pk in free)
             for team, holdings in owned.teams_with_holdings(who)
@@ -50,7 +56,7 @@ def teams(request: HttpRequest) -> HttpResponse:
         match request.POST.get("act", ""):
             case "create":
                 services.create_team(who, TeamDraft(**values), reason)
-                said = f"{values['name']} can now own topics and subscriptions."
+                said = f"{values['name']} can now own {page['owned_words']}."
             case "change":
                 services.change_team(who, team, values, reason)
                 said = f"{values['name']} is reached at {values['contact']}."
@@ -63,6 +69,13 @@ def teams(request: HttpRequest) -> HttpResponse:
         return form_page(request, "teams/list.html", page, refused)
     tell_done(request, said)
     return redirect("teams:list")
+
+
+def _home() -> MenuEntry | None:
+    """The entry of the menu under which the page stands: the list of what teams own first."""
+    lists = [it.url_name for it in owned.kinds()]
+    found = [entry for _, group in menu.entries() for entry in group if entry.url_name in lists]
+    return min(found, key=lambda entry: lists.index(entry.url_name), default=None)
 
 
 def _asked(values: Mapping[str, Any]) -> list[tuple[Setting, Any]]:

@@ -40,6 +40,7 @@ class Move:
     #: It waits for the old transport, and has nothing to be slow about.
     rate_per_s = 0
     works_on = "subscription"
+    destructive = False
     facets = ()
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -53,6 +54,12 @@ def num(value: Any) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 entry``, ``1,204 entries``; without ``many``, ``one`` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def listed(words: Iterable[str], last: str = "and") -> str:
+    """``topics, jobs and shards``; empty for none."""
+    *most, end = list(words) or [""]
+    return f"{', '.join(most)} {last} {end}" if most else end
 
 
 def rate(value: float | None) -> str:

@@ -34,6 +34,7 @@ class Words:
     did = "said"
     rate_per_s = 0
     works_on = "message"
+    destructive = False
     facets = ()
 
     def __init__(self) -> None:

@@ -364,6 +364,24 @@ def test_every_step_leads_somewhere(admin_actor: Actor) -> None:
     assert json.dumps([concern.text for concern in found(admin_actor)])
 
 
+def test_a_fact_names_what_it_is_about_in_the_words_of_its_kind(
+    admin_actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = "{name} missed its slot"
+    missed = FactKind("job_missed", "a slot was missed", Tone.BAD, 30, FactCounter("Slots."), calls_for_a_person=says)
+    monkeypatch.setattr(evidence, "kinds", lambda: {**fact_kinds(), missed.name: missed})
+    now = time.time_ns() // 1_000_000
+    for ago_ms, subject in enumerate(("", "job-run:hotel.close/02:00", "job-plan:hotel.close")):
+        Evidence.objects.create(kind=missed.name, subject=subject, namespace="", at_ms=now - ago_ms)
+    Notice.objects.create(kind="retention_held", at_ms=now, topic="stay.completed")
+    assert sorted(texts(admin_actor)) == [
+        "02:00 missed its slot",
+        "Retention of stay.completed waits for a subscription",
+        "the installation missed its slot",
+        "the job plan hotel.close missed its slot",
+    ]
+
+
 def test_facts_of_an_engine_without_a_ledger_call_for_a_person_too(
     admin_actor: Actor, viewer_actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
