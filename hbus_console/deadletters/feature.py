@@ -46,6 +46,7 @@ FEATURE = Feature(
     alerts=("hbus_console.deadletters.alerts:KINDS",),
     concerns=("hbus_console.deadletters.concerns:concerns",),
     live=("hbus_console.deadletters.live:cells",),
+    tones={"redriven": "act", "discarded": "act"},
     operations=(
         "hbus_console.deadletters.bulk:REDRIVE",
         "hbus_console.deadletters.bulk:DISCARD",

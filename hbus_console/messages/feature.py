@@ -34,5 +34,6 @@ FEATURE = Feature(
     audit_related="hbus_console.messages.related:related",
     projection="hbus_console.messages.projection:MessageProjection",
     duties=("hbus_console.messages.duties:ledger_retention",),
+    tones={"skipped": "act", "unparked": "act", "replayed": "act"},
     search=("hbus_console.messages.finding:find",),
 )

@@ -27,7 +27,7 @@ class MenuEntry:
     icon: str
     url_name: str
     shortcut: str
-    #: ``Bus``, ``Governance``, ``System``: the sections stand in the order of :data:`SECTIONS`, others after them.
+    #: One of :data:`LAST_SECTIONS`, or an engine's own such as ``Bus``; see :func:`hbus_console.ui.menu.entries`.
     section: str
     #: Its place in the section, the smallest on top.
     place: int
@@ -38,7 +38,8 @@ class MenuEntry:
     badge_live: str = ""
 
 
-SECTIONS = ("Bus", "Governance", "System")
+#: What people work with stands before these: the sections of the engines, in the order of their features.
+LAST_SECTIONS = ("Governance", "System")
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,9 @@ class Feature:
     search: tuple[Dotted, ...] = ()
     #: ``cells(now_ms, scopes) -> LiveCells``: texts that move on open pages.
     live: tuple[Dotted, ...] = ()
+    #: The colour of its states where they are shown, by their words: ``ok``, ``info``, ``warn``, ``bad`` or ``act`` (a
+    #: person's). A word that others use too means this where the page says whose it is: ``{% state word of="jobs" %}``.
+    tones: Mapping[str, str] = field(default_factory=dict)
     #: :class:`~hbus_console.overview.examples.Example`, one each: what an empty console offers to start.
     examples: tuple[Dotted, ...] = ()
     #: Kinds of operations.

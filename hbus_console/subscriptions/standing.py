@@ -117,7 +117,14 @@ class SubscriptionRow:
         )
 
 
-def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> list[SubscriptionRow]:
+@dataclass(frozen=True)
+class SubscriptionFilters(Filters):
+    """What the list of subscriptions is narrowed to."""
+
+    topic: str = ""
+
+
+def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: SubscriptionFilters) -> list[SubscriptionRow]:
     """Every subscription ``who`` may see that fits the filters, the worst first."""
     scopes = visible_scopes(who)
     found = owned(Subscription.objects.filter(namespace_q(who, "topic__name")), wanted.owner)

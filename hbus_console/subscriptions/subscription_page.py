@@ -26,14 +26,13 @@ from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
 from hbus_console.subscriptions.services.breaker import standing_of
-from hbus_console.subscriptions.standing import SubscriptionRow, subscription_rows, takes
+from hbus_console.subscriptions.standing import SubscriptionFilters, SubscriptionRow, subscription_rows, takes
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import failing, parts, share
 from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
-from hbus_console.ui.rows import Filters
 from hbus_console.ui.timerange import TimeRange
 from hbus_console.wiring import bus
 
@@ -150,7 +149,7 @@ class SubscriptionPage:
 def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int) -> SubscriptionPage:
     """The page of ``subscription`` over ``chosen``; the caller has checked that ``who`` may see it."""
     topic, group = subscription.topic.name, subscription.group
-    rows = subscription_rows(who, chosen, now_ms, Filters(topic=topic))
+    rows = subscription_rows(who, chosen, now_ms, SubscriptionFilters(topic=topic))
     row = next(one for one in rows if one.subscription.pk == subscription.pk)
     ill = probes.obstacle()
     # Each further question to a store that is ill would cost its whole patience.

@@ -55,7 +55,14 @@ class TopicRow:
         )
 
 
-def topic_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Filters) -> list[TopicRow]:
+@dataclass(frozen=True)
+class TopicFilters(Filters):
+    """What the list of topics is narrowed to."""
+
+    classification: str = ""
+
+
+def topic_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: TopicFilters) -> list[TopicRow]:
     """Every topic ``who`` may see that fits the filters, the worst first."""
     scopes = visible_scopes(who)
     stand, dead = standing(now_ms, scopes), by_topic(scopes)

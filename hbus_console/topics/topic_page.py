@@ -10,7 +10,7 @@ from engine.bus.transport import Depth
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerMessage
-from hbus_console.subscriptions.standing import SubscriptionRow, served, subscription_rows
+from hbus_console.subscriptions.standing import SubscriptionFilters, SubscriptionRow, served, subscription_rows
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.supply import Promise, promises
@@ -18,7 +18,6 @@ from hbus_console.traffic import flow
 from hbus_console.traffic.standing import oldest, share
 from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
-from hbus_console.ui.rows import Filters
 from hbus_console.ui.timerange import TimeRange
 from hbus_console.wiring import bus
 
@@ -41,7 +40,7 @@ class TopicPage:
 
 def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage:
     """The page of ``topic`` over ``chosen``; the caller has checked that ``who`` may see it."""
-    readers = subscription_rows(who, chosen, now_ms, Filters(topic=topic.name))
+    readers = subscription_rows(who, chosen, now_ms, SubscriptionFilters(topic=topic.name))
     rates = flow.rates(now_ms, [topic.name]).topics.get(topic.name, flow.Rates())
     answer, tone = _answer(topic, readers, rates, served(topic.name) if readers else None)
     return TopicPage(

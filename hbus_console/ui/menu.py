@@ -12,7 +12,7 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor
 from hbus_console.database import AWAY
 from hbus_console.parts import Parts, log_fault
-from hbus_console.registry.declaration import SECTIONS, MenuEntry
+from hbus_console.registry.declaration import LAST_SECTIONS, MenuEntry
 from hbus_console.registry.loading import features, resolve
 from hbus_console.ui import formats
 from hbus_console.ui.timerange import time_range
@@ -35,12 +35,31 @@ class MenuLine:
 
 @cache
 def entries() -> tuple[tuple[str, tuple[MenuEntry, ...]], ...]:
-    """Every section with its entries, in the order in which they stand."""
-    found: dict[str, list[MenuEntry]] = {title: [] for title in SECTIONS}
+    """Every section with its entries, in the order in which they stand: the engines' in that of their features, then
+    :data:`~hbus_console.registry.declaration.LAST_SECTIONS`."""
+    found: dict[str, list[MenuEntry]] = {}
     for feature in features():
         for entry in feature.menu:
             found.setdefault(entry.section, []).append(entry)
-    return tuple((title, tuple(sorted(group, key=lambda it: it.place))) for title, group in found.items())
+    titles = [title for title in found if title not in LAST_SECTIONS]
+    titles += [title for title in LAST_SECTIONS if title in found]
+    return tuple((title, tuple(sorted(found[title], key=lambda it: it.place))) for title in titles)
+
+
+def shortcuts(who: Actor) -> list[tuple[str, str]]:
+    """What follows the key g, and where it leads, for the list of keys: of the entries that ``who`` may open."""
+    return [
+        (entry.shortcut, entry.title)
+        for _, group in entries()
+        for entry in group
+        if entry.shortcut and may_open(who, entry)
+    ]
+
+
+def searched() -> list[str]:
+    """What the search box looks through: the entries of the features that find something, by their titles."""
+    finding = {entry.key for feature in features() if feature.search for entry in feature.menu}
+    return [entry.title.lower() for _, group in entries() for entry in group if entry.key in finding]
 
 
 def may_open(who: Actor, entry: MenuEntry) -> bool:

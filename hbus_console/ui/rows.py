@@ -19,11 +19,9 @@ _LONGEST = 100
 
 @dataclass(frozen=True)
 class Filters:
-    """What a list is narrowed to; the names are the parameters in the address."""
+    """What a list is narrowed to; the names are the parameters in the address. Lists add their own."""
 
     owner: str = ""
-    classification: str = ""
-    topic: str = ""
     q: str = ""
     state: str = ""
 
@@ -32,13 +30,16 @@ class Filters:
         return any(getattr(self, one.name) for one in fields(self))
 
 
-def read_filters(parameters: Mapping[str, str]) -> Filters:
+_Filters = TypeVar("_Filters", bound=Filters)
+
+
+def read_filters(kind: type[_Filters], parameters: Mapping[str, str]) -> _Filters:
     """The filters in the address; raises :class:`BadInput` for one that cannot be meant."""
-    given = {one.name: parameters.get(one.name, "").strip() for one in fields(Filters)}
+    given = {one.name: parameters.get(one.name, "").strip() for one in fields(kind)}
     for name, value in given.items():
         if len(value) > _LONGEST or "\x00" in value:
             raise BadInput(f"{name} is too long.", remedy=f"At most {_LONGEST} characters.", field=name)
-    return Filters(**given)
+    return kind(**given)
 
 
 _Row = TypeVar("_Row")

@@ -1,6 +1,11 @@
-"""Which colour a state has. The word always stands beside it."""
+"""Which colour a state has. The word always stands beside it. What engines say of theirs their features declare."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from hbus_console.registry.loading import features
 
 _TONES: dict[str, str] = {
     "ok": (
@@ -16,12 +21,28 @@ _TONES: dict[str, str] = {
         "dead failed failing down hung breaker-open breaker-probing no-handler lost store-lost ownerless broken "
         "refused revoked exited crashed gone error nowhere deactivated"
     ),
-    "act": "redriven replayed discarded skipped unparked revealed granted changed acknowledged",
+    "act": "granted changed acknowledged revealed",
     "info": "queued settling new leased in-flight duplicate deduplicated",
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words.split()}
 
 
-def tone_of(state: str) -> str:
-    """``ok``, ``warn``, ``bad``, ``act``, ``info``, or ``neutral`` for a word nobody gave a meaning."""
-    return _TONE_OF.get(state.strip().lower().replace(" ", "-").replace("_", "-"), "neutral")
+def tone_of(state: str, feature: str = "") -> str:
+    """``ok``, ``warn``, ``bad``, ``act``, ``info``, or ``neutral`` for a word nobody gave a meaning.
+
+    What ``feature`` declares of its states goes before what the word means in general, and that before what it means to
+    the first feature that declares it.
+    """
+    word = state.strip().lower().replace(" ", "-").replace("_", "-")
+    own = _declared().get(feature, {})
+    return own.get(word) or _TONE_OF.get(word) or _declared()[""].get(word, "neutral")
+
+
+@cache
+def _declared() -> Mapping[str, Mapping[str, str]]:
+    """The words of each feature by its name; under none, those of all, the first that declares one before others."""
+    found: dict[str, dict[str, str]] = {"": {}}
+    for feature in features():
+        found[feature.name] = dict(feature.tones)
+        found[""] = {**feature.tones, **found[""]}
+    return found

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
-from hbus_console.access.acts import Role
+from hbus_console.access.acts import VIEW, Role
 from hbus_console.access.permissions import GLOBAL, Actor, allows
 from hbus_console.access.scopes import valid_role
 from hbus_console.access.web import actor, console_view, field_errors
@@ -23,20 +23,14 @@ from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
+from hbus_console.registry.loading import acts
+from hbus_console.ui.formats import listed
 from hbus_console.ui.pages import tell_done
 
 #: Users a page shows.
 PAGE = 100
 #: Choices for a token's life, in days.
 LIVES = ((7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"))
-#: What each role adds, for the Access page.
-ROLES = {
-    Role.VIEWER: "sees topics, messages (masked) and the cluster",
-    Role.OPERATOR: "publishes, pauses and resumes, redrives and discards dead letters, reads the audit log",
-    Role.EDITOR: "creates and changes topics, schemas and subscriptions",
-    Role.GOVERNOR: "decides on owners and masking, reveals masked fields, deletes topics, exports the audit log",
-    Role.ADMIN: "manages users, roles and the cluster",
-}
 
 
 @require_GET
@@ -58,7 +52,7 @@ def access(request: HttpRequest) -> HttpResponse:
             "programs": ApiToken.objects.filter(living).count() if manages else 0,
             "tokens": _tokens(Q(user_id=who.user_id)),
             "others_tokens": _tokens(living & ~Q(user_id=who.user_id)) if manages else [],
-            "roles": ROLES.items(),
+            "roles": [(role, _adds(role)) for role in Role],
         },
     )
 
@@ -123,6 +117,12 @@ def _state(token: ApiToken, now: datetime) -> str:
     if token.expires_at <= now:
         return "expired"
     return "expires soon" if token.expires_at <= now + timedelta(days=7) else "active"
+
+
+def _adds(role: Role) -> str:
+    """What a role may do beyond the ones before it, in the words of the acts."""
+    words = [act.words for act in acts().values() if act.needs is role and act is not VIEW]
+    return f"may {listed(dict.fromkeys(['see what is there'] * (role is VIEW.needs) + words))}"
 
 
 def _own_roles(who: Actor) -> list[str]:

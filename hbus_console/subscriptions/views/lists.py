@@ -20,7 +20,7 @@ from hbus_console.ui.timerange import time_range
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def subscriptions(request: HttpRequest) -> HttpResponse:
-    who, wanted = actor(request), read_filters(request.GET)
+    who, wanted = actor(request), read_filters(standing.SubscriptionFilters, request.GET)
     rows = standing.subscription_rows(who, time_range(request), clock.now_ms(), wanted)
     names = [f"{row.subscription.topic.name}/{row.subscription.group}" for row in rows]
     shown, more = page_of(rows, names, request.GET.get("cursor", ""))

@@ -21,7 +21,7 @@ from hbus_console.ui.timerange import time_range
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def topics(request: HttpRequest) -> HttpResponse:
-    who, wanted = actor(request), read_filters(request.GET)
+    who, wanted = actor(request), read_filters(standing.TopicFilters, request.GET)
     rows = standing.topic_rows(who, time_range(request), clock.now_ms(), wanted)
     names = [row.topic.name for row in rows]
     shown, more = page_of(rows, names, request.GET.get("cursor", ""))

@@ -65,11 +65,13 @@ def spark(
 
 
 @register.simple_tag
-def state(word: str, text: str = "", tone: str = "") -> SafeString:
-    """``{% state "paused" %}``: a badge whose colour follows from the word; ``text`` replaces what it says."""
-    return format_html(
-        '<span class="badge {}">{}</span>', tone or tone_of(str(word)), text or str(word).replace("_", " ")
-    )
+def state(word: str, text: str = "", tone: str = "", of: str = "") -> SafeString:
+    """``{% state "paused" %}``: a badge whose colour follows from the word; ``text`` replaces what it says.
+
+    ``of`` names the feature whose state it is, for a word that means something else there.
+    """
+    colour = tone or tone_of(str(word), of)
+    return format_html('<span class="badge {}">{}</span>', colour, text or str(word).replace("_", " "))
 
 
 @register.simple_tag
@@ -188,6 +190,19 @@ def rail(parser: Parser, token: Token) -> RailNode:
     active = parser.parse(("endrail",))
     parser.delete_first_token()
     return RailNode(active)
+
+
+@register.simple_tag(takes_context=True)
+def shortcuts(context: Context) -> list[tuple[str, str]]:
+    """``{% shortcuts as keys %}``: see :func:`hbus_console.ui.menu.shortcuts`."""
+    return menu.shortcuts(context["actor"])
+
+
+@register.simple_tag
+def searched(most: int = 0) -> str:
+    """``{% searched 3 %}``: what the search box looks through, or the first of it: ``topics, messages``."""
+    found = menu.searched()
+    return ", ".join(found[:most]) if most else formats.listed(found)
 
 
 @register.simple_tag(takes_context=True)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from hbus_console.access.acts import Role
+from hbus_console.access.acts import VIEW, Role
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.registry.loading import acts
 from tests.hbus_console.accounts.conftest import later
 
 MakeUser = Callable[..., User]
@@ -43,6 +44,15 @@ def test_one_sees_ones_own_roles_and_tokens_and_nobody_elses(client: Client, ann
     assert "secret-project" not in page
     assert "bob" not in page
     assert "Add a user" not in page
+
+
+def test_what_a_role_adds_is_said_in_the_words_of_every_act_that_takes_it(client: Client, anna: User) -> None:
+    client.force_login(anna)
+    text = html.unescape(client.get("/access/").content.decode())
+    told = dict(re.findall(r"<dt>(\w+)</dt><dd>(.*?)</dd>", text))
+    assert [act.name for act in acts().values() if act is not VIEW and act.words not in told[act.needs.value]] == []
+    assert told["viewer"].startswith("may see what is there, ")
+    assert told["admin"].startswith("also may ")
 
 
 def test_an_admin_sees_everybody(client: Client, admin: User, anna: User) -> None:

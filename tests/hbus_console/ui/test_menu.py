@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.test import Client, RequestFactory
 from django.urls import resolve
 
 from hbus_console.accounts.models import User
+from hbus_console.registry.declaration import Feature, MenuEntry
+from hbus_console.registry.loading import features
 from hbus_console.ui import menu
 from tests.hbus_console.accounts.conftest import MakeUser
 from tests.hbus_console.ui.conftest import dead_letters
@@ -50,6 +52,38 @@ def test_what_the_features_bring_stands_in_the_order_of_sections_and_places() ->
         "System": ["cluster"],
     }
     assert len({entry.shortcut for _, group in menu.entries() for entry in group}) == 10
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another engine's feature, installed after ours."""
+    entry = MenuEntry("jobs", "Jobs", "outline/bulb", "cluster:overview", "j", "Schedules", 10)
+    toy = Feature("jobs", menu=(entry,), search=("nobody:calls",))
+    monkeypatch.setattr(menu, "features", lambda: (*features(), toy))
+    menu.entries.cache_clear()
+    yield
+    menu.entries.cache_clear()
+
+
+@pytest.mark.usefixtures("jobs")
+def test_the_section_of_another_engine_stands_beside_the_bus_and_above_what_governs_all() -> None:
+    assert [title for title, _ in menu.entries()] == ["Bus", "Schedules", "Governance", "System"]
+
+
+@pytest.mark.usefixtures("jobs")
+def test_the_list_of_keys_and_the_search_box_tell_what_the_features_declare(page: Client) -> None:
+    html = " ".join(page.get("/ui-kit/").content.decode().split())
+    for _, group in menu.entries():
+        for entry in group:
+            assert f"<kbd>g {entry.shortcut}</kbd><span>{entry.title.lower()}</span>" in html
+    assert 'aria-label="Search topics, subscriptions, messages and jobs"' in html
+    assert 'placeholder="Topics, subscriptions, messages…"' in html
+
+
+def test_the_list_of_keys_leaves_out_what_one_may_not_open(viewer: User, browse: Callable[[User], Client]) -> None:
+    html = browse(viewer).get("/ui-kit/").content.decode()
+    assert "<kbd>g t</kbd>" in html
+    assert "<kbd>g a</kbd>" not in html, "the audit log takes an operator"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from django.template import Context, Template
 from django.test import RequestFactory
 from tablericons import IconDoesNotExist
 
+from hbus_console.registry.declaration import Feature
+from hbus_console.registry.loading import features
 from hbus_console.state import ROOT
 from hbus_console.teams.models import Team
 from hbus_console.ui import states
@@ -76,6 +78,26 @@ def test_a_state_has_a_word_beside_its_colour() -> None:
 def test_a_state_has_one_colour() -> None:
     told = [word for words in states._TONES.values() for word in words.split()]
     assert sorted(told) == sorted(set(told))
+
+
+def test_a_feature_says_what_its_own_states_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Feature("jobs", tones={"skipped": "info", "missed": "bad", "failed": "warn"})
+    monkeypatch.setattr(states, "features", lambda: (*features(), jobs))
+    states._declared.cache_clear()
+    try:
+        assert [tone_of("missed"), tone_of("missed", "jobs")] == ["bad", "bad"]
+        assert [tone_of("skipped"), tone_of("skipped", "jobs")] == ["act", "info"], "of a message, it is a person's act"
+        assert [tone_of("failed"), tone_of("failed", "jobs"), tone_of("failed", "messages")] == ["bad", "warn", "bad"]
+        assert render('{% state "timed_out" of="jobs" %}') == '<span class="badge neutral">timed out</span>'
+        assert render('{% state "skipped" of="jobs" %}') == '<span class="badge info">skipped</span>'
+    finally:
+        states._declared.cache_clear()
+
+
+def test_what_features_declare_of_their_states_are_colours_that_there_are() -> None:
+    told = [(feature.name, word, tone) for feature in features() for word, tone in feature.tones.items()]
+    assert told
+    assert [it for it in told if it[2] not in {"ok", "info", "warn", "bad", "act"}] == []
 
 
 def test_no_page_says_again_what_colour_a_state_has() -> None:
