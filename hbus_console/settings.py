@@ -52,6 +52,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "hbus_console.ui.middleware.ContentSecurityPolicyMiddleware",
+    "hbus_console.ui.middleware.PageTimeMiddleware",
     "hbus_console.access.middleware.RequestContextMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -29,4 +29,5 @@ FEATURE = Feature(
         "hbus_console.audit.duty:AuditVerification",
     ),
     concerns=("hbus_console.audit.concerns:concerns",),
+    live=("hbus_console.audit.live:cells",),
 )

@@ -20,4 +20,5 @@ FEATURE = Feature(
         CLUSTER_OPERATE,
     ),
     concerns=("hbus_console.cluster.concerns:concerns",),
+    live=("hbus_console.cluster.live:cells",),
 )

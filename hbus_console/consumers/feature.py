@@ -6,6 +6,7 @@ from hbus_console.registry.declaration import Feature, ProcessRole
 
 FEATURE = Feature(
     name="consumers",
+    live=("hbus_console.consumers.live:cells",),
     duties=(
         "hbus_console.consumers.duties:breaker_gauge",
         "hbus_console.consumers.duties:consumer_name_expiry",

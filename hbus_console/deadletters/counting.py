@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.db.models import Count
+from django.db.models import Count, Max
 
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
@@ -31,6 +31,13 @@ def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:
     """How many there are of each topic in ``scopes`` that has any."""
     rows = DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD).values_list("topic")
     return dict(rows.annotate(count=Count("id")).order_by())
+
+
+def by_subscription(scopes: tuple[str, ...]) -> dict[tuple[str, str], tuple[int, int]]:
+    """How many there are of each (topic, subscription) in ``scopes`` that has any, and the number of the newest."""
+    rows = DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
+    counted = rows.values_list("topic", "subscription").annotate(count=Count("id"), newest=Max("id")).order_by()
+    return {(topic, subscription): (count, newest) for topic, subscription, count, newest in counted}
 
 
 def where(dead: Mapping[str, int]) -> str:

@@ -87,6 +87,7 @@ class NodeBeat:
             stamp_ms=self._turned_ms(),
             detail=self._told(),
             clock=measure(self._store, self._clock),
+            beat_ms=self._clock.now_ms(),
         )
         self._store.hset(self._key, self._name, cast("str", msgspec.json.encode(stamp)))
 

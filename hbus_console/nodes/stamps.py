@@ -20,8 +20,10 @@ from engine.core.facts import Moment
 from hbus_console.nodes.clocks import ClockDifference
 from hbus_console.nodes.reports import why_unreadable
 
-#: A stamp older than this means the process, its loop or its way to the store has stopped.
+#: A loop that last turned so long ago has stopped, although its process may live.
 SILENT_AFTER_MS = 10_000
+#: A process that has not stamped for so long has stopped whole, or its way to the store has.
+STILL_AFTER_MS = 6_000
 #: A silent node is shown this long before its entry is dropped.
 FORGET_AFTER_MS = 24 * 3600 * 1000
 
@@ -36,9 +38,17 @@ class Stamp(msgspec.Struct):
     host: str
     slot: str
     started_ms: Moment
+    #: When its loop last turned.
     stamp_ms: Moment
     detail: dict[str, Any] = {}
     clock: ClockDifference | None = None
+    #: When this was written; 0 from a node that does not tell.
+    beat_ms: Moment = 0
+
+    def silent(self, now_ms: int) -> bool:
+        """Whether its loop or the process itself has stopped, as far as anybody can tell at ``now_ms``."""
+        still = bool(self.beat_ms) and now_ms - self.beat_ms > STILL_AFTER_MS
+        return still or now_ms - self.stamp_ms > SILENT_AFTER_MS
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class Node:
     pid: int
     started_ms: int
     stamp_ms: int
-    #: True once the last stamp is older than :data:`SILENT_AFTER_MS`.
+    #: See :meth:`Stamp.silent`.
     silent: bool
     #: What its role tells, as far as it is a :class:`~.reports.Report`; empty when it is none.
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +108,7 @@ def read_nodes(store: redis.Redis, prefix: str, clock: Clock) -> list[Node]:
                 pid=stamp.pid,
                 started_ms=stamp.started_ms,
                 stamp_ms=stamp.stamp_ms,
-                silent=age_ms > SILENT_AFTER_MS,
+                silent=stamp.silent(now_ms),
                 detail={} if why else stamp.detail,
                 clock=stamp.clock,
             )

@@ -21,4 +21,5 @@ FEATURE = Feature(
         "hbus_console.operations.runner:OperationRunner",
         "hbus_console.operations.watching:OutcomeWatcher",
     ),
+    live=("hbus_console.operations.live:cells",),
 )

@@ -156,7 +156,9 @@ class Feature:
     concerns: tuple[Dotted, ...] = ()
     #: ``find(actor, text) -> list[Group]``: what the search box finds.
     search: tuple[Dotted, ...] = ()
-    #: ``cells(now_ms, scopes) -> LiveCells``: texts that move on open pages.
+    #: ``cells(now_ms, scopes) -> LiveCells``: what moves on open pages, as texts of single figures and as marks, the
+    #: names of what pages show with a token that differs when it may have changed. Asked every two seconds for every
+    #: set of scopes that somebody looks with: a few queries, however many rows there are.
     live: tuple[Dotted, ...] = ()
     #: The colour of its states where they are shown, by their words: ``ok``, ``info``, ``warn``, ``bad`` or ``act`` (a
     #: person's). A word that others use too means this where the page says whose it is: ``{% state word of="jobs" %}``.

@@ -1,21 +1,25 @@
 """What moves: rates, and what waits.
 
 ``published``, ``settled``, ``unsettled`` (with ``/note``) and ``handling`` (with ``/unit``) by themselves, ``rate`` and
-``unsettled`` of ``topic/NAME`` and ``subscription/TOPIC/GROUP`` (there with ``/note``).
+``unsettled`` of ``topic/NAME`` and ``subscription/TOPIC/GROUP`` (there with ``/note``). Its marks are the subjects of
+these rows, and ``messages`` for all that flows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
+from engine.bus.subjects import subscription_subject, topic_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.topics.models import Topic
+from hbus_console.traffic.flow import BUCKET_MS, LagNow, Rates
 from hbus_console.traffic.standing import Standing, handling, oldest, parts, standing
 from hbus_console.ui import formats
 from hbus_console.ui.live import LiveCells
 
 #: Evidence older than this is called old.
 STALE_MS = 45_000
+_STILL = Rates()
 
 
 def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
@@ -41,7 +45,28 @@ def told(stand: Standing, now_ms: int, topics: Iterable[str] = ()) -> LiveCells:
         rows=_topics(stand, topics) | _subscriptions(stand),
         blank={"topic": {"rate": formats.rate(0), "unsettled": formats.num(0)}},
         stale=_stale(stand, now_ms),
+        marks=_marks(stand, now_ms),
     )
+
+
+def _marks(stand: Standing, now_ms: int) -> dict[str, Hashable]:
+    """What flows or waits is marked anew with every bucket: charts go on, and what waits grows older."""
+    bucket = now_ms // BUCKET_MS
+    found: dict[str, Hashable] = {
+        str(topic_subject(topic)): (rates, bucket) for topic, rates in stand.now.topics.items() if rates != _STILL
+    }
+    for topic, group in {*stand.now.subscriptions, *stand.lag}:
+        rates, lag = stand.now.subscriptions.get((topic, group), _STILL), stand.lag.get((topic, group))
+        moves = rates != _STILL or (lag is not None and lag.unsettled)
+        found[str(subscription_subject(topic, group))] = (rates, _where(lag), bucket if moves else 0)
+    if stand.now.total != _STILL:
+        found["messages"] = (stand.now.total, bucket)
+    return found
+
+
+def _where(lag: LagNow | None) -> Hashable:
+    """Where a subscription stands, without when that was read."""
+    return lag and (lag.waiting, lag.in_flight, lag.retrying, lag.oldest_ms, lag.parked)
 
 
 def _topics(stand: Standing, topics: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -1,11 +1,15 @@
-"""Live figures: one poller per process reads how things stand; every open stream gets what its actor may see.
+"""Live pages: one poller per process reads how things stand; every open stream gets what its actor may see.
 
-A stream carries events named ``standing``: ``{"texts": {key: text}, "stale": why}``. The keys are those of the
-``data-live`` attributes; the features bring them, each its own (:class:`LiveCells`): ``published`` stands by itself
-(what belongs to it has ``/note`` or ``/unit`` behind it), ``topic/NAME/rate`` in a row; inside a
-``data-live-row="topic/NAME"`` the end of a key (``/rate``) will do. A text is what the server would have rendered.
-app.js puts them in place and then fires ``hbus:live`` on the body, so that a fragment can be refreshed with
-``hx-trigger="hbus:live from:body throttle:5s"``.
+A stream carries events named ``standing``: ``{"texts": {key: text}, "stale": why, "changed": [name]}``.
+
+**Texts** are single figures, put in place as they are. Their keys are those of the ``data-live`` attributes; the
+features bring them, each its own (:class:`LiveCells`): ``published`` stands by itself (what belongs to it has ``/note``
+or ``/unit`` behind it), ``topic/NAME/rate`` in a row; inside a ``data-live-row="topic/NAME"`` the end of a key
+(``/rate``) will do. A text is what the server would have rendered.
+
+**Changed** names what else moved since the event before, see :mod:`~hbus_console.ui.changes`. A page says in its block
+``shows`` of which names it tells; when one of them changed, live.js fetches the page's own address again and puts the
+answer in place. So what is live is what a reload would show, for it is the same view and the same template.
 """
 
 from __future__ import annotations
@@ -24,9 +28,11 @@ from django.db import DatabaseError
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
+from engine.core.numbers import whole
 from hbus_console.database import fresh_connections
 from hbus_console.parts import Fault, log_fault
 from hbus_console.registry.asking import ask
+from hbus_console.ui.changes import Changes, Marks, Scopes, merged
 
 #: Seconds between two looks; the keeper books and samples more slowly than this.
 POLL_S = 2.0
@@ -37,7 +43,6 @@ LIFE_S = 300.0
 #: Streams one person may hold open.
 MOST_STREAMS = 12
 
-Scopes = tuple[str, ...]
 Texts = Mapping[str, str]
 
 _log = structlog.get_logger(__name__)
@@ -58,6 +63,8 @@ class LiveCells:
     blank: Mapping[str, Texts] = field(default_factory=dict)
     #: Why the figures are old, if they are.
     stale: str = ""
+    #: What pages show beside these texts, each with a token that differs when it may have changed.
+    marks: Marks = field(default_factory=dict)
 
 
 class Faults:
@@ -90,7 +97,7 @@ def cells(now_ms: int, scopes: Scopes, tell: Callable[[Fault], object] = log_fau
 
 
 def event(told: Iterable[LiveCells]) -> dict[str, object]:
-    """The data of one ``standing`` event."""
+    """The data of one ``standing`` event, without what changed."""
     told = list(told)
     texts = {key: text for part in told for key, text in part.texts.items()}
     for row in {row for part in told for row in part.rows}:
@@ -106,10 +113,10 @@ Look = Callable[[int, Scopes], Iterable[LiveCells]]
 
 @dataclass(frozen=True)
 class Tick:
-    """One look: its number (the event id) and, for each set of scopes, the event's data."""
+    """One look: its number (the event id, epoch milliseconds) and, for each set of scopes, the event's data."""
 
     number: int
-    data: dict[Scopes, str]
+    data: dict[Scopes, dict[str, object]]
 
 
 class TooManyStreams(Exception):
@@ -128,6 +135,7 @@ class Hub:
         self._people: Counter[int] = Counter()
         self._changed = asyncio.Condition()
         self._tick = Tick(0, {})
+        self._changes = Changes()
         self._task: asyncio.Task[None] | None = None
         # A thread of its own, so that its database connections are opened once and never shared.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hbus-live")
@@ -148,6 +156,9 @@ class Hub:
     ) -> AsyncIterator[str]:
         """Events for ``scopes`` as text/event-stream, from the first that is not ``last_id``, for ``life_s`` seconds.
 
+        The first names what changed since ``last_id``: the id of an event, or the epoch milliseconds at which a page
+        began to be read. Without one it names nothing.
+
         Every :data:`COMMENT_S` it asks ``still_allowed`` and ends when the answer is no.
         """
         ends = self._clock.monotonic() + life_s
@@ -165,8 +176,11 @@ class Hub:
                     yield ": still here\n\n"
                 tick = await self._next(seen, scopes)
                 if tick is not None:
+                    since = whole(seen)
+                    changed = [] if since is None else self._changes.since(since, scopes)
                     seen = str(tick.number)
-                    yield f"id: {seen}\nevent: standing\ndata: {tick.data[scopes]}\n\n"
+                    data = json.dumps({**tick.data[scopes], "changed": changed})
+                    yield f"id: {seen}\nevent: standing\ndata: {data}\n\n"
         finally:
             self._listeners[scopes] -= 1
             if self._listeners[scopes] <= 0:
@@ -192,22 +206,29 @@ class Hub:
         while self._listeners:
             wanted = list(self._listeners)
             try:
-                data = await loop.run_in_executor(self._thread, self._read, wanted)
+                found = await loop.run_in_executor(self._thread, self._read, wanted)
             except DatabaseError as error:
                 _log.warning("live figures not read", error=words_of(error))
             except Exception as error:  # noqa: BLE001 - the poller is everybody's, and nobody awaits it
                 self._faults.tell(Fault("live figures", error))
             else:
-                self._tick = Tick(max(self._clock.now_ms(), self._tick.number + 1), data)
+                number = max(self._clock.now_ms(), self._tick.number + 1)
+                for scopes, (_, marks) in found.items():
+                    self._changes.note(number, scopes, marks)
+                self._tick = Tick(number, {scopes: data for scopes, (data, _) in found.items()})
                 async with self._changed:
                     self._changed.notify_all()
             self._faults.end_look()
             await asyncio.sleep(self._poll_s)
 
-    def _read(self, wanted: list[Scopes]) -> dict[Scopes, str]:
+    def _read(self, wanted: list[Scopes]) -> dict[Scopes, tuple[dict[str, object], Marks]]:
         now_ms = self._clock.now_ms()
+        found: dict[Scopes, tuple[dict[str, object], Marks]] = {}
         with fresh_connections():
-            return {scopes: json.dumps(event(self._look(now_ms, scopes))) for scopes in wanted}
+            for scopes in wanted:
+                told = list(self._look(now_ms, scopes))
+                found[scopes] = event(told), merged(part.marks for part in told)
+        return found
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -59,8 +59,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
         "silences": standing.silences(who, now_ms),
         "may_operate": allows(who, ALERT_OPERATE, SOMEWHERE),
     }
-    template = "alerts/_rows.html" if request.headers.get("HX-Request") == "true" else "alerts/list.html"
-    return render(request, template, context)
+    return render(request, "alerts/list.html", context)
 
 
 @require_GET

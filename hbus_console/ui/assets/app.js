@@ -1,4 +1,4 @@
-// Progressive behaviour of every page: copying, keys, menus, fresh times, live figures. All can be read without it.
+// Progressive behaviour of every page: copying, keys, menus, fresh times. All can be read without it.
 "use strict";
 
 (() => {
@@ -161,51 +161,5 @@
     else if (event.key === "k") move(-1);
     else if (event.key === "Enter" && event.target === document.body) find("tr.cursor a[href]")?.click();
     else if (event.key === "Escape") all("details[data-menu][open]").forEach((menu) => (menu.open = false));
-  });
-
-  // ---- live ---------------------------------------------------------------------------------
-  // htmx's SSE extension holds the connection (body[sse-connect]). A fragment refreshes itself with
-  // hx-trigger="hbus:live from:body throttle:5s".
-  const indicator = find("[data-live-indicator]");
-  function show(state, words, title) {
-    if (!indicator) return;
-    indicator.dataset.state = state;
-    indicator.title = title;
-    const word = find(".live-word", indicator);
-    if (word.textContent !== words) word.textContent = words;
-  }
-  function apply(event) {
-    const standing = JSON.parse(event.data);
-    for (const place of all("[data-live]")) {
-      // Cells of a row name only the end of their key.
-      const row = place.dataset.live.startsWith("/") ? place.closest("[data-live-row]")?.dataset.liveRow : "";
-      const text = standing.texts[`${row}${place.dataset.live}`];
-      if (text === undefined || place.textContent === text) continue;
-      place.textContent = text;
-      if (place.dataset.liveTone) {
-        place.classList.toggle(`hot-${place.dataset.liveTone}`, text !== "0");
-        place.classList.toggle("zero", text === "0");
-      }
-      if (place.classList.contains("count")) place.hidden = text === "0";
-    }
-    if (standing.stale) show("waiting", "Behind", standing.stale);
-    else show("live", "Live", "Figures update by themselves.");
-    document.body.dispatchEvent(new CustomEvent("hbus:live", { bubbles: true, detail: standing }));
-  }
-  let source = null;
-  document.body.addEventListener("htmx:sseOpen", (event) => {
-    source = event.detail.source;
-    if (!source.hbus) source.addEventListener("standing", apply);
-    source.hbus = true;
-    show("live", "Live", "Figures update by themselves.");
-  });
-  document.body.addEventListener("htmx:sseError", () => show("waiting", "Reconnecting", "The connection was lost; trying again."));
-
-  // A page nobody looks at gives its connection back: a browser has only six for one host.
-  let leaving = 0;
-  document.addEventListener("visibilitychange", () => {
-    clearTimeout(leaving);
-    if (document.hidden) leaving = setTimeout(() => source?.close(), 20_000);
-    else if (source?.readyState === EventSource.CLOSED) htmx.trigger(document.body, "htmx:afterProcessNode", {});
   });
 })();

@@ -14,7 +14,8 @@ from django.views.decorators.http import require_GET
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, visible_scopes
 from hbus_console.access.web import actor, actor_now, console_view
-from hbus_console.ui.live import Hub, Scopes, TooManyStreams, hub
+from hbus_console.ui.changes import Scopes
+from hbus_console.ui.live import Hub, TooManyStreams, hub
 
 _WAIT_S = 30
 
@@ -22,7 +23,10 @@ _WAIT_S = 30
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE, stream=True)
 async def live(request: HttpRequest) -> HttpResponseBase:
-    """Server-sent events for the signed-in person. 429 beyond the streams one may hold."""
+    """Server-sent events for the signed-in person, with what changed since ``?since=`` (epoch milliseconds).
+
+    429 beyond the streams one may hold.
+    """
     who = actor(request)
     scopes, person = await sync_to_async(lambda: (visible_scopes(who), who.user_id or 0))()
     feed = hub()
@@ -45,7 +49,8 @@ async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) 
         return await sync_to_async(_still)(request, session.session_key or "", scopes)
 
     try:
-        async for text in feed.stream(scopes, request.headers.get("Last-Event-ID", ""), still_allowed):
+        last_id = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
+        async for text in feed.stream(scopes, last_id, still_allowed):
             yield text
     finally:
         feed.leave(person)

@@ -35,7 +35,7 @@ def stand(published: float = 0.0, now_ms: int = NOW) -> list[LiveCells]:
     rates = Rates(published=published, settled=9.96, handler_us=5_720)
     lag = {("booking.changed", "billing"): LagNow("booking.changed", "billing", NOW - 1000, 200, 3, 1, NOW - 1_400)}
     flowing = Standing(FlowNow(rates, {"booking.changed": rates}, {}), lag)
-    return [traffic.told(flowing, now_ms), deadletters.told({"booking.changed": 37}), alerts.told(0)]
+    return [traffic.told(flowing, now_ms), deadletters.told({("booking.changed", "billing"): (37, 9)}), alerts.told(0)]
 
 
 class Look:
@@ -86,7 +86,12 @@ def test_old_evidence_is_called_old() -> None:
 def test_a_row_that_one_feature_tells_of_has_a_text_in_the_columns_of_all() -> None:
     lag = {("stay.completed", "loyalty"): LagNow("stay.completed", "loyalty", NOW - 1000, 4, 0, 0, NOW - 1_400)}
     flowing = Standing(FlowNow(Rates(), {}, {}), lag)
-    texts = event([traffic.told(flowing, NOW), deadletters.told({"booking.changed": 2, "gone": 1})])["texts"]
+    texts = event(
+        [
+            traffic.told(flowing, NOW),
+            deadletters.told({("booking.changed", "billing"): (2, 9), ("gone", "billing"): (1, 3)}),
+        ]
+    )["texts"]
     assert isinstance(texts, dict)
     rows = {key: text for key, text in texts.items() if key.startswith("topic/")}
     assert rows == {

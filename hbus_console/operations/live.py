@@ -1,0 +1,23 @@
+"""What moves: ``operations`` and each ``operation:…`` of the newest and of those under way."""
+
+from __future__ import annotations
+
+from engine.core.subject import Subject
+from hbus_console.access.scopes import scopes_q
+from hbus_console.operations.models import Operation
+from hbus_console.ui.live import LiveCells
+
+#: Operations looked at beside those under way.
+LATEST = 50
+#: What is told of one: everything but what was asked and where it reads on.
+_TOLD = [field.attname for field in Operation._meta.concrete_fields if field.name not in ("spec", "cursor")]
+
+
+def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
+    """The newest operations in ``scopes``, and all of them that have not ended: two queries."""
+    seen = Operation.objects.filter(scopes_q(scopes, "namespace"))
+    active = seen.filter(state__in=("queued", "running", "paused"))
+    columns = ("pk", "namespace", *_TOLD)
+    rows = [*seen.order_by("-pk").values_list(*columns)[:LATEST], *active.values_list(*columns)]
+    marks = {str(Subject("operation", namespace, str(pk))): tuple(map(str, told)) for pk, namespace, *told in rows}
+    return LiveCells(marks={**marks, "operations": tuple(sorted(marks.items()))})

@@ -1,0 +1,226 @@
+// Live pages. Single figures come as texts; of everything else the stream names what changed. When a page shows it
+// (main[data-shows]), its own address is fetched again and put in place: the same view, the same template, so what
+// stands here is what a reload would show. What a person has in hand waits, and says from when it is.
+"use strict";
+
+(() => {
+  const { morph, nameOf } = window.hbusMorph;
+  const body = document.body;
+  const page = document.querySelector("#content");
+  const indicator = document.querySelector("[data-live-indicator]");
+  if (!body.dataset.stream || !indicator) return;
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  // The least between two refreshes; a refresh also takes at most a tenth of the time.
+  const LEAST_MS = 1_500;
+  const SHARE = 10;
+  // Ages and charts move by the clock alone, and what is remembered on the way is at most as old.
+  const MOST_MS = 15_000;
+  // Figures are remembered for so long by each web process, so the page may be as much older than its answer.
+  const REMEMBERED_MS = 2_500;
+  const PATIENCE_MS = 20_000;
+  // A page nobody looks at leaves the stream.
+  const AWAY_MS = 20_000;
+
+  // ---- what the indicator says ----------------------------------------------------------------
+  const standing = { connected: false, begun: false, stale: "", trouble: "" };
+  const clock = new Intl.DateTimeFormat("en-GB", { timeZone: document.documentElement.dataset.zone || "UTC", timeStyle: "medium" });
+  let from = Date.now();
+  function tell() {
+    const [state, words, title] = standing.trouble
+      ? ["waiting", "Behind", `${standing.trouble} What stands here is of ${clock.format(from)}.`]
+      : !standing.connected
+        ? standing.begun ? ["waiting", "Reconnecting", "The connection was lost; trying again."] : ["off", "Not live", "Not connected yet."]
+        : standing.stale ? ["waiting", "Behind", standing.stale]
+          : ["live", "Live", shows.length ? "This page is what a reload would show." : "Figures update by themselves."];
+    indicator.dataset.state = state;
+    indicator.title = title;
+    const word = indicator.querySelector(".live-word");
+    if (word.textContent !== words) word.textContent = words;
+  }
+
+  // ---- single figures -------------------------------------------------------------------------
+  function figures(texts) {
+    for (const place of all("[data-live]")) {
+      // Cells of a row name only the end of their key.
+      const row = place.dataset.live.startsWith("/") ? place.closest("[data-live-row]")?.dataset.liveRow : "";
+      const text = texts[`${row}${place.dataset.live}`];
+      if (text === undefined || place.textContent === text) continue;
+      place.textContent = text;
+      if (place.dataset.liveTone) {
+        place.classList.toggle(`hot-${place.dataset.liveTone}`, text !== "0");
+        place.classList.toggle("zero", text === "0");
+      }
+      if (place.classList.contains("count")) place.hidden = text === "0";
+    }
+  }
+
+  // ---- what a person has in hand --------------------------------------------------------------
+  const TYPED = "textarea, select, input:not([type=hidden], [type=checkbox], [type=radio], [type=submit], [type=button])";
+  function touched(control) {
+    // What was typed in a sheet that is shut stays there, and holds nothing up.
+    if (!control.checkVisibility()) return false;
+    if (control === document.activeElement) return true;
+    if (control.tagName !== "SELECT") return control.value !== control.defaultValue;
+    const options = [...control.options];
+    const given = options.some((option) => option.defaultSelected);
+    return options.some((option, place) => option.selected !== (given ? option.defaultSelected : place === 0));
+  }
+  function inHand() {
+    const held = new Set(all(".sheet:popover-open, dialog[open]", page));
+    for (const control of all(TYPED, page)) {
+      const holder = control.closest(".sheet") ?? control.closest(".panel") ?? control.closest("form") ?? control;
+      if (!held.has(holder) && touched(control)) held.add(holder);
+    }
+    return held;
+  }
+
+  function note(place, words, link = "") {
+    let line = place.querySelector(":scope > .as-of");
+    if (!line) {
+      line = document.createElement("p");
+      line.className = "as-of";
+      line.setAttribute("role", "status");
+      line.dataset.from = clock.format(from);
+      place.prepend(line);
+    }
+    const said = words.replace("{from}", line.dataset.from);
+    if (line.dataset.said === link + said) return;
+    line.dataset.said = link + said;
+    line.replaceChildren(said);
+    if (!link) return;
+    const anchor = document.createElement("a");
+    anchor.href = location.pathname + location.search;
+    anchor.textContent = link;
+    line.prepend(anchor, " ");
+  }
+  const kept = (place) => place.matches(".sheet, .panel, form, dialog") && note(place, "As of {from}. It follows when you are done here.");
+
+  // ---- lists that are being read --------------------------------------------------------------
+  const rowsOf = (list) => new Map(all("tbody > tr, ul.rows > li", list).map((row) => [nameOf(row), row]).filter(([name]) => name));
+  /** Rows that both have are brought up to date; what is new is counted and not put in. */
+  function still(old, fresh, node) {
+    const [here, there] = [rowsOf(old), rowsOf(fresh)];
+    if (!here.size) return false;
+    for (const [name, row] of here) if (there.has(name)) node(row, there.get(name));
+    const more = Number(fresh.dataset.count) - Number(old.dataset.count);
+    const unseen = [...there.keys()].filter((name) => !here.has(name)).length;
+    const gone = [...here.keys()].filter((name) => !there.has(name)).length;
+    const count = old.dataset.count ? Math.max(more, unseen) : unseen;
+    if (count > 0) note(old, "The list is of {from}.", `${count}${unseen === there.size ? " or more" : ""} new`);
+    else if (gone || more) note(old, "The list is of {from}.", "It has changed");
+    else old.querySelector(":scope > .as-of")?.remove();
+    return true;
+  }
+
+  // ---- the page -------------------------------------------------------------------------------
+  const shows = (page.dataset.shows ?? "").split(/\s+/).filter(Boolean);
+  const concerns = (name) => name === "*" || shows.some((shown) => name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
+  let due = false;
+  let busy = false;
+  let leaving = false;
+  let began = Number(body.dataset.began);
+  let looked = performance.now();
+  let took = 0;
+
+  class Trouble extends Error {}
+  async function read() {
+    const answer = await fetch(location.pathname + location.search, {
+      headers: { Accept: "text/html", "HBUS-Panels": "1" },
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "manual",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    if (answer.type === "opaqueredirect") throw new Trouble("You are signed out, or this page has moved. Reload it.");
+    if (!answer.ok) throw new Trouble(`This page cannot be read any more (${answer.status}). Reload it.`);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!fresh.querySelector("#content")?.dataset.shows.trim()) throw new Trouble("There is another page at this address now. Reload it.");
+    return fresh;
+  }
+
+  async function refresh() {
+    busy = true;
+    due = false;
+    looked = performance.now();
+    const asked = Date.now();
+    try {
+      const fresh = await read();
+      if (leaving) return;
+      morph(page, fresh.querySelector("#content"), { held: inHand(), kept, still });
+      document.title = fresh.title;
+      began = Number(fresh.body.dataset.began);
+      from = asked;
+      standing.trouble = "";
+      htmx.process(page);
+      body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
+    } catch (error) {
+      if (leaving) return;
+      due = true;
+      standing.trouble = error instanceof Trouble ? error.message : "This page could not be read again; it is tried further.";
+      if (!(error instanceof Trouble || error instanceof TypeError || error.name === "TimeoutError")) console.error(error);
+    } finally {
+      took = performance.now() - looked;
+      busy = false;
+      tell();
+    }
+  }
+
+  function check() {
+    if (!shows.length || busy || leaving || document.hidden) return;
+    const since = performance.now() - looked;
+    if (since >= Math.max(due ? LEAST_MS : MOST_MS, took * SHARE)) refresh();
+  }
+
+  // ---- the stream -----------------------------------------------------------------------------
+  let seen = 0;
+  function heard({ data }) {
+    if (data.say === "standing") {
+      seen = data.id;
+      figures(data.standing.texts);
+      standing.stale = data.standing.stale;
+      if (data.standing.changed.some(concerns)) due = true;
+      body.dispatchEvent(new CustomEvent("hbus:live", { bubbles: true, detail: data.standing }));
+      check();
+    }
+    standing.connected = data.say !== "lost";
+    standing.begun = true;
+    tell();
+  }
+  function port() {
+    try {
+      // Its name keeps the streams of two people apart who use one browser after each other.
+      return new SharedWorker(body.dataset.streamWorker, { name: body.dataset.streamName }).port;
+    } catch {
+      const { port1, port2 } = new MessageChannel();
+      window.hbusStream(port2);
+      return port1;
+    }
+  }
+  const stream = port();
+  stream.onmessage = heard;
+  const join = () => stream.postMessage({ say: "join", url: body.dataset.stream, since: seen || began - REMEMBERED_MS });
+  const leave = () => stream.postMessage({ say: "leave" });
+
+  let away = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(away);
+    if (document.hidden) away = setTimeout(leave, AWAY_MS);
+    else {
+      join();
+      check();
+    }
+  });
+  window.addEventListener("pagehide", () => {
+    leaving = true;
+    leave();
+  });
+  window.addEventListener("pageshow", ({ persisted }) => {
+    if (!persisted) return;
+    leaving = false;
+    due = true;
+    join();
+  });
+  if (!document.hidden) join();
+  setInterval(check, 500);
+})();

@@ -1,0 +1,97 @@
+// Makes a part of the page what the server would render now, and leaves in place what a person has in hand: focus,
+// scrolling, open details and sheets, ticked boxes, what was typed. Nodes that stay are the same nodes afterwards.
+"use strict";
+
+(() => {
+  // Drawn or filled by scripts, or said once.
+  const OURS = ".chart, [data-legend], [data-keep]";
+  // Set by scripts on nodes of the server.
+  const MARKED = /^(open|data-htmx-powered|data-drawn|aria-busy)$/;
+
+  /** What a node is about, to find it again; empty when only its place tells. */
+  function nameOf(node) {
+    if (node.nodeType !== Node.ELEMENT_NODE) return "";
+    if (node.id) return `#${node.id}`;
+    if (node.dataset.liveRow) return node.dataset.liveRow;
+    if (node.matches("section[aria-label]")) return node.getAttribute("aria-label");
+    if (node.matches("tr, ul.rows > li")) return node.querySelector("a[href]")?.pathname ?? "";
+    return "";
+  }
+
+  function named(parent) {
+    const found = new Map();
+    for (const node of parent.children) {
+      const name = nameOf(node);
+      // Of two with one name neither can be told from the other.
+      if (name) found.set(name, found.has(name) ? null : node);
+    }
+    return found;
+  }
+
+  /** `old` becomes as `fresh`. `held(node)`: whether a person has it in hand; `kept(node)`: it stays as it is. */
+  function morph(old, fresh, { held, kept, still }) {
+    const inHand = (node) => node.nodeType === Node.ELEMENT_NODE && (held.has(node) || [...held].some((each) => node.contains(each)));
+
+    function attributes(one, other) {
+      for (const { name, value } of other.attributes) {
+        if (name === "class" && one.classList.contains("cursor")) one.className = `${value} cursor`;
+        else if (!MARKED.test(name) && one.getAttribute(name) !== value) one.setAttribute(name, value);
+      }
+      for (const { name } of [...one.attributes]) {
+        const ours = MARKED.test(name) || (name === "class" && one.classList.contains("cursor"));
+        if (!ours && !other.hasAttribute(name)) one.removeAttribute(name);
+      }
+    }
+
+    function node(one, other) {
+      if (one.nodeType !== Node.ELEMENT_NODE) {
+        if (one.nodeValue !== other.nodeValue) one.nodeValue = other.nodeValue;
+      } else if (held.has(one)) kept(one);
+      else if (one.matches(OURS)) {
+        // A chart of other figures is drawn anew.
+        if (one.dataset.chartUrl !== other.dataset.chartUrl) one.replaceWith(document.importNode(other, true));
+      } else if (one.matches("[data-still]") && still(one, other, node)) return;
+      else if (!one.isEqualNode(other)) {
+        attributes(one, other);
+        children(one, other);
+      }
+    }
+
+    function children(parent, other) {
+      const here = named(parent);
+      const wanted = named(other);
+      const isWanted = (each) => Boolean(nameOf(each) && here.get(nameOf(each)) === each && wanted.get(nameOf(each)));
+      let at = parent.firstChild;
+      for (const next of [...other.childNodes]) {
+        const name = nameOf(next);
+        let match = (wanted.get(name) === next && here.get(name)) || null;
+        if (!match) {
+          match = at;
+          const fits = () => match.nodeType === next.nodeType && match.nodeName === next.nodeName && !isWanted(match) && nameOf(match) === name;
+          while (match && !fits()) match = match.nextSibling;
+        } else if (match.nodeName !== next.nodeName) match = null;
+        // What stands between and nobody wants any more goes, so that what stays need not be moved.
+        while (match && at && at !== match && !isWanted(at) && !inHand(at)) {
+          const gone = at;
+          at = at.nextSibling;
+          gone.remove();
+        }
+        if (!match) parent.insertBefore(document.importNode(next, true), at);
+        else {
+          if (match === at) at = at.nextSibling;
+          else parent.insertBefore(match, at);
+          node(match, next);
+        }
+      }
+      while (at) {
+        const gone = at;
+        at = at.nextSibling;
+        if (!inHand(gone)) gone.remove();
+      }
+    }
+
+    node(old, fresh);
+  }
+
+  window.hbusMorph = { morph, nameOf };
+})();

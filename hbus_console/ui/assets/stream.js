@@ -1,0 +1,71 @@
+// One stream of live events for all tabs of a browser, which has only six connections for one host. Runs as a shared
+// worker; where there is none, a page loads it as a script and each tab has a stream of its own.
+//
+// A tab sends {say: "join", url, since} when it is looked at and {say: "leave"} when it is not; `since` is the id of the
+// last event it knows, or the milliseconds of the epoch at which its page began to be read. It is sent {say: "open"},
+// {say: "lost"} and {say: "standing", id, standing}, whose `standing.changed` names all that changed since then.
+"use strict";
+
+(() => {
+  const REMEMBERED = 150;
+  const RETRY_MS = 10_000;
+  const tabs = new Set();
+  let address = "";
+  let source = null;
+  let again = 0;
+  let last = null;
+  // What changed after `known`, event by event.
+  let known = 0;
+  let events = [];
+
+  const tell = (said) => tabs.forEach((tab) => tab.postMessage(said));
+  const newest = () => events.at(-1)?.id ?? known;
+
+  function open() {
+    clearTimeout(again);
+    const opened = new EventSource(`${address}?since=${newest()}`);
+    source = opened;
+    opened.addEventListener("open", () => tell({ say: "open" }));
+    opened.addEventListener("standing", (event) => {
+      last = JSON.parse(event.data);
+      events.push({ id: Number(event.lastEventId), changed: last.changed });
+      if (events.length > REMEMBERED) known = events.shift().id;
+      tell({ say: "standing", id: newest(), standing: last });
+    });
+    opened.addEventListener("error", () => {
+      tell({ say: "lost" });
+      // Refused: the browser does not try again by itself.
+      if (opened.readyState !== EventSource.CLOSED || opened !== source) return;
+      source = null;
+      again = setTimeout(() => tabs.size && open(), RETRY_MS);
+    });
+  }
+
+  function close() {
+    clearTimeout(again);
+    source?.close();
+    source = last = null;
+    events = [];
+  }
+
+  function join(tab, { url, since }) {
+    tabs.add(tab);
+    address = url;
+    if (!source) {
+      if (!events.length) known = since;
+      open();
+    } else if (source.readyState === EventSource.OPEN) tab.postMessage({ say: "open" });
+    const changed = since < known ? ["*"] : events.filter(({ id }) => id > since).flatMap((event) => event.changed);
+    if (last || changed.length) tab.postMessage({ say: "standing", id: newest(), standing: { texts: {}, stale: "", ...last, changed } });
+  }
+
+  function serve(tab) {
+    tab.onmessage = ({ data }) => {
+      if (data.say === "join") join(tab, data);
+      else if (tabs.delete(tab) && !tabs.size) close();
+    };
+  }
+
+  if ("onconnect" in self) self.onconnect = ({ ports: [tab] }) => serve(tab);
+  else self.hbusStream = serve;
+})();

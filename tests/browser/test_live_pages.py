@@ -1,0 +1,149 @@
+"""What stands on a live page is what a reload would show, while messages flow and die and a consumer stands still."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Console, Watched
+
+#: More than the six connections that a browser has for one host.
+PAGES = (
+    "/",
+    "/topics/",
+    "/topics/booking.created/",
+    "/subscriptions/",
+    "/subscriptions/booking.created/availability/",
+    "/operations/",
+    "/operations/1/",
+    "/alerts/",
+    "/cluster/",
+)
+#: A page follows within a look of the stream and a refresh; ages and charts within a quarter of a minute.
+FOLLOWS_S = 40
+#: How a page differs from its reload: lists of what stands here and there; ``null`` when in nothing. Times that count
+#: by themselves are compared by their instant, what a list says on top of itself is not in the reload, and of the
+#: cluster's measurements, taken anew for each reader, only the words.
+DIFFERENCE = r"""async () => {
+  const lines = (main) => {
+    const copy = main.cloneNode(true);
+    copy.querySelectorAll(".chart, [data-legend], [data-keep]").forEach((each) => each.remove());
+    copy.querySelectorAll("time[data-ago]").forEach((time) => (time.textContent = time.dateTime));
+    copy.querySelectorAll(".figure-spark svg, td svg").forEach((svg) => (svg.textContent = svg.innerHTML));
+    const found = [];
+    const walk = document.createTreeWalker(copy, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+      const text = walk.currentNode.data.trim().replace(/\s+/g, " ");
+      const measured = location.pathname === "/cluster/" && /\d/.test(text);
+      if (text) found.push(measured ? text.replace(/[\d.,]+( (µs|ms|s|m|h|KiB|MiB|GiB))*/g, "#") : text);
+    }
+    return found;
+  };
+  const answer = await (await fetch(location.href)).text();
+  const there = lines(new DOMParser().parseFromString(answer, "text/html").querySelector("#content"));
+  const here = lines(document.querySelector("#content"));
+  const odd = (some, others) => some.filter((line, place) => line !== others[place]).slice(0, 5);
+  return here.join("\n") === there.join("\n") ? null : [odd(here, there), odd(there, here)];
+}"""
+
+
+@pytest.fixture
+def tabs(console: Console, watched: Watched) -> list[Page]:
+    """Every page in a tab of its own, all of one browser."""
+    opened = []
+    for path in PAGES:
+        page = watched.page.context.new_page()
+        page.goto(console.url + path)
+        opened.append(page)
+    return opened
+
+
+def follow(tabs: list[Page], state: str) -> None:
+    """Wait until no tab differs from its reload."""
+    left = list(tabs)
+    deadline = time.monotonic() + FOLLOWS_S
+    while left := [page for page in left if page.evaluate(DIFFERENCE)]:
+        if time.monotonic() > deadline:
+            told = [f"{page.url}: {page.evaluate(DIFFERENCE)}" for page in left]
+            raise AssertionError(f"{state}, these do not follow:\n" + "\n".join(told))
+
+
+@contextlib.contextmanager
+def frozen(console: Console) -> Iterator[None]:
+    """The consumer stands still, as under a debugger or on a machine without memory."""
+    halted = psutil.Process(console.installation.role("consumer")["pid"])
+    whole = [halted, *halted.children(recursive=True)]
+    for process in whole:
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in whole:
+            os.kill(process.pid, signal.SIGCONT)
+
+
+def test_every_live_page_is_what_a_reload_would_show(console: Console, tabs: list[Page]) -> None:
+    for page in tabs:
+        expect(page.locator("[data-live-indicator]")).to_contain_text("Live", timeout=15_000)
+        page.evaluate("window.stayed = true")
+    played = console.installation.manage("hotel_demo", "--limit", "150", "--fast", "--json", timeout_s=120)
+    assert played.returncode == 0, played.stdout + played.stderr
+    follow(tabs, "after messages flowed and died")
+    subscription = tabs[PAGES.index("/subscriptions/booking.created/availability/")]
+    consumer = tabs[0].locator(".strip a").filter(has_text="consumer")
+    with frozen(console):
+        expect(subscription.locator("main")).to_contain_text("No consumer runs it", timeout=10_000)
+        expect(consumer).to_contain_text("none alive", timeout=3_000)
+        follow(tabs, "while the consumer stands still")
+    expect(consumer).to_contain_text("alive", timeout=20_000)
+    follow(tabs, "when the consumer goes on")
+    assert all(page.evaluate("window.stayed") for page in tabs)
+
+
+def test_a_form_being_filled_waits_and_says_from_when_it_is(console: Console, watched: Watched) -> None:
+    page = watched.open("/subscriptions/booking.created/availability/")
+    page.get_by_role("button", name="Pause…").click()
+    page.fill("#pause-why", "a release")
+    other = page.context.new_page()
+    other.goto(f"{console.url}/subscriptions/booking.created/availability/")
+    other.get_by_role("button", name="Pause…").click()
+    other.fill("#pause-why", "somebody was quicker")
+    other.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator(".page-head")).to_contain_text("somebody was quicker", timeout=15_000)
+    expect(page.locator("#pause")).to_be_visible()
+    expect(page.locator("#pause-why")).to_have_value("a release")
+    expect(page.locator("#pause-why")).to_be_focused()
+    expect(page.locator("#pause .as-of")).to_contain_text("follows when you are done")
+    page.keyboard.press("Escape")
+    expect(page.locator("#pause")).to_have_count(0, timeout=20_000)
+    page.get_by_role("button", name="Resume…").click()
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("button", name="Pause…")).to_be_visible()
+
+
+def test_a_list_being_read_counts_what_is_new_and_does_not_move(console: Console, watched: Watched) -> None:
+    page = watched.open("/messages/")
+    first = page.locator("tbody tr").first.inner_text()
+    played = console.installation.manage("hotel_demo", "--limit", "20", "--fast", "--json", timeout_s=120)
+    assert played.returncode == 0, played.stdout + played.stderr
+    expect(page.locator(".as-of a")).to_contain_text("new", timeout=30_000)
+    assert page.locator("tbody tr").first.inner_text() == first
+    page.locator(".as-of a").click()
+    page.wait_for_load_state()
+    expect(page.locator(".as-of")).to_have_count(0)
+    assert page.locator("tbody tr").first.inner_text() != first
+
+
+def test_a_page_that_cannot_be_read_again_says_so(console: Console, new_page: Callable[..., Watched]) -> None:
+    page = new_page().open("/topics/")
+    expect(page.locator("[data-live-indicator]")).to_contain_text("Live")
+    page.context.route("**/topics/", lambda route: route.fulfill(status=404, body="gone"))
+    expect(page.locator("[data-live-indicator]")).to_contain_text("Behind", timeout=30_000)
+    assert "cannot be read any more (404)" in (page.locator("[data-live-indicator]").get_attribute("title") or "")
