@@ -89,7 +89,8 @@ def test_one_letter_for_another_is_a_change(changed: Changed) -> None:
 
 def test_what_flows_and_what_waits_marks_its_subjects(changed: Changed, now_ms: int) -> None:
     assert changed(lambda: flowing(now_ms, "booking.created", published=5)) == ["messages", "topic:booking.created"]
-    assert changed(lambda: flowing(now_ms, "booking.created", "billing", settled=5)) == ["messages", BILLING]
+    settled = changed(lambda: flowing(now_ms, "booking.created", "billing", settled=5))
+    assert settled == ["messages", BILLING, "topic:booking.created"]
     assert changed(lambda: waiting(now_ms, "booking.created", "billing", 7)) == [BILLING]
     assert changed(lambda: waiting(now_ms + 1, "booking.created", "billing", 8), THEIRS) == []
 
@@ -111,7 +112,7 @@ def test_alerts_are_marked_by_what_they_say_and_when_they_were_looked_at(changed
     assert changed(lambda: Alert.objects.update(value=8)) == ["alerts"]
     assert changed(lambda: Alert.objects.update(value=7), THEIRS) == []
     assert changed(lambda: Evaluation.objects.create(pk=1, at_ms=now_ms)) == ["alerts"]
-    silenced = {"until_ms": now_ms + 9_000, "reason": "known", "by": "ada", "made_ms": now_ms}
+    silenced = {"until_ms": now_ms + 9_000, "reason": "known", "by": "ada", "began_ms": now_ms}
     assert changed(lambda: Silence.objects.create(**about, **silenced)) == ["alerts"]
     assert changed(lambda: None, after_ms=10_000) == ["alerts"]
 
