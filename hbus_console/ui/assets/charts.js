@@ -247,6 +247,7 @@
 
   start(document);
   document.addEventListener("htmx:load", (event) => start(event.target));
+  document.addEventListener("hbus:refreshed", (event) => start(event.target));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.plot.redraw()));
 
   let drawn = Date.now();
