@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from django.db.models import Count, Max
 
@@ -33,10 +34,10 @@ def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:
     return dict(rows.annotate(count=Count("id")).order_by())
 
 
-def by_subscription(scopes: tuple[str, ...]) -> dict[tuple[str, str], tuple[int, int]]:
-    """How many there are of each (topic, subscription) in ``scopes`` that has any, and the number of the newest."""
+def by_subscription(scopes: tuple[str, ...]) -> dict[tuple[str, str], tuple[int, datetime]]:
+    """How many there are of each (topic, subscription) in ``scopes`` that has any, and when the newest died."""
     rows = DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
-    counted = rows.values_list("topic", "subscription").annotate(count=Count("id"), newest=Max("id")).order_by()
+    counted = rows.values_list("topic", "subscription").annotate(count=Count("*"), newest=Max("died_at")).order_by()
     return {(topic, subscription): (count, newest) for topic, subscription, count, newest in counted}
 
 

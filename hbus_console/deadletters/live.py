@@ -18,8 +18,8 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     return told(by_subscription(scopes))
 
 
-def told(dead: Mapping[tuple[str, str], tuple[int, int]]) -> LiveCells:
-    """Counts by (topic, subscription), each with the newest letter's number, in words."""
+def told(dead: Mapping[tuple[str, str], tuple[int, Hashable]]) -> LiveCells:
+    """Counts by (topic, subscription), each with a token of the newest letter, in words."""
     topics: Counter[str] = Counter()
     for (topic, _), (count, _) in dead.items():
         topics[topic] += count
@@ -29,5 +29,5 @@ def told(dead: Mapping[tuple[str, str], tuple[int, int]]) -> LiveCells:
         texts={"dead": formats.num(total), "dead/menu": tally(total), "dead/note": where(topics)},
         rows={f"topic/{topic}": {"dead": formats.num(count)} for topic, count in topics.items()},
         blank={"topic": {"dead": formats.num(0)}},
-        marks={**marks, "letters": tuple(sorted(dead.items()))},
+        marks={**marks, "letters": tuple(sorted(dead.items(), key=lambda one: one[0]))},
     )
