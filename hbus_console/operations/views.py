@@ -57,8 +57,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "active": services.operations(who).filter(state__in=ACTIVE).count(),
         "settling": services.operations(who).filter(state=Operation.State.SETTLING).count(),
     }
-    template = "operations/_rows.html" if request.headers.get("HX-Request") == "true" else "operations/list.html"
-    return render(request, template, context)
+    return render(request, "operations/list.html", context)
 
 
 def _begins() -> MenuEntry | None:
