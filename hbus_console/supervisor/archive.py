@@ -11,7 +11,6 @@ import secrets
 import shutil
 import tarfile
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -153,11 +152,7 @@ def _lay_out(packed: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
 
 def _described(path: Path) -> StoredFile:
     with path.open("rb") as file:
-        return StoredFile(_sha256(file), path.stat().st_size)
-
-
-def _sha256(file: IO[bytes]) -> str:
-    return hashlib.file_digest(file, "sha256").hexdigest()
+        return StoredFile(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
