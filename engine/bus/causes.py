@@ -1,32 +1,17 @@
-"""The cause of a failure: its error class and message without what differs from case to case, and what that was."""
+"""What differs among the failures of one cause: their messages taken apart, for whoever shows them."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 
 import msgspec
 
-#: The longest normalised message kept in a cause, in characters.
-CAUSE_LIMIT = 400
-#: How much of a message is looked at, in characters.
-LOOKED_AT = CAUSE_LIMIT * 4
+from engine.bus.dead import CAUSE_LIMIT, LOOKED_AT, QUOTED, SPACE, VARIES, cause_of
+
 #: How many words before a value name it.
 _NAMING = 3
 
-#: Stands for a quoted text in a cause; everything else that varies is a number or an id.
-QUOTED = "…"
-_VARIES = (
-    # Order matters: quoted text may hold ids, and ids may hold numbers.
-    (re.compile(r"(?<!\w)'(?:[^'\\\n]|\\.){0,500}'(?!\w)|\"(?:[^\"\\\n]|\\.){0,500}\"|`[^`\n]{0,500}`"), QUOTED),
-    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "#"),
-    (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "#"),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
-    (re.compile(r"\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,}\b"), "#"),
-    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
-)
-_SPACE = re.compile(r"\s+")
 #: Ends what is said about the thing before.
 _CLAUSE = re.compile(r"[,;:()=.!?…#]")
 _WORD = re.compile(r"[^\W\d_][\w'-]*")
@@ -56,7 +41,7 @@ class Saying(msgspec.Struct, frozen=True):
 
     @property
     def normalised(self) -> str:
-        """What :func:`normalise` makes of the same message."""
+        """What :func:`~engine.bus.dead.normalise` makes of the same message."""
         return self.said([each.mark for each in self.variables])
 
     def said(self, values: Sequence[str]) -> str:
@@ -65,43 +50,23 @@ class Saying(msgspec.Struct, frozen=True):
         return "".join(between).strip()[:CAUSE_LIMIT]
 
 
-def normalise(message: str) -> str:
-    """``message`` on one line without quoted text, ids and numbers, which differ between cases of one cause."""
-    text = message[:LOOKED_AT]
-    for pattern, mark in _VARIES:
-        text = pattern.sub(mark, text)
-    return _SPACE.sub(" ", text).strip()[:CAUSE_LIMIT]
-
-
-def cause_of(error_class: str, message: str) -> str:
-    """What the operator reads as the cause of a group of dead letters."""
-    said = normalise(message)
-    return f"{error_class}: {said}" if said else error_class
-
-
 def cause_of_text(error: str) -> str:
     """The cause that an error text begins with, of its first line."""
     error_class, _, message = error.partition("\n")[0].partition(": ")
     return cause_of(error_class, message)
 
 
-def fingerprint(group: str, error_class: str, message: str) -> str:
-    """16 hex digits, the same for failures of one cause in one subscription."""
-    text = "\x00".join((group, error_class, normalise(message)))
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
 def take_apart(message: str) -> Saying:
-    """What :func:`normalise` leaves of ``message`` and what it takes out. Variables beyond a cause's length are none.
+    """What :func:`~engine.bus.dead.normalise` leaves of ``message``, and what it takes out within a cause's length.
 
-    Slower than :func:`normalise`: for whoever shows failures, not for whoever counts them.
+    Slower than that: for whoever shows failures, not for whoever counts them.
     """
     parts: list[str | tuple[str, str]] = [message[:LOOKED_AT]]
-    for pattern, mark in _VARIES:
+    for pattern, mark in VARIES:
         parts = [each for part in parts for each in (_split(part, pattern, mark) if isinstance(part, str) else [part])]
     words, variables, length = [""], list[Variable](), 0
     for part in parts:
-        text, mark = (_SPACE.sub(" ", part), "") if isinstance(part, str) else part
+        text, mark = (SPACE.sub(" ", part), "") if isinstance(part, str) else part
         if mark and length < CAUSE_LIMIT:
             variables.append(Variable(_name(words[-1]), text, mark))
             words.append("")

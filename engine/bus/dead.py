@@ -1,18 +1,21 @@
-"""What becomes of a failed attempt: another one, or a dead letter with its record."""
+"""What becomes of a failed attempt: another one, or a dead letter with its record and the fingerprint of its cause."""
 
 from __future__ import annotations
 
+import hashlib
 import random
+import re
 
 import msgspec
 
-from engine.bus.causes import cause_of, fingerprint
 from engine.bus.errors import MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Attempt, Verdict
 from engine.core.clock import jitter
 from engine.core.error_text import causes_of, class_of, storable, text_of, traceback_of, words_of
 
+#: The longest normalised message kept in a cause, in characters.
+CAUSE_LIMIT = 400
 #: The longest error text kept, in characters: the message and the end of the traceback.
 ERROR_LIMIT = 8_000
 #: The longest error text of one attempt in the history, in characters.
@@ -21,6 +24,22 @@ ATTEMPT_ERROR_LIMIT = 500
 FRAMES = 6
 #: The longest pause a handler may ask for, in seconds.
 LONGEST_RETRY_S = 86_400.0
+
+#: How much of a message is looked at, in characters.
+LOOKED_AT = CAUSE_LIMIT * 4
+#: Stands for a quoted text in a cause; everything else that varies is a number or an id.
+QUOTED = "…"
+#: What differs from case to case, and what stands for it.
+VARIES = (
+    # Order matters: quoted text may hold ids, and ids may hold numbers.
+    (re.compile(r"(?<!\w)'(?:[^'\\\n]|\\.){0,500}'(?!\w)|\"(?:[^\"\\\n]|\\.){0,500}\"|`[^`\n]{0,500}`"), QUOTED),
+    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "#"),
+    (re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"), "#"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
+    (re.compile(r"\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,}\b"), "#"),
+    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+)
+SPACE = re.compile(r"\s+")
 
 
 class DeadRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,6 +129,26 @@ def encode(record: DeadRecord) -> bytes:
 def decode(body: bytes) -> DeadRecord:
     """Raises ``msgspec.DecodeError`` when ``body`` is no record."""
     return _decoder.decode(body)
+
+
+def normalise(message: str) -> str:
+    """``message`` on one line without quoted text, ids and numbers, which differ between cases of one cause."""
+    text = message[:LOOKED_AT]
+    for pattern, mark in VARIES:
+        text = pattern.sub(mark, text)
+    return SPACE.sub(" ", text).strip()[:CAUSE_LIMIT]
+
+
+def cause_of(error_class: str, message: str) -> str:
+    """What the operator reads as the cause of a group of dead letters."""
+    said = normalise(message)
+    return f"{error_class}: {said}" if said else error_class
+
+
+def fingerprint(group: str, error_class: str, message: str) -> str:
+    """16 hex digits, the same for failures of one cause in one subscription."""
+    text = "\x00".join((group, error_class, normalise(message)))
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _with_traceback(error: BaseException) -> str:

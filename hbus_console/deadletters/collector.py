@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from engine.bus import causes, dead
+from engine.bus import dead
 from engine.bus import message as envelope
 from engine.bus.errors import GroupLost, MalformedEnvelope
 from engine.bus.many_groups import GroupName, with_dead
@@ -92,7 +92,7 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
         # It is kept all the same: a letter without a legible cause is still somebody's message.
         letter.cause = "The record of its death is unreadable"
         letter.error = text_of(error)
-        letter.fingerprint = causes.fingerprint(group, "UnreadableRecord", "")
+        letter.fingerprint = dead.fingerprint(group, "UnreadableRecord", "")
         letter.attempts = 0
         letter.first_failed_at = letter.died_at = now
     else:

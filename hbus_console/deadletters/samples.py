@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.db import connections
 
 from engine.bus import message as envelope
-from engine.bus.causes import LOOKED_AT
+from engine.bus.dead import LOOKED_AT
 from engine.bus.errors import MalformedEnvelope
 from engine.core.error_text import NAME_LIMIT
 from engine.core.strict_json import NotJson

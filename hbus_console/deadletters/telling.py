@@ -78,7 +78,7 @@ Hides = Callable[[Collection[tuple[int, str]]], bool]
 
 
 class Tally:
-    """Counts what varies among the cases of ``cause``, as :func:`~engine.bus.causes.cause_of` gave it."""
+    """Counts what varies among the cases of ``cause``, as :func:`~engine.bus.dead.cause_of` gave it."""
 
     def __init__(self, cause: str) -> None:
         self._cause = cause

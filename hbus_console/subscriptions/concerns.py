@@ -7,7 +7,7 @@ from __future__ import annotations
 from django.urls import reverse
 
 from engine.bus.breaker_board import WHY_LIMIT, Standing
-from engine.bus.causes import fingerprint
+from engine.bus.dead import fingerprint
 from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since

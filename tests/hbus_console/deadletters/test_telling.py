@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from engine.bus.causes import cause_of
+from engine.bus.dead import cause_of
 from hbus_console.access.permissions import Actor
 from hbus_console.deadletters import samples
 from hbus_console.deadletters.groups import LetterFilters, listing

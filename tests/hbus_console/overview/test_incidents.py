@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.bus.breaker_board import Pauses
-from engine.bus.causes import cause_of, fingerprint
+from engine.bus.dead import cause_of, fingerprint
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.alerts.models import Alert

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engine.bus.causes import fingerprint
+from engine.bus.dead import fingerprint
 from hbus_console.messages.models import FlowSample, LedgerEvent
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.services import SubscriptionDraft
