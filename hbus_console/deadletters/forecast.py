@@ -21,6 +21,8 @@ from hbus_console.ui.formats import cut, num
 SAMPLE = 1_000
 #: The most bytes of envelopes read for it, in each half.
 SAMPLE_BYTES = 8 << 20
+#: Letters read in one query.
+_AT_ONCE = 25
 #: Keys that are named, those with the most letters.
 _KEYS = 3
 _KEY_CUT = 40
@@ -103,17 +105,25 @@ def sample(letters: QuerySet[DeadLetter], total: int, now_ms: int) -> LetterSamp
 
 
 def _some(letters: QuerySet[DeadLetter], total: int) -> Iterator[DeadLetter]:
-    rows = letters.only("pk", "key", "body")
-    halves = [rows.order_by("pk")[:SAMPLE]]
+    # The numbers alone first: sorted together with them, the bodies of all letters would be read.
+    numbers = letters.values_list("pk", flat=True)
+    halves = [numbers.order_by("pk")[:SAMPLE]]
     if total > SAMPLE:
-        halves = [rows.order_by("pk")[: SAMPLE // 2], rows.order_by("-pk")[: SAMPLE // 2]]
+        halves = [numbers.order_by("pk")[: SAMPLE // 2], numbers.order_by("-pk")[: SAMPLE // 2]]
     for half in halves:
-        read = 0
-        for letter in half.iterator(chunk_size=20):
-            read += len(letter.body)
+        yield from _read(list(half))
+
+
+def _read(numbers: Sequence[int]) -> Iterator[DeadLetter]:
+    """Letters until :data:`SAMPLE_BYTES` are read."""
+    read = 0
+    for start in range(0, len(numbers), _AT_ONCE):
+        rows = DeadLetter.objects.filter(pk__in=numbers[start : start + _AT_ONCE]).only("pk", "key", "body")
+        for letter in rows:
             yield letter
+            read += len(letter.body)
             if read > SAMPLE_BYTES:
-                break
+                return
 
 
 def sampled(looked: LetterSample, total: int) -> str:
