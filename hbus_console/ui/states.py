@@ -34,8 +34,9 @@ def tone_of(state: str, feature: str = "") -> str:
     the first feature that declares it.
     """
     word = state.strip().lower().replace(" ", "-").replace("_", "-")
-    own = _declared().get(feature, {})
-    return own.get(word) or _TONE_OF.get(word) or _declared()[""].get(word, "neutral")
+    declared = _declared()
+    own = declared.get(feature, {}) if feature else {}
+    return own.get(word) or _TONE_OF.get(word) or declared[""].get(word, "neutral")
 
 
 @cache
