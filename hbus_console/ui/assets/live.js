@@ -4,7 +4,7 @@
 "use strict";
 
 (() => {
-  const { morph, nameOf } = window.hbusMorph;
+  const { morph, named } = window.hbusMorph;
   const body = document.body;
   const page = document.querySelector("#content");
   const indicator = document.querySelector("[data-live-indicator]");
@@ -97,7 +97,7 @@
   const kept = (place) => place.matches(".sheet, .panel, form, dialog") && note(place, "As of {from}. It follows when you are done here.");
 
   // ---- lists that are being read --------------------------------------------------------------
-  const rowsOf = (list) => new Map(all("tbody > tr, ul.rows > li", list).map((row) => [nameOf(row), row]).filter(([name]) => name));
+  const rowsOf = (list) => new Map([...named(all("tbody > tr, ul.rows > li", list))].filter(([, row]) => row));
   /** Rows that both have are brought up to date; what is new is counted and not put in. */
   function still(old, fresh, node) {
     const [here, there] = [rowsOf(old), rowsOf(fresh)];

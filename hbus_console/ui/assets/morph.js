@@ -14,13 +14,13 @@
     if (node.id) return `#${node.id}`;
     if (node.dataset.liveRow) return node.dataset.liveRow;
     if (node.matches("section[aria-label]")) return node.getAttribute("aria-label");
-    if (node.matches("tr, ul.rows > li")) return node.querySelector("a[href]")?.pathname ?? "";
+    if (node.matches("tr, ul.rows > li")) return node.querySelector("a[href]")?.getAttribute("href") ?? "";
     return "";
   }
 
-  function named(parent) {
+  function named(nodes) {
     const found = new Map();
-    for (const node of parent.children) {
+    for (const node of nodes) {
       const name = nameOf(node);
       // Of two with one name neither can be told from the other.
       if (name) found.set(name, found.has(name) ? null : node);
@@ -28,7 +28,8 @@
     return found;
   }
 
-  /** `old` becomes as `fresh`. `held(node)`: whether a person has it in hand; `kept(node)`: it stays as it is. */
+  /** `old` becomes as `fresh`. `held`: what a person has in hand, and `kept(node)` is told of
+   *  each; `still(old, fresh, node)` brings a list that is read up to date, and says whether it did. */
   function morph(old, fresh, { held, kept, still }) {
     const inHand = (node) => node.nodeType === Node.ELEMENT_NODE && (held.has(node) || [...held].some((each) => node.contains(each)));
 
@@ -58,8 +59,8 @@
     }
 
     function children(parent, other) {
-      const here = named(parent);
-      const wanted = named(other);
+      const here = named(parent.children);
+      const wanted = named(other.children);
       const isWanted = (each) => Boolean(nameOf(each) && here.get(nameOf(each)) === each && wanted.get(nameOf(each)));
       let at = parent.firstChild;
       for (const next of [...other.childNodes]) {
@@ -93,5 +94,5 @@
     node(old, fresh);
   }
 
-  window.hbusMorph = { morph, nameOf };
+  window.hbusMorph = { morph, named };
 })();
