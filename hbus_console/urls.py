@@ -10,6 +10,7 @@ from hbus_console.cluster.health import healthz, readyz
 from hbus_console.cluster.scrape import metrics
 from hbus_console.registry.declaration import Mount
 from hbus_console.registry.loading import features
+from hbus_console.registry.names import PREFIXES
 
 
 def mounted(mounts: Iterable[Mount]) -> list[URLPattern | URLResolver]:
@@ -21,6 +22,8 @@ def mounted(mounts: Iterable[Mount]) -> list[URLPattern | URLResolver]:
     return [path(mount.prefix, include(mount.urls)) for mount in sorted(mounts, key=lambda it: it.prefix)]
 
 
+# Under a prefix of another's, what that takes for the name of a thing would hide pages.
+PREFIXES.by_name(features())
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

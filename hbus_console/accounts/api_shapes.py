@@ -12,7 +12,7 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole, visible_scopes
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
-from hbus_console.registry.loading import acts
+from hbus_console.registry.acts import acts
 
 
 class GrantBody(msgspec.Struct, forbid_unknown_fields=True):

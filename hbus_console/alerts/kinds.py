@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from engine.core.errors import ConfigurationError
 from hbus_console.alerts.round import Case
 from hbus_console.alerts.targets import TargetKind
-from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import ALERT_KINDS
 from hbus_console.ui import formats
 
 #: What a rule compares with its threshold; ``None`` means that nobody knows: the alert stays as it is.
@@ -94,19 +94,8 @@ def kinds() -> Mapping[str, AlertKind]:
 
     Raises :class:`~engine.core.errors.ConfigurationError` when two features bring one of the same name.
     """
-    found: dict[str, AlertKind] = {}
-    brought_by: dict[str, str] = {}
-    for feature in features():
-        for dotted in feature.alerts:
-            for kind in resolve(dotted):
-                if kind.name in found:
-                    raise ConfigurationError(
-                        f"{brought_by[kind.name]} and {feature.name} both bring an alert kind {kind.name!r}.",
-                        remedy="Rename one of the kinds, or install only one of the two features (HBUS_APPS).",
-                        field="HBUS_APPS",
-                    )
-                found[kind.name], brought_by[kind.name] = kind, feature.name
-    return {kind.name: kind for kind in sorted(found.values(), key=lambda it: (it.place, it.name))}
+    found: list[AlertKind] = sorted(ALERT_KINDS.by_name(features()).values(), key=lambda it: (it.place, it.name))
+    return {kind.name: kind for kind in found}
 
 
 def kind_named(name: str) -> AlertKind:

@@ -44,11 +44,11 @@ class Reference(SpectacularSwaggerSplitView):
     """Swagger UI from the sidecar package: nothing is fetched from outside."""
 
     template_name = "api/reference.html"
-    url_name = "v1:schema"
+    url_name = "v1:openapi"
     url_self = None
 
 
 urlpatterns = [
-    path("schema", Document.as_view(), name="schema"),
+    path("schema", Document.as_view(), name="openapi"),
     path("docs/", Reference.as_view(), name="docs"),
 ]

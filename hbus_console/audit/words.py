@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from hbus_console.audit.models import AuditEntry
-from hbus_console.registry.loading import acts, features
+from hbus_console.registry.acts import acts
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import AUDIT_WORDS
 
 #: Kinds of actors that are a person: signed in to the console, or at a shell of the machine.
 PERSONS = ("user", "shell")
@@ -63,7 +65,7 @@ def tone(entry: AuditEntry) -> str:
 
 @cache
 def _declared() -> dict[str, str]:
-    return {action: said for feature in features() for action, said in feature.audit_words.items()}
+    return AUDIT_WORDS.by_name(features())
 
 
 def _wanted(action: str) -> str:

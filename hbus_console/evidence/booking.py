@@ -9,7 +9,8 @@ from typing import Protocol
 from engine.core.facts import FactBatch
 from hbus_console.evidence.kinds import catalog_of
 from hbus_console.evidence.rows import EvidenceRows
-from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import PROJECTIONS
 
 
 class Projection(Protocol):
@@ -57,5 +58,4 @@ class Booking:
 
 @cache
 def _makers() -> Mapping[str, Callable[[bool], Projection]]:
-    made = [resolve(feature.projection) for feature in features() if feature.projection]
-    return {make.engine: make for make in made}
+    return PROJECTIONS.by_name(features())

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from engine.core.fact_kinds import FactCatalog, FactKind
 from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.names import FACT_KINDS
 
 
 @cache
@@ -18,14 +19,8 @@ def catalogs() -> tuple[FactCatalog, ...]:
 
 @cache
 def kinds() -> Mapping[str, FactKind]:
-    """Every kind by its name. Raises ``ValueError`` when two engines declare the same."""
-    found: dict[str, FactKind] = {}
-    for catalog in catalogs():
-        for kind in catalog.kinds:
-            if kind.name in found:
-                raise ValueError(f"the fact kind {kind.name!r} is declared twice; one is of engine {catalog.engine!r}")
-            found[kind.name] = kind
-    return MappingProxyType(found)
+    """Every kind by its name. Raises ``ConfigurationError`` when two features bring the same."""
+    return MappingProxyType(FACT_KINDS.by_name(features()))
 
 
 def catalog_of(kind: str) -> FactCatalog | None:

@@ -16,7 +16,8 @@ from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.feature import OPERATION_END
 from hbus_console.operations.models import OperationItem
-from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import OPERATION_KINDS
 from hbus_console.ui.formats import num
 
 Result = OperationItem.Result
@@ -204,8 +205,7 @@ class OperationKind(Protocol):
 
 @cache
 def _kinds() -> dict[str, OperationKind]:
-    kinds: list[OperationKind] = [resolve(kind) for feature in features() for kind in feature.operations]
-    return {kind.name: kind for kind in kinds}
+    return OPERATION_KINDS.by_name(features())
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.audit.services import record
 from hbus_console.cluster.feature import CLUSTER_OPERATE
-from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import EXAMPLES
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,7 @@ class Example:
 
 def declared() -> Mapping[str, Example]:
     """Every example by its name."""
-    found = (resolve(dotted) for feature in features() for dotted in feature.examples)
-    return {example.name: example for example in found}
+    return EXAMPLES.by_name(features())
 
 
 def offered(who: Actor) -> list[Example]:

@@ -7,18 +7,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from hbus_console.access.acts import VIEW, Act
 from hbus_console.installed import apps, load_packages, loading
 from hbus_console.registry.declaration import Feature
+from hbus_console.registry.unique import unique
 
 
 @cache
 def features() -> tuple[Feature, ...]:
     """The declarations of the installed apps, in their order; an app without a ``feature.py`` has none.
 
-    Raises ``ConfigurationError`` for one of ``HBUS_APPS`` that cannot be loaded.
+    Raises ``ConfigurationError`` for one of ``HBUS_APPS`` that cannot be loaded, and for two of one name.
     """
-    return tuple(feature for _, feature in by_app())
+    return tuple(unique("a feature", ((app, feature.name, feature) for app, feature in by_app())).values())
 
 
 def by_app() -> tuple[tuple[str, Feature], ...]:
@@ -49,9 +49,3 @@ def resolve(dotted: str) -> Any:
     module, _, attribute = dotted.partition(":")
     found = import_module(module)
     return getattr(found, attribute) if attribute else found
-
-
-@cache
-def acts() -> dict[str, Act]:
-    """Every act by its name, as declared."""
-    return {act.name: act for act in (VIEW, *(act for feature in features() for act in feature.acts))}

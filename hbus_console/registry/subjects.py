@@ -7,12 +7,13 @@ from functools import cache
 from engine.core.subject import Subject
 from hbus_console.registry.declaration import SubjectKind
 from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.names import SUBJECT_KINDS
 
 
 @cache
 def kinds() -> dict[str, SubjectKind]:
-    """Every declared kind by its name."""
-    return {kind.name: kind for feature in features() for kind in feature.subjects}
+    """Every declared kind by its name. Raises ``ConfigurationError`` for two of one name."""
+    return SUBJECT_KINDS.by_name(features())
 
 
 def kind_named(name: str) -> SubjectKind:

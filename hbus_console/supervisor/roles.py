@@ -12,6 +12,7 @@ from engine.core.errors import BadInput
 from engine.core.numbers import whole
 from hbus_console.registry.declaration import ProcessRole
 from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.names import ROLES
 from hbus_console.state import ROOT
 from hbus_console.supervisor.installation import Installation
 
@@ -60,8 +61,8 @@ class SupervisedRole:
 
 @cache
 def roles() -> dict[str, SupervisedRole]:
-    """Every role by its name, in starting order."""
-    declared = sorted((role for feature in features() for role in feature.roles), key=lambda role: role.place)
+    """Every role by its name, in starting order. Raises ``ConfigurationError`` for two of one name."""
+    declared = sorted(ROLES.by_name(features()).values(), key=lambda role: role.place)
     return {role.name: SupervisedRole(role) for role in declared}
 
 

@@ -16,6 +16,7 @@ from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.registry.declaration import Owned
 from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.names import OWNED
 from hbus_console.teams.models import Team
 
 #: The list of teams shows so many of each kind.
@@ -24,7 +25,7 @@ SHOWN = 4
 
 def kinds() -> list[Owned]:
     """What teams can answer for, in the order of the features."""
-    return [owned for feature in features() for owned in feature.owned]
+    return list(OWNED.by_name(features()).values())
 
 
 def rows(owned: Owned, who: Actor) -> QuerySet[Any]:

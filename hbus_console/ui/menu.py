@@ -14,6 +14,7 @@ from hbus_console.database import AWAY
 from hbus_console.parts import Parts, log_fault
 from hbus_console.registry.declaration import LAST_SECTIONS, MenuEntry
 from hbus_console.registry.loading import features, resolve
+from hbus_console.registry.names import MENU_KEYS, SHORTCUTS
 from hbus_console.ui import formats
 from hbus_console.ui.timerange import time_range
 
@@ -36,11 +37,14 @@ class MenuLine:
 @cache
 def entries() -> tuple[tuple[str, tuple[MenuEntry, ...]], ...]:
     """Every section with its entries, in the order in which they stand: the engines' in that of their features, then
-    :data:`~hbus_console.registry.declaration.LAST_SECTIONS`."""
+    :data:`~hbus_console.registry.declaration.LAST_SECTIONS`.
+
+    Raises ``ConfigurationError`` for two entries of one key or one shortcut.
+    """
     found: dict[str, list[MenuEntry]] = {}
-    for feature in features():
-        for entry in feature.menu:
-            found.setdefault(entry.section, []).append(entry)
+    SHORTCUTS.by_name(features())
+    for entry in MENU_KEYS.by_name(features()).values():
+        found.setdefault(entry.section, []).append(entry)
     titles = [title for title in found if title not in LAST_SECTIONS]
     titles += [title for title in LAST_SECTIONS if title in found]
     return tuple((title, tuple(sorted(found[title], key=lambda it: it.place))) for title in titles)

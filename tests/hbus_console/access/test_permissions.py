@@ -27,7 +27,8 @@ from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.publishing.feature import PUBLISH
-from hbus_console.registry.loading import acts, features
+from hbus_console.registry.acts import acts
+from hbus_console.registry.loading import features
 from hbus_console.teams.feature import TEAM_EDIT
 from hbus_console.topics.feature import TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from engine.bus.fact_kinds import BUS_KINDS, Books
 from engine.bus.facts import BusFields
+from engine.core.errors import ConfigurationError
 from engine.core.fact_kinds import QUIET, FactCatalog, Tone
 from engine.core.facts import SHARED, FactBatch
 from engine.core.subject import Subject
@@ -22,6 +23,8 @@ from hbus_console.evidence.kinds import catalog_of, catalogs, kinds
 from hbus_console.logs import LoggingSink
 from hbus_console.messages.models import FlowSample, LedgerEvent
 from hbus_console.messages.timeline import _words
+from hbus_console.registry.declaration import Feature
+from hbus_console.registry.loading import features
 from hbus_console.state import ROOT
 
 NAMES = sorted(kinds())
@@ -97,10 +100,13 @@ def test_parked_unparked_skipped_and_the_breakers_kinds_have_level_and_counter()
         assert f"hbus_{name}" in families
 
 
+AGAIN = FactCatalog("other", (replace(BUS_KINDS["settled"], sentence="something else"),))
+
+
 def test_a_kind_declared_by_two_engines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    again = FactCatalog("other", (replace(BUS_KINDS["settled"], sentence="something else"),))
-    monkeypatch.setattr(declared, "catalogs", lambda: (*catalogs(), again))
-    with pytest.raises(ValueError, match=r"'settled' is declared twice.*'other'"):
+    other = Feature("other", facts=(f"{__name__}:AGAIN",))
+    monkeypatch.setattr(declared, "features", lambda: (*features(), other))
+    with pytest.raises(ConfigurationError, match="topics and other both bring a fact kind 'settled'"):
         kinds.__wrapped__()
 
 

@@ -18,6 +18,8 @@ from hbus_console.evidence.fact_stream import FactReader, FactStream
 from hbus_console.evidence.models import Evidence, Notice
 from hbus_console.evidence.retention import trim_evidence
 from hbus_console.logs import LoggingSink
+from hbus_console.registry.declaration import Feature
+from hbus_console.registry.loading import features
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -40,12 +42,12 @@ CATALOG = FactCatalog("jobs", (kind("toy_run_ended"), kind("toy_looked", booked=
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another engine, whose declaration is found as those of the features are."""
-    found = (*declared.catalogs(), CATALOG)
-    caches = (declared.kinds, declared._catalogs_by_kind)
+    found = (*features(), Feature("jobs", facts=(f"{__name__}:CATALOG",)))
+    caches = (declared.catalogs, declared.kinds, declared._catalogs_by_kind)
     for cached in caches:
         cached.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(declared, "catalogs", lambda: found)
+        patch.setattr(declared, "features", lambda: found)
         yield
     for cached in caches:
         cached.cache_clear()
