@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 from hbus_console.registry.loading import features, resolve
 from hbus_console.state import ROOT
@@ -74,13 +76,126 @@ def test_no_modules_of_the_engine_import_each_other_in_a_circle() -> None:
 
 
 @cache
-def _sisters() -> frozenset[str]:
-    """The features that stand beside each other, as the contract of the floors names them."""
+def _floors() -> tuple[frozenset[str], ...]:
+    """The rooms of each floor of the console, the highest first, as the contract of the floors names them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    floor = next(layer for contract in contracts for layer in contract.get("layers", ()) if "topics" in layer.split())
-    return frozenset(name for name in floor.split(" : ") if "." not in name)
+    layers = next(contract["layers"] for contract in contracts if contract.get("exhaustive"))
+    return tuple(frozenset(re.findall(r"[\w.]+", layer)) for layer in layers)
+
+
+def _floor_of(room: str) -> int:
+    return next(number for number, rooms in enumerate(_floors()) if room in rooms)
+
+
+@cache
+def _sisters() -> frozenset[str]:
+    """The features that stand beside each other."""
+    return _floors()[_floor_of("topics")]
+
+
+#: The rooms that may know engines: the features, what stands above them, and what a process shares of each engine.
+_MAY_KNOW_ENGINES = re.compile(r"hbus_console\.wiring\.(?!store\b|fact_log\b)\w+")
+
+
+def _knows_engines(imports: Mapping[str, set[str]]) -> list[str]:
+    """Modules of the ground that import of an engine more than its core."""
+    above = set().union(*_floors()[: _floor_of("topics") + 1])
+    return [
+        f"{name} imports {what}"
+        for name, found in imports.items()
+        if name.startswith("hbus_console.") and _room(name) not in above and not _MAY_KNOW_ENGINES.match(name)
+        for what in sorted(found)
+        if re.match(r"engine\.(?!core\b)", what)
+    ]
+
+
+def test_the_ground_knows_no_engine_but_the_core() -> None:
+    assert _knows_engines(_imports()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "what"),
+    [
+        ("evidence.totals", "engine.cron.fact_kinds"),
+        ("body_limit", "engine.bus"),
+        ("listing", "engine.bus.config"),
+        ("log_setup", "engine.bus"),
+        ("wiring.store", "engine.quota"),
+        ("a_room_of_tomorrow.models", "engine.bus"),
+    ],
+)
+def test_an_engine_on_the_ground_is_found(module: str, what: str) -> None:
+    """Wherever it is imported, also in a room that nobody has put on a floor yet."""
+    name = f"hbus_console.{module}"
+    planted = _imports() | {name: _imports().get(name, set()) | {what}}
+    assert _knows_engines(planted) == [f"{name} imports {what}"]
+
+
+def test_what_features_and_their_wiring_know_of_engines_is_no_fault() -> None:
+    planted = {f"hbus_console.{name}": {"engine.cron"} for name in ("topics.models", "wiring.cron", "bench.rig")}
+    assert _knows_engines(planted | {"hbus_console.ui.live": {"engine.core.clock", "engine.core"}}) == []
+
+
+#: What of the bus a transport may import: the contract, and what several of them need to keep it. All else is above.
+_BESIDE_THE_CONTRACT = {
+    f"engine.bus.{name}"
+    for name in (
+        "chunking",
+        "config",
+        "consumer_names",
+        "errors",
+        "many_groups",
+        "not_browsable",
+        "optional",
+        "partitions",
+        "replicas",
+        "transport",
+    )
+}
+
+
+def _package_of(module: str) -> str:
+    """The transport that a module belongs to, such as ``engine.bus.transports.nsq``; empty for another module."""
+    parts = module.split(".")
+    return ".".join(parts[:4]) if parts[:3] == ["engine", "bus", "transports"] and len(parts) > 3 else ""
+
+
+def _know_more_than_the_contract(imports: Mapping[str, set[str]]) -> list[str]:
+    """Transports, and what stands beside the contract, that import of the engines what lies above it, or each other."""
+    return [
+        f"{name} imports {what}"
+        for name, found in imports.items()
+        if _package_of(name) or name in _BESIDE_THE_CONTRACT
+        for what in sorted(found)
+        if what not in _BESIDE_THE_CONTRACT and not re.match(r"engine\.core\b", what)
+        if not (_package_of(name) and _package_of(what) == _package_of(name))
+    ]
+
+
+def test_transports_know_the_contract_and_neither_what_is_above_it_nor_each_other() -> None:
+    assert _know_more_than_the_contract(_imports()) == []
+    keeping = (found for name, found in _imports().items() if _package_of(name) or name in _BESIDE_THE_CONTRACT)
+    used = set().union(*keeping)
+    assert sorted(_BESIDE_THE_CONTRACT - used) == [], "no transport needs it"
+
+
+@pytest.mark.parametrize(
+    ("module", "what"),
+    [
+        ("transports.nsq.transport", "engine.bus.message"),
+        ("transports.redis_stream.topic", "engine.bus.consuming.worker"),
+        ("transports.memory.log", "engine.bus.transports.nsq.http"),
+        ("transports.of_tomorrow", "engine.bus.producer"),
+        ("transports.nsq.http", "engine.quota"),
+        ("replicas", "engine.bus.catalog"),
+    ],
+)
+def test_a_transport_that_knows_more_is_found(module: str, what: str) -> None:
+    name = f"engine.bus.{module}"
+    planted = _imports() | {name: _imports().get(name, set()) | {what}}
+    assert _know_more_than_the_contract(planted) == [f"{name} imports {what}"]
 
 
 @cache

@@ -22,7 +22,7 @@ from engine.bus.facts import BusFields
 from engine.bus.message import Message, encode
 from engine.bus.options import NO_OPTIONS, PublishOptions
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
-from engine.bus.replicas import transport_for
+from engine.bus.replicas import confirming
 from engine.bus.schedule_once import Kept, ScheduleOnce, later_of
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status, Transport
 from engine.core.clock import Clock, SystemClock
@@ -138,7 +138,7 @@ class Producer:
 
     def _transport(self, policy: TopicPolicy) -> Transport:
         transport = self._transports(policy.transport)
-        return transport_for(policy, transport) if policy.replicas else transport
+        return confirming(transport, policy.replicas, policy.name) if policy.replicas else transport
 
     def _one(self, topic: str, item: BatchItem) -> Receipt:
         answer = self.publish_batch(topic, [item])[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import PublishRefused
 from engine.bus.optional import Replicating
 from engine.bus.transport import Outcome, Status, Transport
@@ -22,14 +21,15 @@ def replicated(outcomes: Sequence[Outcome], reached: int, wanted: int) -> list[O
     ]
 
 
-def transport_for(policy: TopicPolicy, transport: Transport) -> Transport:
-    """``transport`` as the topic's durability asks for it. Raises :class:`PublishRefused` where it has no replicas."""
-    if not policy.replicas:
-        return transport
+def confirming(transport: Transport, replicas: int, topic: str) -> Transport:
+    """``transport`` as a topic that asks for so many replicas needs it.
+
+    Raises :class:`~engine.bus.errors.PublishRefused` where it has none.
+    """
     if not isinstance(transport, Replicating):
         raise PublishRefused(
-            f"Topic {policy.name!r} asks for {policy.replicas} replicas, and its transport {transport.name} has none.",
+            f"Topic {topic!r} asks for {replicas} replicas, and its transport {transport.name} has none.",
             remedy="Set its replicas to 0, or move it to redis_stream on a store with replicas.",
             field="replicas",
         )
-    return transport.confirming(policy.replicas)
+    return transport.confirming(replicas)

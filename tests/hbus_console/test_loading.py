@@ -66,7 +66,8 @@ def test_a_role_in_the_background_loads_no_page_and_nothing_heavy_it_does_not_ne
         "import django\ndjango.setup()\n"
         f"import hbus_console.{role}{'s' if role == 'consumer' else ''}.role\n"
         "from hbus_console.consumers import hosting\n"
-        "from hbus_console.keeper.duties import features, resolve\n"
+        "import hbus_console.keeper.duties\n"
+        "from hbus_console.registry.loading import features, resolve\n"
     )
     if role == "keeper":
         code += "for feature in features():\n    for duty in feature.duties:\n        resolve(duty)\n"

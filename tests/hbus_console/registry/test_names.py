@@ -30,7 +30,6 @@ from hbus_console.registry.unique import unique
 from hbus_console.supervisor import roles
 from hbus_console.teams import owned
 from hbus_console.ui import menu
-from hbus_console.wiring import store
 from tests.source import named, python
 
 NOBODY = f"{__name__}:nobody"
@@ -192,16 +191,17 @@ def test_what_cannot_be_asked_for_its_name_is_told_as_the_apps(beside: Callable[
         declared.check_names()
 
 
-def test_before_the_first_start_duties_that_need_a_store_are_left_to_the_keeper(
-    beside: Callable[[Feature], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none() -> object:
-        raise ConfigurationError("There is no store.", remedy="Start one.", field="REDIS_URL")
+def stands_on_a_store() -> Bare:
+    raise ConfigurationError("There is no store: REDIS_URL is not set.", remedy="Start one.", field="REDIS_URL")
 
-    monkeypatch.setattr(store, "client", none)
-    beside(Feature("cron", duties=(f"{__name__}:breaker",)))
+
+def test_before_the_first_start_duties_that_need_a_store_are_left_to_the_keeper(
+    beside: Callable[[Feature], None],
+) -> None:
+    unasked = f"{__name__}:stands_on_a_store"
+    beside(Feature("cron", duties=(unasked,)))
     declared.check_names()
-    beside(Feature("cron", duties=("hbus_console.accounts.housekeeping:SignInExpiry",)))
+    beside(Feature("cron", duties=(unasked, "hbus_console.accounts.housekeeping:SignInExpiry")))
     with pytest.raises(ConfigurationError, match="accounts and cron both bring a duty 'sign-in-expiry'"):
         declared.check_names()
 
