@@ -18,7 +18,7 @@ from hbus_console.cluster.feature import CLUSTER_VIEW
 
 
 class ClusterView(ApiView):
-    """Roles, processes, store, databases, consumers and duties."""
+    """Roles, processes, store, databases, what features stand on, consumers and duties."""
 
     @extend_schema(
         operation_id="cluster_retrieve",
@@ -34,6 +34,9 @@ class ClusterView(ApiView):
         found = services.cluster(self.actor)
         answer: dict[str, Any] = msgspec.to_builtins(found) | {"worst": found.worst}
         answer["store"]["troubles"] = found.store.troubles
+        answer["standings"] = [
+            {"feature": each.feature, "tone": each.tone, **msgspec.to_builtins(each.health)} for each in found.standings
+        ]
         answer["idle"] = [{"topic": topic, "group": group, "why": why} for topic, group, why in found.idle]
         return Response(answer)
 

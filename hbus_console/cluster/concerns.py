@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from engine.core.clock import SystemClock
-from hbus_console.cluster import probes, services
+from hbus_console.cluster import asking, probes, services
+from hbus_console.cluster.asking import Standing
 from hbus_console.cluster.probes import StoreState
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import roles as supervised
@@ -26,14 +27,28 @@ def nodes(look: Look) -> Sequence[Node]:
     return services.living(_clock)[0]
 
 
+def standings(look: Look) -> Sequence[Standing]:
+    """What features stand on, asked now."""
+    return asking.standings()
+
+
 def concerns(look: Look) -> list[Concern]:
     """The worst first."""
-    return at(10, [*_store(look.once(store)), *_processes(look)])
+    return at(10, [*_store(look.once(store)), *_standings(look.once(standings)), *_processes(look)])
 
 
 def _store(state: StoreState) -> list[Concern]:
     tone, page = "bad" if state.error or state.refusal else "warn", reverse("cluster:overview")
     return [Concern(tone, text.rstrip("."), state.address, page, "Open cluster") for text in state.troubles]
+
+
+def _standings(found: Sequence[Standing]) -> list[Concern]:
+    page = reverse("cluster:overview")
+    return [
+        Concern(each.tone, f"{each.name} {each.health.trouble}", each.health.note, page, "Open cluster")
+        for each in found
+        if each.health.trouble
+    ]
 
 
 def _processes(look: Look) -> list[Concern]:

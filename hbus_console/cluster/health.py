@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from engine.core.errors import ConfigurationError
 from engine.core.store import each_primary, open_client
+from hbus_console.cluster import asking
 from hbus_console.wiring import store
 
 _PATIENCE_S = 2.0
@@ -28,12 +29,19 @@ def healthz(_: HttpRequest) -> JsonResponse:
 @never_cache
 @require_safe
 def readyz(_: HttpRequest) -> JsonResponse:
-    """200 when the databases and the store answer, else 503 naming what does not."""
+    """200 when the databases and the store answer, and what features cannot do without; else 503.
+
+    Every part is named, also one that is ill and only some of the work needs.
+    """
+    asked = asking.begin()
     parts = {
         **{f"database:{alias}": _database(alias) for alias in settings.DATABASES},
         "store": _store(),
     }
     ready = all(word == "ok" for word in parts.values())
+    for standing in asking.answers(asked):
+        parts.setdefault(standing.name, standing.health.trouble or "ok")
+        ready = ready and not (standing.health.needed and standing.health.trouble)
     return JsonResponse({"status": "ready" if ready else "not ready", "parts": parts}, status=200 if ready else 503)
 
 

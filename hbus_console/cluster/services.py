@@ -21,7 +21,8 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import class_of, words_of
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import GLOBAL, Actor, covers, visible_scopes
-from hbus_console.cluster import probes
+from hbus_console.cluster import asking, probes
+from hbus_console.cluster.asking import Standing
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
@@ -92,6 +93,8 @@ class Cluster:
     facts_dropped: int
     nodes_error: str = ""
     idle: list[tuple[str, str, str]] = field(default_factory=list)
+    #: Beside store and databases: what features stand on.
+    standings: list[Standing] = field(default_factory=list)
     #: How many more no handler is known for, for a reader of every topic; a worker names only the first.
     idle_unnamed: int = 0
 
@@ -103,7 +106,7 @@ class Cluster:
     @property
     def worst(self) -> str:
         """``ok``, ``warn`` or ``bad``."""
-        tones = {role.tone for role in self.roles}
+        tones = {each.tone for each in (*self.roles, *self.standings)}
         cares = "warn" in tones or self.facts_dropped or self.wrong_clocks
         return "bad" if "bad" in tones else "warn" if cares else "ok"
 
@@ -116,6 +119,7 @@ class Cluster:
 def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     """The installation now; consumers only of the topics that ``who`` may see."""
     clock = clock or SystemClock()
+    asked = asking.begin()
     store = probes.store_state()
     found, error = living(clock)
     databases = probes.database_states()
@@ -131,6 +135,7 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
         duties=duties(found, scopes),
         facts_dropped=facts_dropped(clock.now_ms()),
         nodes_error=error,
+        standings=asking.answers(asked),
         idle=[line for line in idle(found) if _visible(scopes, line[0])],
         idle_unnamed=idle_unnamed(found) if GLOBAL in scopes else 0,
     )

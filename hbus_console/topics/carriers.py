@@ -1,4 +1,4 @@
-"""What has to run here so that topics are carried."""
+"""What has to run so that topics are carried, and how that is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from django.conf import settings
 from django.db.models import Q
 
 from engine.core.env import Env
+from engine.core.errors import HbusError
+from hbus_console.registry.health import Health
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
+
+#: Carried by the store itself, which is asked anyway, or by nothing outside of the process.
+_ON_THE_STORE = {"redis_stream", "memory"}
 
 
 def needs_nsqd() -> bool:
@@ -15,3 +21,20 @@ def needs_nsqd() -> bool:
         return False
     by_nsq = Q(transport="nsq") | Q(leaving="nsq")
     return settings.HBUS_TRANSPORT == "nsq" or Topic.objects.filter(by_nsq).exists()
+
+
+def probe() -> list[Health]:
+    """Every transport that carries a topic, or will carry the next one, beside those on the installation's store."""
+    named = Topic.objects.values_list("transport", "leaving").distinct()
+    used = {settings.HBUS_TRANSPORT, *(name for pair in named for name in pair)} - {""}
+    return [_health(name) for name in sorted(used - _ON_THE_STORE)]
+
+
+def _health(carrier: str) -> Health:
+    # What no topic names goes by the default: while that is away, most of what the console is for cannot be done.
+    needed = carrier == settings.HBUS_TRANSPORT
+    try:
+        seconds = bus.transport(carrier).ping()
+    except HbusError as error:
+        return Health(carrier, "does not answer", error.what, needed)
+    return Health(carrier, note=f"answers in {seconds * 1000:.1f} ms", needed=needed)

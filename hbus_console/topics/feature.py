@@ -57,5 +57,6 @@ FEATURE = Feature(
     concerns=("hbus_console.topics.concerns:concerns",),
     search=("hbus_console.topics.finding:find",),
     operations=("hbus_console.topics.move:MOVE",),
+    probes=("hbus_console.topics.carriers:probe",),
     needs_role={"nsqd": "hbus_console.topics.carriers:needs_nsqd"},
 )
