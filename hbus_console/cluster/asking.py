@@ -11,7 +11,7 @@ from django.db import connections
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.parts import Fault, log_fault
-from hbus_console.registry.health import Health
+from hbus_console.registry.health import ProbedHealth
 from hbus_console.registry.loading import features, resolve
 
 #: Seconds a probe is waited for.
@@ -19,11 +19,11 @@ PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Standing:
+class FeatureHealth:
     """One thing that a feature stands on. A feature that cannot tell is one such thing itself."""
 
     feature: str
-    health: Health
+    health: ProbedHealth
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class _Question:
     feature: str
     dotted: str
     begun_s: float
-    answer: Future[list[Health]] = field(default_factory=Future)
+    answer: Future[list[ProbedHealth]] = field(default_factory=Future)
 
     def ask(self) -> None:
         try:
@@ -76,29 +76,29 @@ def _begin(feature: str, dotted: str, clock: Clock) -> _Question:
     return question
 
 
-def answers(questions: Sequence[_Question], clock: Clock | None = None) -> list[Standing]:
+def answers(questions: Sequence[_Question], clock: Clock | None = None) -> list[FeatureHealth]:
     """What was answered within :data:`PATIENCE_S` of each question. A mistake or silence is that feature's own."""
     clock = clock or SystemClock()
     return [standing for question in questions for standing in _answer(question, clock)]
 
 
-def standings() -> list[Standing]:
+def standings() -> list[FeatureHealth]:
     """How everything is that the features stand on, asked now."""
     return answers(begin())
 
 
-def _answer(question: _Question, clock: Clock) -> list[Standing]:
+def _answer(question: _Question, clock: Clock) -> list[FeatureHealth]:
     try:
         left_s = question.begun_s + PATIENCE_S - clock.monotonic()
         found = question.answer.result(timeout=max(0.0, left_s))
         said = ""
     except TimeoutError as error:
-        found, said = [Health(question.feature, f"did not tell within {PATIENCE_S:g} s")], "slow"
+        found, said = [ProbedHealth(question.feature, f"did not tell within {PATIENCE_S:g} s")], "slow"
         fault = Fault(question.feature, error)
     except Exception as error:  # noqa: BLE001 - as above
         fault = Fault(question.feature, error)
-        found, said = [Health(question.feature, "could not tell, the log says why")], fault.words
+        found, said = [ProbedHealth(question.feature, "could not tell, the log says why")], fault.words
     if said != _said.get(question.dotted, "") and said:
         log_fault(fault)
     _said[question.dotted] = said
-    return [Standing(question.feature, health) for health in found]
+    return [FeatureHealth(question.feature, health) for health in found]

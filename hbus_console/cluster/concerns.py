@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from engine.core.clock import SystemClock
 from hbus_console.cluster import asking, probes, services
-from hbus_console.cluster.asking import Standing
+from hbus_console.cluster.asking import FeatureHealth
 from hbus_console.cluster.probes import StoreState
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import roles as supervised
@@ -27,7 +27,7 @@ def nodes(look: Look) -> Sequence[Node]:
     return services.living(_clock)[0]
 
 
-def standings(look: Look) -> Sequence[Standing]:
+def standings(look: Look) -> Sequence[FeatureHealth]:
     """What features stand on, asked now."""
     return asking.standings()
 
@@ -42,7 +42,7 @@ def _store(state: StoreState) -> list[Concern]:
     return [Concern(tone, text.rstrip("."), state.address, page, "Open cluster") for text in state.troubles]
 
 
-def _standings(found: Sequence[Standing]) -> list[Concern]:
+def _standings(found: Sequence[FeatureHealth]) -> list[Concern]:
     page = reverse("cluster:overview")
     return [
         Concern(each.tone, f"{each.name} {each.health.trouble}", each.health.note, page, "Open cluster")

@@ -22,7 +22,7 @@ from engine.core.error_text import class_of, words_of
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import GLOBAL, Actor, covers, visible_scopes
 from hbus_console.cluster import asking, probes
-from hbus_console.cluster.asking import Standing
+from hbus_console.cluster.asking import FeatureHealth
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
@@ -94,7 +94,7 @@ class Cluster:
     nodes_error: str = ""
     idle: list[tuple[str, str, str]] = field(default_factory=list)
     #: Beside store and databases: what features stand on.
-    standings: list[Standing] = field(default_factory=list)
+    standings: list[FeatureHealth] = field(default_factory=list)
     #: How many more no handler is known for, for a reader of every topic; a worker names only the first.
     idle_unnamed: int = 0
 

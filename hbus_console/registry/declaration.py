@@ -167,9 +167,9 @@ class Feature:
     examples: tuple[Dotted, ...] = ()
     #: Kinds of operations.
     operations: tuple[Dotted, ...] = ()
-    #: ``probe() -> list[Health]``: what the feature stands on and how that is, see
-    #: :class:`~hbus_console.registry.health.Health`. Asked in a thread of its own by ``/readyz`` and the cluster page,
-    #: and waited for a second.
+    #: ``probe() -> list[ProbedHealth]``: what the feature stands on and how that is, see
+    #: :class:`~hbus_console.registry.health.ProbedHealth`. Asked in a thread of its own by ``/readyz`` and the cluster
+    #: page, and waited for a second.
     probes: tuple[Dotted, ...] = ()
     #: ``needed() -> bool`` by role name: whether a role that is not usual must run here.
     needs_role: Mapping[str, Dotted] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Health:
+class ProbedHealth:
     """One thing at one instant."""
 
     #: As its operator knows it: ``nsq``. No two things of one feature share it.

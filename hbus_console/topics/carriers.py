@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from engine.core.env import Env
 from engine.core.errors import HbusError
-from hbus_console.registry.health import Health
+from hbus_console.registry.health import ProbedHealth
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
@@ -23,18 +23,18 @@ def needs_nsqd() -> bool:
     return settings.HBUS_TRANSPORT == "nsq" or Topic.objects.filter(by_nsq).exists()
 
 
-def probe() -> list[Health]:
+def probe() -> list[ProbedHealth]:
     """Every transport that carries a topic, or will carry the next one, beside those on the installation's store."""
     named = Topic.objects.values_list("transport", "leaving").distinct()
     used = {settings.HBUS_TRANSPORT, *(name for pair in named for name in pair)} - {""}
     return [_health(name) for name in sorted(used - _ON_THE_STORE)]
 
 
-def _health(carrier: str) -> Health:
+def _health(carrier: str) -> ProbedHealth:
     # What no topic names goes by the default: while that is away, most of what the console is for cannot be done.
     needed = carrier == settings.HBUS_TRANSPORT
     try:
         seconds = bus.transport(carrier).ping()
     except HbusError as error:
-        return Health(carrier, "does not answer", error.what, needed)
-    return Health(carrier, note=f"answers in {seconds * 1000:.1f} ms", needed=needed)
+        return ProbedHealth(carrier, "does not answer", error.what, needed)
+    return ProbedHealth(carrier, note=f"answers in {seconds * 1000:.1f} ms", needed=needed)

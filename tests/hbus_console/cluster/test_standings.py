@@ -15,7 +15,7 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.cluster import asking
 from hbus_console.cluster.concerns import concerns
 from hbus_console.registry.declaration import Feature
-from hbus_console.registry.health import Health
+from hbus_console.registry.health import ProbedHealth
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics import carriers
 from hbus_console.topics.models import Topic
@@ -25,7 +25,7 @@ from tests.hbus_console.ui.conftest import topic
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 Install = Callable[..., None]
-WELL = Feature("lamps", probes=(f"{__name__}:well",))
+WELL = Feature("mills", probes=(f"{__name__}:well",))
 ILL = Feature("kettles", probes=(f"{__name__}:ill",))
 NEEDED = Feature("plugs", probes=(f"{__name__}:needed",))
 MISTAKEN = Feature("toys", probes=(f"{__name__}:mistaken",))
@@ -35,26 +35,26 @@ _go_on = threading.Event()
 _asked: list[str] = []
 
 
-def well() -> list[Health]:
-    return [Health("grid", note="230 V")]
+def well() -> list[ProbedHealth]:
+    return [ProbedHealth("grid", note="230 V")]
 
 
-def ill() -> list[Health]:
-    return [Health("water", "does not run", "since noon")]
+def ill() -> list[ProbedHealth]:
+    return [ProbedHealth("water", "does not run", "since noon")]
 
 
-def needed() -> list[Health]:
-    return [Health("fuse", "is blown", needed=True)]
+def needed() -> list[ProbedHealth]:
+    return [ProbedHealth("fuse", "is blown", needed=True)]
 
 
-def mistaken() -> list[Health]:
+def mistaken() -> list[ProbedHealth]:
     raise KeyError("a mistake of the toy")
 
 
-def slow() -> list[Health]:
+def slow() -> list[ProbedHealth]:
     _asked.append("slow")
     _go_on.wait(30)
-    return [Health("shell")]
+    return [ProbedHealth("shell")]
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def parts(client: Client) -> tuple[int, dict[str, str]]:
 
 def test_readyz_names_each_and_is_ready_while_nothing_needed_is_ill(install: Install) -> None:
     install(WELL, ILL)
-    assert parts(Client()) == (200, {"store": "ok", "lamps:grid": "ok", "kettles:water": "does not run"})
+    assert parts(Client()) == (200, {"store": "ok", "mills:grid": "ok", "kettles:water": "does not run"})
     install(WELL, NEEDED)
-    assert parts(Client()) == (503, {"store": "ok", "lamps:grid": "ok", "plugs:fuse": "is blown"})
+    assert parts(Client()) == (503, {"store": "ok", "mills:grid": "ok", "plugs:fuse": "is blown"})
 
 
 def test_a_mistake_is_that_features_own_and_logged_when_it_begins(install: Install) -> None:
@@ -86,7 +86,7 @@ def test_a_mistake_is_that_features_own_and_logged_when_it_begins(install: Insta
     with capture_logs() as lines:
         for _ in range(3):
             found = parts(Client())
-    assert found == (200, {"store": "ok", "toys": "could not tell, the log says why", "lamps:grid": "ok"})
+    assert found == (200, {"store": "ok", "toys": "could not tell, the log says why", "mills:grid": "ok"})
     assert [(line["part"], line["log_level"]) for line in lines if line["event"] == "a part failed"] == [
         ("toys", "error")
     ]
@@ -109,11 +109,11 @@ def test_a_slow_probe_is_waited_for_once_and_not_asked_again_before_it_has_answe
 def test_the_page_the_endpoint_and_what_needs_a_person_show_them(install: Install, page: Client) -> None:
     install(WELL, ILL)
     html = page.get("/cluster/").content.decode()
-    for text in ("lamps:grid", "230 V", "kettles:water", "does not run", "since noon", "something is down"):
+    for text in ("mills:grid", "230 V", "kettles:water", "does not run", "since noon", "something is down"):
         assert text in html, text
     told = page.get("/api/v1/cluster").json()
     assert [(each["feature"], each["name"], each["tone"], each["note"]) for each in told["standings"]] == [
-        ("lamps", "grid", "ok", "230 V"),
+        ("mills", "grid", "ok", "230 V"),
         ("kettles", "water", "bad", "since noon"),
     ]
     assert told["worst"] == "bad"
