@@ -46,7 +46,7 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _AnchorLine:
     anchor: Anchor
     #: What its hash covers; the hash; both empty in a line from before hashes.
     body: dict[str, Any]
@@ -129,7 +129,7 @@ class AnchorFile:
             return False
         return bool(lines) and hmac.compare_digest(lines[0].mac, tail.mac)
 
-    def _tail_lines(self) -> tuple[int, list[_Line]]:
+    def _tail_lines(self) -> tuple[int, list[_AnchorLine]]:
         try:
             with _opened(self._path) as file:
                 return _last_lines(file)
@@ -201,7 +201,7 @@ class AnchorLines:
                     yield flaw
             before.update(raw)
 
-    def _judged(self, line: _Line, before: str) -> LineFlaw | None:
+    def _judged(self, line: _AnchorLine, before: str) -> LineFlaw | None:
         seq = line.anchor.seq
         if not line.mac:
             return LineFlaw(seq, f"The anchor of entry {seq:,} is not one that hbus wrote.") if self.tail else None
@@ -227,7 +227,7 @@ def read_own(path: Path) -> bytes:
         return file.read()
 
 
-def _last_lines(file: IO[bytes], end: int | None = None) -> tuple[int, list[_Line]]:
+def _last_lines(file: IO[bytes], end: int | None = None) -> tuple[int, list[_AnchorLine]]:
     """Where the whole lines end (by ``end``, else in all), and the last ones that can be read, the newest first."""
     size = file.seek(0, os.SEEK_END) if end is None else min(end, file.seek(0, os.SEEK_END))
     start = max(0, size - _TAIL_BYTES)
@@ -247,11 +247,11 @@ def _digest(file: IO[bytes], size: int) -> str:
     return digest.hexdigest()
 
 
-def _parse(raw: bytes) -> _Line | None:
+def _parse(raw: bytes) -> _AnchorLine | None:
     try:
         body = json.loads(raw)
         anchor = Anchor(int(body["seq"]), str(body["hash"]), from_rfc3339(body["at"]))
         mac = str(body.pop("mac", ""))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return _Line(anchor, body if mac else {}, mac)
+    return _AnchorLine(anchor, body if mac else {}, mac)
