@@ -13,7 +13,7 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
 from hbus_console.deadletters.limit import Full, full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.samples import Group, tellings
+from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.ui.concern import MOST_JOINED, MOST_OF_A_KIND, Concern, Incident, Look, at, spell
@@ -50,13 +50,13 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
         .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
         .order_by("-count", "-latest")[:MOST_JOINED]
     )
-    found = {Group(fingerprint, topic, group, count): since for fingerprint, topic, group, count, since, _ in rows}
+    found = {OneCause(fingerprint, topic, group, count): since for fingerprint, topic, group, count, since, _ in rows}
     # Those after the first few are told of in another line, or in none.
     spelled = list(found)[:MOST_OF_A_KIND]
     told = dict(zip(spelled, tellings(spelled, DeadLetter.State.DEAD), strict=True))
     teams, page = _teams({(one.topic, one.subscription) for one in spelled}), reverse("deadletters:list")
 
-    def line(one: Group) -> Concern:
+    def line(one: OneCause) -> Concern:
         telling, begun = told.get(one, Telling()), clock(found[one])[:5]
         parts = (
             telling.title,

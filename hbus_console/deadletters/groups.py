@@ -15,7 +15,7 @@ from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.samples import Group, tellings
+from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -121,7 +121,7 @@ def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) ->
         groups.append(LetterGroup(fingerprint, topic, subscription, count, first, last))
         newest.append(pk)
     shown = groups[:MOST_GROUPS]
-    told = tellings([Group(one.fingerprint, one.topic, one.subscription, one.count) for one in shown], filters.state)
+    told = tellings([OneCause(one.fingerprint, one.topic, one.subscription, one.count) for one in shown], filters.state)
     owners = _owners({(group.topic, group.subscription) for group in shown})
     strips = _arrivals(filters.state, newest[:MOST_GROUPS], start_ms, end_ms)
     for group, pk, telling in zip(shown, newest, told, strict=False):

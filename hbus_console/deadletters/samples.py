@@ -13,7 +13,7 @@ from engine.bus.errors import MalformedEnvelope
 from engine.core.error_text import NAME_LIMIT
 from engine.core.strict_json import NotJson
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.telling import Tally, Telling
+from hbus_console.deadletters.telling import CauseTally, Telling
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
@@ -24,7 +24,7 @@ MOST_OF_ONE, MOST_OF_ALL = 500, 5_000
 _TELLING = 4
 
 
-class Group(NamedTuple):
+class OneCause(NamedTuple):
     """Letters of one cause in one subscription of one topic, and how many there are."""
 
     fingerprint: str
@@ -33,7 +33,7 @@ class Group(NamedTuple):
     letters: int
 
 
-def tellings(groups: Sequence[Group], state: str) -> list[Telling]:
+def tellings(groups: Sequence[OneCause], state: str) -> list[Telling]:
     """How to tell of each of ``groups`` of letters in ``state``: up to three queries, whatever they hold."""
     if not groups:
         return []
@@ -42,7 +42,7 @@ def tellings(groups: Sequence[Group], state: str) -> list[Telling]:
     return [tally.telling(group.letters, masks.hide) for tally, group in zip(tallies, groups, strict=True)]
 
 
-def _tallies(groups: Sequence[Group], state: str) -> list[Tally]:
+def _tallies(groups: Sequence[OneCause], state: str) -> list[CauseTally]:
     connection, each = connections[DeadLetter.objects.db], _of_each([group.letters for group in groups])
     parts = (_NEWEST.format(place=place, each=each) for place in range(len(groups)))
     params = [part for group in groups for part in (state, group.fingerprint, group.topic, group.subscription)]
@@ -52,7 +52,7 @@ def _tallies(groups: Sequence[Group], state: str) -> list[Tally]:
         rows = cursor.fetchall()
     # A group whose letters were all decided about a moment ago has no rows any more.
     causes = {place: cause for place, _, cause, _, _ in rows}
-    tallies = [Tally(causes.get(place, "")) for place in range(len(groups))]
+    tallies = [CauseTally(causes.get(place, "")) for place in range(len(groups))]
     for place, error, _, times, newest in rows:
         tallies[place].add(error, times, newest)
     return tallies

@@ -77,7 +77,7 @@ class _Slot:
 Hides = Callable[[Collection[tuple[int, str]]], bool]
 
 
-class Tally:
+class CauseTally:
     """Counts what varies among the cases of ``cause``, as :func:`~engine.bus.dead.cause_of` gave it."""
 
     def __init__(self, cause: str) -> None:

@@ -19,7 +19,7 @@ from engine.bus.transport import Lag
 from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
-from hbus_console.deadletters.telling import Tally, Telling
+from hbus_console.deadletters.telling import CauseTally, Telling
 from hbus_console.messages.models import FAILED, LedgerEvent
 from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
@@ -110,7 +110,7 @@ class Failure:
     @property
     def telling(self) -> Telling:
         """What is true of all of them, and what varies."""
-        tally = Tally(cause_of_text(self.error))
+        tally = CauseTally(cause_of_text(self.error))
         for error, times in self.said.items():
             tally.add(error, times, 0)
         return tally.telling(self.count, lambda shown: self.masked)

@@ -15,7 +15,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.deadletters import samples
 from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.telling import Tally, Telling
+from hbus_console.deadletters.telling import CauseTally, Telling
 from hbus_console.overview.concerns import concerns
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
@@ -50,7 +50,7 @@ def _cause(line: str) -> str:
 
 
 def tally(*lines: str, cause: str = "", total: int = 0) -> Telling:
-    counted = Tally(cause or _cause(lines[0]))
+    counted = CauseTally(cause or _cause(lines[0]))
     for number, line in enumerate(lines):
         counted.add(line, 1, number)
     return counted.telling(total or len(lines), lambda shown: False)
@@ -172,7 +172,7 @@ def test_a_page_of_large_groups_reads_no_more_than_its_bound(operator: Actor, ma
         [DeadLetter(**values, message_id=f"m{number}", fingerprint=f"{number % 20:016x}") for number in range(12_000)],
         batch_size=2_000,
     )
-    asked = [samples.Group(f"{number:016x}", model.topic, model.subscription, 600) for number in range(20)]
+    asked = [samples.OneCause(f"{number:016x}", model.topic, model.subscription, 600) for number in range(20)]
     with database_work("default") as cost:
         found = samples.tellings(asked, "dead")
     assert {each.latest for each in found} == {210}
