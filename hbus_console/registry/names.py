@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Generic, TypeVar
 
 from hbus_console.access.acts import VIEW, Act
@@ -27,7 +28,7 @@ class Named(Generic[_T]):
     #: Those of one feature, each with its name.
     brought: Callable[[Feature], Iterable[tuple[str, _T]]]
     #: Those that no feature brings.
-    ours: Mapping[str, _T] = field(default_factory=dict)
+    ours: Mapping[str, _T] = dataclass_field(default_factory=dict)
 
     def by_name(self, features: Iterable[Feature]) -> dict[str, _T]:
         """Those of all ``features``, in their order.
