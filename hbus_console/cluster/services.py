@@ -106,7 +106,7 @@ class Cluster:
     @property
     def worst(self) -> str:
         """``ok``, ``warn`` or ``bad``."""
-        tones = {each.tone for each in (*self.roles, *self.standings)}
+        tones = {role.tone for role in self.roles} | {each.tone for each in self.standings}
         cares = "warn" in tones or self.facts_dropped or self.wrong_clocks
         return "bad" if "bad" in tones else "warn" if cares else "ok"
 
