@@ -37,10 +37,23 @@ def test_a_stamp_is_read_back_whole(store: redis.Redis, prefix: str) -> None:
     assert not node.silent
 
 
-def test_a_node_falls_silent_after_ten_seconds_and_is_dropped_after_a_day(store: redis.Redis, prefix: str) -> None:
+def test_a_node_whose_loop_hangs_is_silent_after_ten_seconds(store: redis.Redis, prefix: str) -> None:
+    clock = ManualClock()
+    turned = clock.now_ms()
+    beat = _beat(store, prefix, clock, turned_ms=lambda: turned)
+    clock.advance(10)
+    beat.beat()
+    assert not read_nodes(store, prefix, clock)[0].silent
+    clock.advance(0.001)
+    assert read_nodes(store, prefix, clock)[0].silent
+
+
+def test_a_node_that_stands_still_is_silent_after_six_seconds_and_dropped_after_a_day(
+    store: redis.Redis, prefix: str
+) -> None:
     clock = ManualClock()
     _beat(store, prefix, clock).beat()
-    clock.advance(10)
+    clock.advance(6)
     assert not read_nodes(store, prefix, clock)[0].silent
     clock.advance(0.001)
     assert read_nodes(store, prefix, clock)[0].silent
