@@ -19,17 +19,17 @@ def holding(places: Iterable[Subject]) -> dict[Subject, str]:
     found = {}
     for pair, place in asked.items():
         row = known.get(pair)
-        if said := _said(row, breakers.get(pair, "")) if row else f"for {pair[1]}, which is gone":
+        if said := _said(row, pair in breakers) if row else f"for {pair[1]}, which is gone":
             found[place] = said
     return found
 
 
-def _said(row: Subscription, breaker: str) -> str:
+def _said(row: Subscription, broken: bool) -> str:
     if row.paused:
         return f"because {row.group} is paused"
     if row.topic.paused:
         return f"because {row.topic.name} is paused"
-    if breaker:
+    if broken:
         return f"behind the open breaker of {row.group}"
     if row.handler == Subscription.Handler.CODE and not row.handler_name:
         return f"because {row.group} has no handler"

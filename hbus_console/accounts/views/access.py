@@ -23,7 +23,7 @@ from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
-from hbus_console.registry.loading import acts
+from hbus_console.registry.acts import acts
 from hbus_console.ui.formats import listed
 from hbus_console.ui.pages import tell_done
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import transaction
@@ -10,10 +11,14 @@ from django.test import Client
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
+from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.messages.models import FlowSample
-from hbus_console.traffic import flow
+from hbus_console.traffic import flow, flow_chart
 from hbus_console.traffic.history import complete_slots
+from hbus_console.ui.formats import epoch_ms
+from hbus_console.ui.timerange import TimeRange
+from tests.costs import database_work
 from tests.hbus_console.accounts.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -80,3 +85,19 @@ def test_a_slot_that_still_fills_is_left_out() -> None:
     assert complete_slots(series, 130_000 + 3_000) == 3
     assert complete_slots(series, 130_000 + 2_999) == 2
     assert complete_slots(series, 121_000) == 1
+
+
+def test_marks_of_a_long_span_cost_what_is_marked_and_not_what_was_done(admin_actor: Actor) -> None:
+    began = datetime(2026, 9, 1, tzinfo=UTC)
+    AuditEntry.objects.bulk_create(
+        AuditEntry(
+            seq=seq, at=began + timedelta(minutes=seq), actor="a", actor_kind="user", target_type="user", target="a",
+            action="subscription.pause" if seq % 1_000 == 0 else "user.sign_in", previous_hash="", hash="",
+        )
+        for seq in range(1, 5_001)
+    )  # fmt: skip
+    month = TimeRange(epoch_ms(began), epoch_ms(began + timedelta(days=30)), "a month", "")
+    with database_work("default") as cost:
+        found = flow_chart.marks(admin_actor, month)
+    assert len(found) == 5
+    cost.at_most(3_000, "for 5 of 5,000 entries")
