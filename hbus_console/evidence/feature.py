@@ -13,4 +13,5 @@ FEATURE = Feature(
     duties=("hbus_console.wiring.fact_log:fact_collector", "hbus_console.evidence.retention:evidence_retention"),
     concerns=("hbus_console.evidence.concerns:concerns",),
     search=("hbus_console.evidence.finding:find",),
+    live=("hbus_console.evidence.live:cells",),
 )

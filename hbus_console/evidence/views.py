@@ -42,5 +42,4 @@ def evidence(request: HttpRequest) -> HttpResponse:
                 "next_cursor": found.next_cursor,
                 "curl_spec": CurlRequest("GET", f"/api/v1/evidence?{request.GET.urlencode()}"),
             }
-    part = request.headers.get("HX-Request") == "true"
-    return render(request, "evidence/_rows.html" if part else "evidence/list.html", context, status=status)
+    return render(request, "evidence/list.html", context, status=status)

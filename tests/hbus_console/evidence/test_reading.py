@@ -14,10 +14,11 @@ from django.test import Client
 
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
+from hbus_console import cursors
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole
-from hbus_console.evidence import finding
-from hbus_console.evidence.addresses import evidence_of, evidence_under
+from hbus_console.evidence import finding, live
+from hbus_console.evidence.addresses import evidence_of
 from hbus_console.evidence.models import Evidence
 from hbus_console.evidence.reading import EvidenceQuery, search
 from hbus_console.evidence.router import LEDGER
@@ -130,12 +131,14 @@ def test_the_page_moves_with_what_is_booked_and_leads_on(signed_in: Callable[...
         "slot 02:00",
         "toy run ended",
         "?correlation=c-1",
-        "hbus:live",
+        'data-shows="evidence"',
         "It reaches back to",
     ):
         assert part in page
-    part = client.get(evidence_under("c-1"), headers={"HX-Request": "true"}).content.decode()
-    assert part.lstrip().startswith('<div class="scroll"')
+    assert 'data-shows=""' in client.get(f"{evidence_of(CLOSE)}&cursor={cursors.written(AT + 1, 9)}").content.decode()
+    newest = Evidence.objects.latest("pk").pk
+    assert live.cells(0, ("*",)).marks == {"evidence": newest}
+    assert live.cells(0, ("other.*",)).marks == {"evidence": None}
     assert "No evidence fits" in client.get(evidence_of(OPEN)).content.decode()
     assert "Evidence of what?" in client.get("/evidence/").content.decode()
 
