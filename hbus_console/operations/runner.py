@@ -154,7 +154,8 @@ class OperationRunner:
 
     def _state_after(self, operation: Operation, step: Step) -> Operation.State:
         if not step.finished:
-            return State.PAUSED if _until_held(operation) == len(step.items) else State.RUNNING
+            left = _until_held(operation)
+            return State.PAUSED if left and left == len(step.items) else State.RUNNING
         waits = operation.items.filter(outcome__in=UNDECIDED).exists()
         return State.SETTLING if waits else State.DONE
 

@@ -167,9 +167,8 @@ class Feature:
     examples: tuple[Dotted, ...] = ()
     #: Kinds of operations.
     operations: tuple[Dotted, ...] = ()
-    #: ``probe() -> list[ProbedHealth]``: what the feature stands on and how that is, see
-    #: :class:`~hbus_console.registry.health.ProbedHealth`. Asked in a thread of its own by ``/readyz`` and the cluster
-    #: page, and waited for a second.
+    #: ``make() -> list[Probe]``: what the feature stands on; ``/readyz`` and the cluster page ask each how it is, see
+    #: :class:`~hbus_console.registry.health.Probe`.
     probes: tuple[Dotted, ...] = ()
     #: ``needed() -> bool`` by role name: whether a role that is not usual must run here.
     needs_role: Mapping[str, Dotted] = field(default_factory=dict)

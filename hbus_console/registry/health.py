@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -17,4 +18,16 @@ class ProbedHealth:
     #: More of it, for those who may look at the cluster; no secret.
     note: str = ""
     #: Without it this console serves nobody: while it is ill, ``/readyz`` answers 503.
+    needed: bool = False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to be asked about, made where the question is, which has the database at hand."""
+
+    #: As in what it answers.
+    name: str
+    #: Asked in a thread of its own, and waited for a second: it has no database there.
+    ask: Callable[[], ProbedHealth]
+    #: As in what it answers, for when it does not.
     needed: bool = False

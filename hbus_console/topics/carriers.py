@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.conf import settings
 from django.db.models import Q
 
 from engine.core.env import Env
 from engine.core.errors import HbusError
-from hbus_console.registry.health import ProbedHealth
+from hbus_console.registry.health import Probe, ProbedHealth
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
@@ -23,15 +25,15 @@ def needs_nsqd() -> bool:
     return settings.HBUS_TRANSPORT == "nsq" or Topic.objects.filter(by_nsq).exists()
 
 
-def probe() -> list[ProbedHealth]:
+def probes() -> list[Probe]:
     """Every transport that carries a topic, or will carry the next one, beside those on the installation's store."""
     named = Topic.objects.values_list("transport", "leaving").distinct()
     used = {settings.HBUS_TRANSPORT, *(name for pair in named for name in pair)} - {""}
-    return [_health(name) for name in sorted(used - _ON_THE_STORE)]
-
-
-def _health(carrier: str) -> ProbedHealth:
     # What no topic names goes by the default: while that is away, most of what the console is for cannot be done.
+    return [Probe(name, partial(_ask, name), name == settings.HBUS_TRANSPORT) for name in sorted(used - _ON_THE_STORE)]
+
+
+def _ask(carrier: str) -> ProbedHealth:
     needed = carrier == settings.HBUS_TRANSPORT
     try:
         seconds = bus.transport(carrier).ping()

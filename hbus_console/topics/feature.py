@@ -57,6 +57,6 @@ FEATURE = Feature(
     concerns=("hbus_console.topics.concerns:concerns",),
     search=("hbus_console.topics.finding:find",),
     operations=("hbus_console.topics.move:MOVE",),
-    probes=("hbus_console.topics.carriers:probe",),
+    probes=("hbus_console.topics.carriers:probes",),
     needs_role={"nsqd": "hbus_console.topics.carriers:needs_nsqd"},
 )

@@ -47,8 +47,8 @@
       const text = texts[`${row}${place.dataset.live}`];
       if (text === undefined || place.textContent === text) continue;
       place.textContent = text;
-      if (place.dataset.liveTone) {
-        place.classList.toggle(`hot-${place.dataset.liveTone}`, text !== "0");
+      if (place.dataset.tone) {
+        place.classList.toggle(`hot-${place.dataset.tone}`, text !== "0");
         place.classList.toggle("zero", text === "0");
       }
       if (place.classList.contains("count")) place.hidden = text === "0";

@@ -15,7 +15,7 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.cluster import asking
 from hbus_console.cluster.concerns import concerns
 from hbus_console.registry.declaration import Feature
-from hbus_console.registry.health import ProbedHealth
+from hbus_console.registry.health import Probe, ProbedHealth
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics import carriers
 from hbus_console.topics.models import Topic
@@ -35,26 +35,33 @@ _go_on = threading.Event()
 _asked: list[str] = []
 
 
-def well() -> list[ProbedHealth]:
-    return [ProbedHealth("grid", note="230 V")]
+def told(name: str, trouble: str = "", note: str = "", needed: bool = False) -> list[Probe]:
+    return [Probe(name, lambda: ProbedHealth(name, trouble, note, needed), needed)]
 
 
-def ill() -> list[ProbedHealth]:
-    return [ProbedHealth("water", "does not run", "since noon")]
+def well() -> list[Probe]:
+    return told("grid", note="230 V")
 
 
-def needed() -> list[ProbedHealth]:
-    return [ProbedHealth("fuse", "is blown", needed=True)]
+def ill() -> list[Probe]:
+    return told("water", "does not run", "since noon")
 
 
-def mistaken() -> list[ProbedHealth]:
+def needed() -> list[Probe]:
+    return told("fuse", "is blown", needed=True)
+
+
+def mistaken() -> list[Probe]:
     raise KeyError("a mistake of the toy")
 
 
-def slow() -> list[ProbedHealth]:
-    _asked.append("slow")
-    _go_on.wait(30)
-    return [ProbedHealth("shell")]
+def slow() -> list[Probe]:
+    def ask() -> ProbedHealth:
+        _asked.append("slow")
+        _go_on.wait(30)
+        return ProbedHealth("shell")
+
+    return [Probe("shell", ask)]
 
 
 @pytest.fixture
@@ -97,11 +104,13 @@ def test_a_slow_probe_is_waited_for_once_and_not_asked_again_before_it_has_answe
 ) -> None:
     monkeypatch.setattr(asking, "PATIENCE_S", 0.05)
     install(SLOW)
-    told = [asking.standings() for _ in range(3)]
-    assert [(each.name, each.health.trouble) for (each,) in told] == [("snails", "did not tell within 0.05 s")] * 3
+    found = [asking.standings() for _ in range(3)]
+    assert [(each.name, each.health.trouble) for (each,) in found] == [
+        ("snails:shell", "did not tell within 0.05 s")
+    ] * 3
     assert _asked == ["slow"]
     _go_on.set()
-    asking._under_way[SLOW.probes[0]].answer.result(10)
+    asking._under_way["snails", "shell"].answer.result(10)
     monkeypatch.setattr(asking, "PATIENCE_S", 10)
     assert [each.name for each in asking.standings()] == ["snails:shell"]
 
@@ -111,29 +120,34 @@ def test_the_page_the_endpoint_and_what_needs_a_person_show_them(install: Instal
     html = page.get("/cluster/").content.decode()
     for text in ("mills:grid", "230 V", "kettles:water", "does not run", "since noon", "something is down"):
         assert text in html, text
-    told = page.get("/api/v1/cluster").json()
-    assert [(each["feature"], each["name"], each["tone"], each["note"]) for each in told["standings"]] == [
+    answer = page.get("/api/v1/cluster").json()
+    assert [(each["feature"], each["name"], each["tone"], each["note"]) for each in answer["standings"]] == [
         ("mills", "grid", "ok", "230 V"),
         ("kettles", "water", "bad", "since noon"),
     ]
-    assert told["worst"] == "bad"
+    assert answer["worst"] == "bad"
     found = concerns(look(SYSTEM, SystemClock().now_ms(), nodes=[]))
     assert [(each.tone, each.note) for each in found if each.text == "kettles:water does not run"] == [
         ("bad", "since noon")
     ]
 
 
+def asked() -> ProbedHealth:
+    (probe,) = carriers.probes()
+    return probe.ask()
+
+
 def test_a_store_of_topics_own_is_asked_and_missed(own_store: StandaloneStore, settings: Settings) -> None:
     settings.HBUS_STORES = {"probed": own_store.url}
-    assert carriers.probe() == [], "no topic is carried there"
+    assert carriers.probes() == [], "no topic is carried there"
     row = topic("booking.probed")
     Topic.objects.filter(pk=row.pk).update(transport="redis_stream@probed")
-    (found,) = carriers.probe()
+    found = asked()
     assert (found.name, found.trouble, found.needed) == ("redis_stream@probed", "", False)
     assert found.note.startswith("answers in ")
     own_store.kill()
-    (found,) = carriers.probe()
+    found = asked()
     assert found.trouble == "does not answer"
     assert own_store.password not in found.note
     settings.HBUS_TRANSPORT = "redis_stream@probed"
-    assert [each.needed for each in carriers.probe()] == [True]
+    assert [each.needed for each in carriers.probes()] == [True]

@@ -25,9 +25,8 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.subscriptions.services.breaker import outages
 from hbus_console.subscriptions.services.policy import policy_of
-from hbus_console.subscriptions.standing import subscription_rows
+from hbus_console.subscriptions.standing import SubscriptionFilters, subscription_rows
 from hbus_console.topics.models import Topic
-from hbus_console.ui.rows import Filters
 from hbus_console.ui.timerange import time_range
 from hbus_console.wiring import bus, fact_log
 from tests.hbus_console.overview.test_concerns import look
@@ -78,7 +77,7 @@ def test_a_policy_without_a_breaker_ends_its_outage_everywhere(signed_in: Callab
     assert "the payment service is away" not in page
     assert "Its policy has none: deliveries flow" in page
     assert 'popovertarget="breaker-' not in page
-    (row,) = subscription_rows(OPERATOR, time_range(RequestFactory().get("/")), 0, Filters(topic=ONE[0]))
+    (row,) = subscription_rows(OPERATOR, time_range(RequestFactory().get("/")), 0, SubscriptionFilters(topic=ONE[0]))
     assert row.breaker == ""
     assert not [one for one in concerns(look(OPERATOR, 0, nodes=[])) if "breaker" in one.text]
     assert outages() == {}

@@ -145,7 +145,7 @@ def test_the_page_says_draining_and_asks_again_until_drained(
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for the commit runs at once: a test's transaction never commits."""
-    monkeypatch.setattr("hbus_console.topics.transport_objects.transaction.on_commit", lambda act: act())
+    monkeypatch.setattr("hbus_console.topics.transport_objects.transaction.on_commit", lambda act, **_: act())
 
 
 @pytest.mark.usefixtures("at_once")
