@@ -126,7 +126,7 @@ def test_dead_letters_are_redriven_in_all_the_ways_there_are(
     page.get_by_role("button", name="Redrive 2").click()
     results = page.locator("#progress tbody tr")
     expect(results).to_have_count(2, timeout=15_000)
-    expect(results.first).to_contain_text("done")
+    expect(results.first).to_contain_text("redriven")
     # Ended, it offers neither a pause nor a cancel
     expect(page.get_by_role("button", name="Cancel…")).to_have_count(0, timeout=10_000)
 
