@@ -32,7 +32,7 @@ _KEYS = ("HBUS_SECRET_KEY", "HBUS_AUDIT_KEY")
 _VERIFIED = "verified.json"
 
 
-class Made(NamedTuple):
+class Packed(NamedTuple):
     """What a backup holds."""
 
     size: int
@@ -42,7 +42,7 @@ class Made(NamedTuple):
 
 def back_up(
     actor: Actor, target: Path, *, reason: str = "", say: Callable[[str], object] = print, clock: Clock | None = None
-) -> Made:
+) -> Packed:
     """Write the installation into ``target``, which only its owner can read; becomes an audit entry, which is in it.
 
     Each database is a picture of one moment, and has every act that was committed before this was called. The store's
@@ -69,7 +69,7 @@ def back_up(
             keys_elsewhere=[key for key in _KEYS if Env().text(key)],
         )
         pack(folder, manifest, target)
-    return Made(target.stat().st_size, head[0], tuple(manifest.keys_elsewhere))
+    return Packed(target.stat().st_size, head[0], tuple(manifest.keys_elsewhere))
 
 
 def _copy_databases(folder: Path, say: Callable[[str], object]) -> dict[str, str]:

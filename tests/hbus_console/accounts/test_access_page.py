@@ -12,7 +12,7 @@ from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
 from hbus_console.audit.models import AuditEntry
-from hbus_console.registry.loading import acts
+from hbus_console.registry.acts import acts
 from tests.hbus_console.accounts.conftest import later
 
 MakeUser = Callable[..., User]
