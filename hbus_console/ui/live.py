@@ -113,10 +113,10 @@ Look = Callable[[int, Scopes], Iterable[LiveCells]]
 
 @dataclass(frozen=True)
 class Tick:
-    """One look: its number (the event id, epoch milliseconds) and, for each set of scopes, the event's data."""
+    """One look: its number (the event id, epoch milliseconds) and, for each set of scopes, the event's data as JSON."""
 
     number: int
-    data: dict[Scopes, dict[str, object]]
+    data: dict[Scopes, str]
 
 
 class TooManyStreams(Exception):
@@ -179,7 +179,8 @@ class Hub:
                     since = whole(seen)
                     changed = [] if since is None else self._changes.since(since, scopes)
                     seen = str(tick.number)
-                    data = json.dumps({**tick.data[scopes], "changed": changed})
+                    # What all streams share was spelt once, beside the loop: it may be long.
+                    data = f'{tick.data[scopes][:-1]}, "changed": {json.dumps(changed)}}}'
                     yield f"id: {seen}\nevent: standing\ndata: {data}\n\n"
         finally:
             self._listeners[scopes] -= 1
@@ -221,13 +222,13 @@ class Hub:
             self._faults.end_look()
             await asyncio.sleep(self._poll_s)
 
-    def _read(self, wanted: list[Scopes]) -> dict[Scopes, tuple[dict[str, object], Marks]]:
+    def _read(self, wanted: list[Scopes]) -> dict[Scopes, tuple[str, Marks]]:
         now_ms = self._clock.now_ms()
-        found: dict[Scopes, tuple[dict[str, object], Marks]] = {}
+        found: dict[Scopes, tuple[str, Marks]] = {}
         with fresh_connections():
             for scopes in wanted:
                 told = list(self._look(now_ms, scopes))
-                found[scopes] = event(told), merged(part.marks for part in told)
+                found[scopes] = json.dumps(event(told)), merged(part.marks for part in told)
         return found
 
 
