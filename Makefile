@@ -2,6 +2,7 @@
 #
 #   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
+#                                   PYTEST=--owed runs what the last run owes: what failed or was not reached
 #   make coverage                   the same, and which lines none of it reaches; PYTEST= as above
 #   make kit                        the conformance kit on every transport, and its table in docs/transports.md
 #   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer

@@ -28,9 +28,9 @@ def _run(folder: Path, *arguments: str, ci: str, tests: str = _TESTS) -> subproc
     (folder / "pytest.ini").write_text("[pytest]\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "DJANGO"))}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.skips", "-p", "no:django", *arguments, str(folder)],
+        [sys.executable, "-m", "pytest", "-p", "tests.skips", "-p", "xdist.plugin", *arguments, str(folder)],
         cwd=folder,
-        env={**kept, "CI": ci, "PYTHONPATH": str(ROOT)},
+        env={**kept, "CI": ci, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=120,

@@ -62,9 +62,9 @@ def _run(folder: Path, *arguments: str) -> str:
     (folder / "pytest.ini").write_text(_INI)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "DJANGO"))}
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "tests.touching", "-p", "no:django", *arguments, str(folder)],
+        [sys.executable, "-m", "pytest", "-v", "-p", "tests.touching", "-p", "xdist.plugin", *arguments, str(folder)],
         cwd=ROOT,
-        env=kept,
+        env={**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=120,
