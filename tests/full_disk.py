@@ -118,7 +118,7 @@ def _save(store: redis.Redis, outcome: str) -> None:
 
 
 def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, "the store never came to it"
         time.sleep(0.02)

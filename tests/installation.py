@@ -50,7 +50,7 @@ class RunningInstallation:
         inherited = {name: value for name, value in os.environ.items() if name not in _OWN}
         return {**inherited, "STATE": str(self.state), "PORT": str(self.port), "ROLES": self.roles, **self.more}
 
-    def start(self, timeout_s: float = 60) -> RunningInstallation:
+    def start(self, timeout_s: float = 240) -> RunningInstallation:
         """Run ``manage.py up`` and return once all roles are ready."""
         if self.template is not None and not self.state.exists():
             shutil.copytree(self.template, self.state)
@@ -77,7 +77,7 @@ class RunningInstallation:
         path = self.state / "up.out"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
-    def manage(self, *arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def manage(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
         """Run another command on this installation."""
         return subprocess.run(
             [sys.executable, "manage.py", *arguments],
@@ -109,7 +109,7 @@ class RunningInstallation:
         assert self.process is not None
         begun = time.monotonic()
         self.process.send_signal(number)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=120)
         return time.monotonic() - begun
 
     def end(self) -> None:

@@ -73,7 +73,7 @@ class RealPostgres:
             stdout=subprocess.PIPE if name != "pg_ctl" else subprocess.DEVNULL,
             stderr=subprocess.PIPE if name != "pg_ctl" else subprocess.DEVNULL,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
             **account,  # type: ignore[call-overload]
         )

@@ -20,7 +20,7 @@ from hbus_console.supervisor import store
 #: How soon the others agree that a primary is away, in milliseconds.
 DOWN_AFTER_MS = 1_000
 #: How long servers may take to start, agree or fail over, in seconds.
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 SLOTS = 16_384
 
 

@@ -31,6 +31,9 @@ ARGUMENTS = [
 WIDE = {"width": 1440, "height": 1100}
 NARROW = {"width": 390, "height": 844}
 _PASSWORD = re.compile(r"password\s+(\S+)")
+#: What must come ends a wait at once; these are bounds against hanging, on a machine that may lose most of its time.
+expect.set_options(timeout=30_000)
+SLOWEST_MS = 90_000
 #: Bookings that are played: enough for retries, a dead letter and three teams at work.
 BOOKINGS = 400
 
@@ -43,8 +46,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[place] = item
         item.add_marker(pytest.mark.browser)
         item.add_marker(pytest.mark.xdist_group("installation"))
-        # The first test of the folder waits for an installation to start and the example to be played.
-        item.add_marker(pytest.mark.timeout(300))
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
@@ -120,7 +121,7 @@ def _replayed(installation: RunningInstallation) -> str:
     number = started.stdout.split()[-1]
     ask = f"from hbus_console.operations.models import Operation; print(Operation.objects.get(pk={number}).state)"
     ended = ("settling", "done")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while (state := installation.manage("shell", "--no-imports", "-c", ask).stdout.split()[-1]) not in ended:
         assert state in ("queued", "running"), state
         assert time.monotonic() < deadline, f"it is still {state}"
@@ -195,6 +196,7 @@ def new_page(browser: Browser, empty_console: Console, session: str) -> Iterator
     def make(**options: object) -> Watched:
         settings = {"viewport": WIDE, "color_scheme": "light", "storage_state": session, **options}
         context = browser.new_context(**settings)  # type: ignore[arg-type]
+        context.set_default_timeout(SLOWEST_MS)
         contexts.append(context)
         return Watched(context.new_page(), empty_console.url).attach()
 

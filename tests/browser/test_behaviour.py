@@ -47,7 +47,7 @@ def test_keys_lead_through_the_console(watched: Watched) -> None:
         page.keyboard.press("g")
         page.keyboard.press("t")
         with contextlib.suppress(NotInTime):
-            page.wait_for_url("**/topics/", timeout=5_000)
+            page.wait_for_url("**/topics/", timeout=60_000)
             break
     page.wait_for_url("**/topics/")
     page.keyboard.press("j")
@@ -120,7 +120,7 @@ def test_figures_move_by_themselves(watched: Watched, console: Console) -> None:
     page.evaluate("window.stayed = true")
     played = console.installation.manage("hotel_demo", "--limit", "150", "--fast", "--json", timeout_s=120)
     assert played.returncode == 0, played.stdout + played.stderr
-    expect(page.locator(".figure [data-live=published]")).not_to_have_text(before, timeout=30_000)
+    expect(page.locator(".figure [data-live=published]")).not_to_have_text(before, timeout=60_000)
     assert page.evaluate("window.stayed")
 
 

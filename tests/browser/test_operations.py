@@ -35,17 +35,17 @@ def test_a_replay_from_its_form_to_the_copy(watched: Watched) -> None:
     # Then it moves by itself, can be held, goes on, and ends when it is told to
     page.wait_for_url(re.compile(r"/operations/\d+/"))
     progress = page.locator("#progress")
-    expect(progress.locator("tbody tr").first).to_be_visible(timeout=15_000)
+    expect(progress.locator("tbody tr").first).to_be_visible(timeout=60_000)
     for verb, state in (("Pause", "paused"), ("Resume", "running"), ("Cancel", "cancelled")):
         page.get_by_role("button", name=f"{verb}…").click()
         page.fill(f"#{verb.lower()}-why", "because")
         page.get_by_role("button", name=f"{verb} it").click()
-        expect(page.locator("#progress .panel-head")).to_contain_text(state, timeout=10_000)
+        expect(page.locator("#progress .panel-head")).to_contain_text(state, timeout=60_000)
 
     # And each result leads to the copy, which names its original: by itself, once the outbox and the keeper are through
     page.locator("#progress tbody td a.mono").first.click()
     page.wait_for_url(re.compile(r"/messages/"))
-    expect(page.locator("main")).to_contain_text("replayed from", timeout=20_000)
+    expect(page.locator("main")).to_contain_text("replayed from", timeout=60_000)
 
 
 def test_a_message_that_is_not_booked_yet_is_waited_for(watched: Watched) -> None:

@@ -21,3 +21,10 @@ def rig(tmp_path: Path, migrated: Path) -> Iterator[Rig]:
     made = Rig(tmp_path, template=migrated)
     yield made
     made.end()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            # Each starts a handful of processes with leases and deadlines: two such tests at once starve each other.
+            item.add_marker(pytest.mark.xdist_group("installation"))

@@ -80,7 +80,7 @@ class Rig:
         process.wait()
         self.kills += 1
 
-    def stop(self, role: str, slot: int = 0, timeout_s: float = 30) -> tuple[int, float]:
+    def stop(self, role: str, slot: int = 0, timeout_s: float = 120) -> tuple[int, float]:
         """SIGTERM a role's process; returns its exit code and how many seconds it took."""
         process = self._processes.pop((role, slot))
         begun = time.monotonic()
@@ -131,7 +131,7 @@ class Rig:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert ended.returncode == 0, ended.stderr
@@ -157,7 +157,7 @@ class Rig:
         found = node.detail.get("consumers", []) if node else []
         return {f"{one['topic']}/{one['group']}": one for one in found}
 
-    def await_(self, truth: Callable[[], Any], timeout_s: float = 60, what: str = "it") -> Any:
+    def await_(self, truth: Callable[[], Any], timeout_s: float = 240, what: str = "it") -> Any:
         """Wait for other processes; returns what was true."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -18,6 +18,7 @@ from engine.bus.transport import Outgoing, Settlement, Status, Transport
 from engine.bus.transports.redis_stream import open_transport
 from engine.core.errors import Unavailable
 from engine.core.store import slot_of
+from tests.chaos.form import size
 from tests.store_servers import SLOTS, SentinelTrio, Server, StoreCluster, until
 
 pytestmark = pytest.mark.chaos
@@ -26,12 +27,12 @@ GROUP = "billing"
 PUBLISHERS = 4
 BATCH = 25
 #: How many confirmed messages of a topic come before the kill, and how many more after it.
-BEFORE = AFTER = 1_500
+BEFORE = AFTER = size(1_500, short=600)
 #: A body of a replica's that has fallen behind, in bytes, and how many such are confirmed without it before the kill:
 #: more than lies in the buffers between two servers, so that the primary takes some of it with it.
 LARGE = 8_192
 BEHIND = 4_000
-PATIENCE_S = 90
+PATIENCE_S = 240
 TRIED_AGAIN_S = 0.02
 
 

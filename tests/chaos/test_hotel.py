@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.form import size
 from tests.chaos.rig import Rig
 
 pytestmark = pytest.mark.chaos
 
-BOOKINGS = 4_000
+BOOKINGS = size(4_000, short=1_600)
 CONSUMERS = 2
+#: Effects between two kills.
+BETWEEN = BOOKINGS * 9 // 40
 
 
 def bookings(tmp_path: Path) -> list[str]:
@@ -42,8 +45,8 @@ def test_the_read_model_is_equal_after_consumers_store_and_keeper_were_killed(ri
     store_kills = 0
     # Kill until most of it has been handled, and at least so often.
     for kill in range(6):
-        enough = 900 * (kill + 1)
-        rig.await_(lambda enough=enough: handled(rig) >= enough or player.poll() is not None, 120, "progress")
+        enough = BETWEEN * (kill + 1)
+        rig.await_(lambda enough=enough: handled(rig) >= enough or player.poll() is not None, what="progress")
         slot = kill % CONSUMERS
         rig.kill("consumer", slot)
         if kill in (1, 3):

@@ -189,7 +189,7 @@ def test_a_worker_that_would_fork_is_refused(rig: Rig) -> None:
         env=rig.environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert ended.returncode != 0

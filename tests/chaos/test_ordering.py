@@ -22,15 +22,16 @@ from engine.bus.producer import BatchItem, Producer
 from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.transport import RedisStreamTransport
 from engine.core.facts import NullFacts
+from tests.chaos.form import size
 from tests.chaos.ordered_worker import GROUP, LEASE_S, PARTITIONS, POISON, THREADS, TOPIC
 
 pytestmark = pytest.mark.chaos
 
 ROOT = Path(__file__).parents[2]
-MESSAGES = 12_000
+MESSAGES = size(12_000, short=6_000)
 KEYS = 150
 #: Real seconds after which what does not happen has failed.
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 
 
 class Fleet:
@@ -70,7 +71,7 @@ class Fleet:
     def leave(self, name: str) -> None:
         process = self._running.pop(name)
         process.terminate()
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=120)
         assert said == "clean\n"
         self.events["leave"] += 1
 

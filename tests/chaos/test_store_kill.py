@@ -20,7 +20,7 @@ TOPIC = "booking.created"
 GROUP = "billing"
 PUBLISHERS = 4
 EACH = 300
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 def keyed(publisher: int, number: int) -> Outgoing:

@@ -35,10 +35,11 @@ from examples.hotel.simulator import simulate
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.chaos.effects_roles import GROUP, POISON, POLICY, TABLES, TOPIC
+from tests.chaos.form import size
 
 pytestmark = pytest.mark.chaos
 
-EVENTS = int(os.environ.get("HBUS_CHAOS_EVENTS", "100000"))
+EVENTS = int(os.environ.get("HBUS_CHAOS_EVENTS", "0")) or size(100_000, short=20_000)
 KILLS = 10
 BATCH = 500
 #: One event of so many is published with a delay, so that the keeper has something to lose.

@@ -28,7 +28,7 @@ def test_asking_for_help_is_quick_and_loads_no_model() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

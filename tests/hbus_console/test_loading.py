@@ -33,7 +33,7 @@ def _loaded(code: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     return set(shown.stdout.split())
 

@@ -96,7 +96,7 @@ def _through(broker: Broker) -> object:
     with kombu.Connection(broker.url, ssl=broker.use_ssl, transport_options=broker.options) as connection:
         queue = connection.SimpleQueue("work")
         queue.put("hello")
-        taken = queue.get(timeout=10)
+        taken = queue.get(timeout=60)
         taken.ack()
         queue.close()
         return taken.payload
@@ -121,7 +121,7 @@ def test_celerys_broker_follows_the_sentinels(own_trio: SentinelTrio) -> None:
     with kombu.Connection(broker.url, transport_options=broker.options) as connection:
         queue = connection.SimpleQueue("work")
         queue.put("before")
-        taken = queue.get(timeout=10)
+        taken = queue.get(timeout=60)
         assert taken.payload == "before"
         taken.ack()
         queue.close()
@@ -134,7 +134,7 @@ def test_celerys_broker_follows_the_sentinels(own_trio: SentinelTrio) -> None:
     with kombu.Connection(broker.url, transport_options=broker.options) as connection:
         queue = connection.SimpleQueue("work")
         queue.put("after")
-        taken = queue.get(timeout=10)
+        taken = queue.get(timeout=60)
         assert taken.payload == "after"
         taken.ack()
         queue.close()

@@ -31,7 +31,7 @@ from engine.core.clock import ManualClock
 from engine.core.ids import new_id
 
 #: Seconds of real time after which something that should have come is given up.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 #: How the reason of a skip begins that a transport's own declaration has caused.
 NOT_DECLARED = "not declared: "
 

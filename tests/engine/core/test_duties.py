@@ -10,7 +10,7 @@ from engine.core.clock import ManualClock
 from engine.core.duties import HUNG_AFTER_S, DutyRunner
 from engine.core.errors import Unavailable
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Counting:

@@ -11,7 +11,7 @@ from engine.core.fact_log import FactLog
 from engine.core.facts import BATCH_LIMIT, FactBatch, Fields, MemoryFacts, NullFacts, Numbers, Texts, merged
 from engine.core.subject import Subject
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Fact(NamedTuple):

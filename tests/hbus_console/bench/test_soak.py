@@ -24,11 +24,10 @@ def soak(state: Path, *options: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=600,
     )
 
 
-@pytest.mark.timeout(240)
 def test_fifty_thousand_messages_leave_memory_flat_and_every_count_adds_up(tmp_path: Path) -> None:
     done = soak(tmp_path, "--messages", "50000")
     assert done.returncode == 0, done.stderr + done.stdout
@@ -38,7 +37,6 @@ def test_fifty_thousand_messages_leave_memory_flat_and_every_count_adds_up(tmp_p
     assert "flat is at most +16 MiB" in done.stdout
 
 
-@pytest.mark.timeout(240)
 def test_it_is_bounded_in_time_and_says_so(tmp_path: Path) -> None:
     done = soak(tmp_path, "--messages", "1000000000", "--minutes", "0.02")
     assert done.returncode == 0, done.stderr + done.stdout

@@ -175,7 +175,7 @@ def test_a_long_drain_is_no_hanging_loop(rows: Rows) -> None:
     host.start()
     eventually(lambda: len(host.statuses()) == 1)
     go_on = threading.Event()
-    rows.made[0].stop = lambda drain_s=30.0: go_on.wait(10)  # type: ignore[method-assign, assignment]
+    rows.made[0].stop = lambda drain_s=30.0: go_on.wait(60)  # type: ignore[method-assign, assignment]
     host.drain(is_created)
     eventually(lambda: host.idle() == {CREATED: "draining on this worker"})
     clock.advance(60)
@@ -238,13 +238,13 @@ def test_a_hanging_loop_shows_by_its_stamp(rows: Rows) -> None:
 
     def hang() -> dict[Key, Wanted]:
         entered.set()
-        go_on.wait(10)
+        go_on.wait(60)
         return {}
 
     host = SubscriptionHost(hang, clock=clock)
     begun = host.turned_ms
     host.start()
-    entered.wait(10)
+    entered.wait(60)
     clock.advance(60)
     assert host.turned_ms == begun
     go_on.set()

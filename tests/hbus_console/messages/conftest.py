@@ -104,7 +104,7 @@ def event(message_id: str, kind: str, after_ms: int, subscription: str = "billin
     )
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """For what real threads do; fails the test when they do not."""
     deadline = time.monotonic() + seconds
     while not condition():

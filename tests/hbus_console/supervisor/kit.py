@@ -101,11 +101,11 @@ class Bench:
             supervisor = Supervisor(self.at(), [(one, 0) for one in roles], Console(self.said), pace=pace)
             running = asyncio.create_task(supervisor.run())
             try:
-                await asyncio.wait_for(scenario(self), 20)
+                await asyncio.wait_for(scenario(self), 90)
             finally:
                 if not running.done():
                     os.kill(os.getpid(), signal.SIGTERM)
-                code = await asyncio.wait_for(running, 20)
+                code = await asyncio.wait_for(running, 90)
             return code, supervisor
 
         return asyncio.run(both())
@@ -115,7 +115,7 @@ class Bench:
         return next((one for one in snapshot.roles if one.role == name), _UNKNOWN) if snapshot else _UNKNOWN
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < deadline, self.said.getvalue()
             await asyncio.sleep(0.01)

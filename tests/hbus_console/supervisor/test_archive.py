@@ -173,7 +173,7 @@ def test_a_command_on_an_installation_that_is_not_there_says_so_and_makes_nothin
         env=environment | {"STATE": str(tmp_path / "nowhere"), "DJANGO_SETTINGS_MODULE": "hbus_console.settings"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")

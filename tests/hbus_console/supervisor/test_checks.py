@@ -17,7 +17,7 @@ from hbus_console.supervisor.standalone import StandaloneStore
 from tests.loading import KEYS, start_slowly
 from tests.store_servers import SentinelTrio, StoreCluster
 
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0
 
 
 def test_the_embedded_store_passes(own_store: StandaloneStore) -> None:

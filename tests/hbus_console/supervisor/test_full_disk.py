@@ -55,7 +55,7 @@ def test_a_store_that_its_full_disk_ends_is_started_until_there_is_room_and_has_
         return snapshot.roles[0] if snapshot else state.RoleState("?", 0)
 
     async def until(true: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not true():
             assert time.monotonic() < deadline, said.getvalue()
             await asyncio.sleep(0.02)

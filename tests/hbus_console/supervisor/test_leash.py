@@ -89,7 +89,7 @@ def _children(pid: int) -> list[psutil.Process]:
 
 
 def _becomes(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         if time.monotonic() > deadline:
             return False

@@ -145,7 +145,7 @@ def test_a_killed_role_comes_back(small: RunningInstallation) -> None:
     small.start()
     before = small.role("web")["pid"]
     os.kill(before, signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (now := small.role("web"))["pid"] in {0, before} or now["state"] != "ready":
         assert time.monotonic() < deadline, small.output()
     assert now["restarts"] == 1
@@ -162,7 +162,7 @@ def test_a_killed_store_comes_back_on_its_port_with_its_data(small: RunningInsta
         "from hbus_console.wiring.store import client; client().set('kept', 1); client().waitaof(1, 0, 0)",
     )
     os.kill(before["pid"], signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while small.role("store")["pid"] in {0, before["pid"]} or not small.status()["healthy"]:
         assert time.monotonic() < deadline, small.output()
     assert small.role("store")["address"] == before["address"]
@@ -210,7 +210,7 @@ def test_a_stopped_role_is_an_exit_code_of_status(small: RunningInstallation) ->
     web = small.role("web")["pid"]
     os.kill(web, signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while (shown := small.manage("status", "--json")).returncode == 0:
             assert time.monotonic() < deadline
     finally:

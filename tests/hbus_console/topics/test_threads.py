@@ -20,7 +20,7 @@ from tests.hbus_console.topics.test_acts import POLICY
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 KEY = ("booking.created", "billing")
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Gate:

@@ -82,9 +82,9 @@ def test_nsqs_own_tools_publish_and_tail(bench: Bench, nsqd_url: str) -> None:
             text=True,
             check=True,
             capture_output=True,
-            timeout=20,
+            timeout=60,
         )
-        said, _ = tail.communicate(timeout=20)
+        said, _ = tail.communicate(timeout=60)
     finally:
         tail.kill()
 

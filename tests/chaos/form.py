@@ -1,0 +1,13 @@
+"""How much the chaos tests do: the same acts and kills in both forms, on fewer messages in the short one."""
+
+from __future__ import annotations
+
+import os
+
+#: ``make chaos`` asks for the whole form; beside everything else (``make test``) the short one runs.
+WHOLE = os.environ.get("HBUS_CHAOS", "") == "whole"
+
+
+def size(whole: int, *, short: int) -> int:
+    """A number of messages, events or letters."""
+    return whole if WHOLE else short
