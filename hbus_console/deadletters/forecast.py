@@ -13,8 +13,7 @@ from engine.bus.errors import MalformedEnvelope
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.services import has_expired
 from hbus_console.operations.kinds import PlanLine
-from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import open_breakers
+from hbus_console.subscriptions.holding import Hold, holds
 from hbus_console.ui.formats import cut, num
 
 #: The most letters whose envelopes are read: half of them the oldest, half the newest.
@@ -37,7 +36,7 @@ class Held:
     topic: str
     group: str
     letters: int
-    #: Why its messages would wait, as a sentence's end: "its breaker is open"; empty when they would not.
+    #: Why they would wait, as the end of "they will wait …"; empty when they would not.
     waits: str = ""
     gone: bool = False
 
@@ -46,7 +45,7 @@ class Held:
         """What to say before; empty when nothing."""
         if self.gone:
             return f"{self.letters:,} cannot be redriven: {self.group} is no longer subscribed to {self.topic}."
-        return f"{self.letters:,} will wait: {self.waits}." if self.waits else ""
+        return f"{self.letters:,} of {self.topic} will wait {self.waits}." if self.waits else ""
 
 
 @dataclass
@@ -61,24 +60,11 @@ class LetterSample:
 
 
 def held(pairs: Sequence[tuple[str, str, int]]) -> list[Held]:
-    """Where the letters of (topic, group, count) would go: one query, and one question to the store."""
-    topics = {topic for topic, *_ in pairs}
-    rows = Subscription.objects.filter(topic__name__in=topics).select_related("topic")
-    known = {(row.topic.name, row.group): row for row in rows}
-    there = [(topic, group) for topic, group, _ in pairs if (topic, group) in known]
-    breakers = open_breakers(there) if there else {}
-    found = []
-    for topic, group, letters in pairs:
-        row = known.get((topic, group))
-        if row is None:
-            found.append(Held(topic, group, letters, gone=True))
-        elif row.paused or row.topic.paused:
-            found.append(Held(topic, group, letters, f"{group} on {topic} is paused"))
-        elif (topic, group) in breakers:
-            found.append(Held(topic, group, letters, f"the breaker of {group} on {topic} is open"))
-        else:
-            found.append(Held(topic, group, letters))
-    return found
+    """Where the letters of (topic, group, count) would go: three questions for any number."""
+    found = holds((topic, group) for topic, group, _ in pairs)
+    nothing = Hold("")
+    held = ((*pair, found.get(pair[:2], nothing)) for pair in pairs)
+    return [Held(topic, group, letters, hold.words, hold.gone) for topic, group, letters, hold in held]
 
 
 def warnings(places: Sequence[Held]) -> list[str]:

@@ -11,7 +11,7 @@ SUBSCRIPTION_GOVERN = Act("subscription.govern", Role.GOVERNOR, "govern subscrip
 
 FEATURE = Feature(
     name="subscriptions",
-    offers=("models", "services", "standing", "targets"),
+    offers=("holding", "models", "services", "standing", "targets"),
     menu=(MenuEntry("subscriptions", "Subscriptions", "outline/git-fork", "subscriptions:list", "s", "Bus", 30),),
     pages=(Mount("", "hbus_console.subscriptions.urls"),),
     api=("hbus_console.subscriptions.api",),

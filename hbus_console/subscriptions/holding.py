@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from engine.core.subject import Subject
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
 
 
+@dataclass(frozen=True)
+class Hold:
+    """Why messages of a subscription wait, as the end of "they wait …", and whether they wait in vain."""
+
+    words: str
+    gone: bool = False
+
+
 def holding(places: Iterable[Subject]) -> dict[Subject, str]:
     """Of those that hold their messages: how, as the end of "they wait …". Three questions for any number."""
     asked = {(place.namespace, place.name): place for place in places}
-    topics = {topic for topic, _ in asked}
-    rows = Subscription.objects.filter(topic__name__in=topics).select_related("topic")
+    return {asked[pair]: hold.words for pair, hold in holds(asked).items()}
+
+
+def holds(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Hold]:
+    """The same of (topic, group)."""
+    asked = list(pairs)
+    rows = Subscription.objects.filter(topic__name__in={topic for topic, _ in asked}).select_related("topic")
     known = {(row.topic.name, row.group): row for row in rows if (row.topic.name, row.group) in asked}
     breakers = open_breakers(sorted(known)) if known else {}
     found = {}
-    for pair, place in asked.items():
+    for pair in asked:
         row = known.get(pair)
-        if said := _said(row, pair in breakers) if row else f"for {pair[1]}, which is gone":
-            found[place] = said
+        if row is None:
+            found[pair] = Hold(f"for {pair[1]}, which is gone", gone=True)
+        elif said := _said(row, pair in breakers):
+            found[pair] = Hold(said)
     return found
 
 

@@ -41,7 +41,7 @@ def subscription(db: None) -> Subscription:
     topic = Topic.objects.create(name="booking.changed", team=team)
     # Letters of these tests died at a fixed time, and their topic was there before.
     Topic.objects.update(created_at=NOW - timedelta(days=1))
-    return Subscription.objects.create(topic=topic, group="partner-sync", team=team)
+    return Subscription.objects.create(topic=topic, group="partner-sync", team=team, handler_name="sync")
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_paused_subscription_is_said_before(olga: Actor, make_letter: MakeLett
     make_letter()
     Subscription.objects.update(paused=True)
     plan = services.dry_run(olga, "redrive", {"topic": "booking.changed"})
-    assert plan.warnings == ["1 will wait: partner-sync on booking.changed is paused."]
+    assert plan.warnings == ["1 of booking.changed will wait because partner-sync is paused."]
 
 
 def test_what_dies_after_the_start_was_in_no_dry_run(olga: Actor, make_letter: MakeLetter, facts: FactRecorder) -> None:

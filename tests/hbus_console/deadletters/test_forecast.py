@@ -18,6 +18,7 @@ from hbus_console.deadletters import forecast
 from hbus_console.operations import services
 from hbus_console.operations.kinds import Plan
 from hbus_console.operations.models import Operation
+from hbus_console.subscriptions import holding
 from hbus_console.subscriptions.models import Subscription
 from tests.hbus_console.deadletters.conftest import NOW, MakeLetter
 
@@ -67,9 +68,17 @@ def test_a_redrive_says_what_an_operator_must_know(olga: Actor, make_letter: Mak
 def test_an_open_breaker_is_said_before(olga: Actor, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch) -> None:
     make_letter(), make_letter()
     opened = {("booking.changed", "partner-sync"): "open"}
-    monkeypatch.setattr(forecast, "open_breakers", lambda pairs: opened)
+    monkeypatch.setattr(holding, "open_breakers", lambda pairs: opened)
     plan = services.dry_run(olga, "redrive", SPEC)
-    assert plan.warnings == ["2 will wait: the breaker of partner-sync on booking.changed is open."]
+    assert plan.warnings == ["2 of booking.changed will wait behind the open breaker of partner-sync."]
+    assert lines(plan)["taken at once"] == ("no", "")
+
+
+def test_a_subscription_without_a_handler_takes_none(olga: Actor, make_letter: MakeLetter) -> None:
+    make_letter()
+    Subscription.objects.update(handler_name="")
+    plan = services.dry_run(olga, "redrive", SPEC)
+    assert plan.warnings == ["1 of booking.changed will wait because partner-sync has no handler."]
     assert lines(plan)["taken at once"] == ("no", "")
 
 
