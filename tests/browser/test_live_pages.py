@@ -96,7 +96,7 @@ def test_every_live_page_is_what_a_reload_would_show(console: Console, tabs: lis
     for page in tabs:
         expect(page.locator("[data-live-indicator]")).to_contain_text("Live", timeout=60_000)
         page.evaluate("window.stayed = true")
-    played = console.installation.manage("hotel_demo", "--limit", "150", "--fast", "--json", timeout_s=120)
+    played = console.installation.manage("hotel_demo", "--limit", "160", "--fast", "--json", timeout_s=120)
     assert played.returncode == 0, played.stdout + played.stderr
     follow(tabs, "after messages flowed and died")
     subscription = tabs[PAGES.index("/subscriptions/booking.created/availability/")]

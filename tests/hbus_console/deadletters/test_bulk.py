@@ -23,6 +23,7 @@ from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -36,7 +37,7 @@ def olga(db: None) -> Actor:
 
 def run(actor: Actor, kind: str, spec: dict[str, Any]) -> Operation:
     operation = services.start(actor, kind, spec, reason="room map deployed").operation
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     operation.refresh_from_db()
     return operation
 
@@ -65,7 +66,7 @@ def test_a_selection_says_what_had_been_decided_before(
     one, two, three = make_letter(), make_letter(), make_letter()
     started = services.start(olga, "redrive", {"letters": [one.pk, two.pk]}, reason="why").operation
     letters.discard(olga, two.pk, "obsolete")
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     started.refresh_from_db()
     assert (started.done, started.skipped, started.failed) == (1, 1, 0)
     assert OperationItem.objects.get(name=two.message_id).detail == "olga had discarded it before"
@@ -101,7 +102,7 @@ def test_what_dies_after_the_start_was_in_no_dry_run(olga: Actor, make_letter: M
     make_letter()
     operation = services.start(olga, "redrive", {"topic": "booking.changed"}, reason="why").operation
     late = make_letter()
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     operation.refresh_from_db()
     late.refresh_from_db()
     assert (operation.done, late.state) == (1, "dead")
@@ -179,7 +180,7 @@ def test_what_dies_between_the_dry_run_and_the_start_is_left(
 
     again = services.dry_run(olga, kind, {"topic": "booking.changed"}, horizon=plan.horizon)
     started = services.start(olga, kind, {"topic": "booking.changed"}, reason="why", horizon=plan.horizon)
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
 
     started.operation.refresh_from_db()
     assert (plan.total, again.total, started.operation.total, started.operation.done) == (1, 1, 1, 1)
@@ -210,7 +211,7 @@ def test_the_button_of_a_stale_page_does_what_the_page_shows(
     assert "Discard 1</button>" in refused, "asked for the reason, it shows what it showed before"
     assert _hidden(refused) == form
     browser.post(address, {**form, "reason": "obsolete"})
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     shown.refresh_from_db()
     late.refresh_from_db()
     assert (shown.state, late.state) == ("discarded", "dead")

@@ -21,6 +21,7 @@ from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter, person
+from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -65,6 +66,6 @@ def test_many_at_once_leave_it(letter: DeadLetter, make_letter: MakeLetter) -> N
     user = User.objects.create(username="olga")
     user.grants.create(role="operator", scope="*")
     operations.start(actor_of(user), "redrive", {"topic": letter.topic}, reason="why")
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     results = {item.name: item.result for item in OperationItem.objects.all()}
     assert results == {letter.message_id: "failed", younger.message_id: "done"}

@@ -29,6 +29,7 @@ from hbus_console.wiring import bus
 from tests.engine.bus.hostile_payloads import HOSTILE, hostile_message
 from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser, copies, replay, run, stored
+from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 
@@ -139,7 +140,7 @@ def test_a_step_that_is_repeated_after_a_crash_publishes_once(
         write(self, *args, **values)
 
     monkeypatch.setattr(OperationRunner, "_write", breaks)
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     assert OutboxMessage.objects.count() == OperationItem.objects.count() == 10
 
     monkeypatch.setattr(OperationRunner, "_write", write)

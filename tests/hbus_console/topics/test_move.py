@@ -31,6 +31,7 @@ from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, store
 from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.topics.conftest import EDITOR
+from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 
@@ -71,7 +72,7 @@ def advance(operation: Operation, until: Callable[[], bool]) -> None:
     """As the keeper does; every tick by another runner, as after a crash."""
     deadline = time.monotonic() + 60
     while not until() and time.monotonic() < deadline:
-        OperationRunner().tick()
+        OperationRunner(UnhurriedClock()).tick()
         operation.refresh_from_db()
         time.sleep(0.02)
     assert until(), operation.last_error or operation.note

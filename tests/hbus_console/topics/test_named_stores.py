@@ -30,6 +30,7 @@ from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services import topics as topics_module
 from hbus_console.wiring import bus, store
+from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 
@@ -125,7 +126,7 @@ def test_a_topic_that_is_deleted_while_it_moves_is_removed_from_both(busy: redis
     Subscription.objects.create(topic=Topic.objects.get(), group="billing")
     operation = operations.start(SYSTEM, "move", {"topic": TOPIC, "to": BUSY}, reason="more room").operation
     shared_producer().publish(TOPIC, {"n": 1})
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     assert Topic.objects.get().leaving == "redis_stream"
     shared_producer().publish(TOPIC, {"n": 2})
     with pytest.raises(Conflict, match="on its way"):
@@ -137,7 +138,7 @@ def test_a_topic_that_is_deleted_while_it_moves_is_removed_from_both(busy: redis
 
     assert not StoreRemoval.objects.exists()
     assert (topic_keys(store.client()), topic_keys(busy)) == ([], [])
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     operation.refresh_from_db()
     assert (operation.state, operation.last_error) == ("failed", f"There is no topic '{TOPIC}' any more.")
 
@@ -152,14 +153,14 @@ def test_a_topic_moves_to_a_store_of_its_own_while_it_is_in_use(
     shared_producer().publish(TOPIC, {"n": 1})
 
     operation = operations.start(SYSTEM, "move", {"topic": TOPIC, "to": BUSY}, reason="more room").operation
-    OperationRunner().tick()
+    OperationRunner(UnhurriedClock()).tick()
     shared_producer().publish(TOPIC, {"n": 2})
     receiver = bus.transport("redis_stream").receiver(TOPIC, "billing", consumer="c", lease_ms=30_000)
     receiver.settle([Settlement(each.receipt) for each in receiver.receive(10, 1)])
     receiver.close()
     deadline = time.monotonic() + 60
     while operation.state != "done" and time.monotonic() < deadline:
-        OperationRunner().tick()
+        OperationRunner(UnhurriedClock()).tick()
         operation.refresh_from_db()
         time.sleep(0.02)
 
