@@ -13,8 +13,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 _ANSWER = (
-    b'{"type": "about:blank", "title": "Too large", "status": 413, "detail": "The request body is too large.",'
-    b' "remedy": "Send smaller batches."}'
+    b'{"type": "urn:hbus:problem:too-large", "title": "Too large", "status": 413,'
+    b' "detail": "The request body is too large.", "remedy": "Send smaller batches."}'
 )
 
 

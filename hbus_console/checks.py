@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Outdated
 
 #: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
@@ -43,6 +43,12 @@ def reason(value: object, *, required: bool = True) -> str:
     if required and not (isinstance(value, str) and value.strip()):
         raise BadInput("This act needs a reason.", remedy="Say why; it is kept in the audit log.", field="reason")
     return text(value, "reason", most=300)
+
+
+def revision(given: int | None, current: int, name: str) -> None:
+    """That a change was made from the current revision of what is called ``name``; ``None``: from any."""
+    if given is not None and given != current:
+        raise Outdated(f"{name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again.")
 
 
 def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -> int:

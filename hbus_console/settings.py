@@ -245,6 +245,9 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    # Where the document came from; the paths in it are whole.
+    "SERVERS": [{"url": "/", "description": "This console"}],
+    "POSTPROCESSING_HOOKS": ["hbus_console.api.openapi.refusals"],
 }
 
 # Celery carries control (pause, resume, drain, report) and, later, jobs; never the bus's own messages.

@@ -39,6 +39,12 @@ class Conflict(BadInput):
     title = "Conflict"
 
 
+class Outdated(Conflict):
+    """A change was made from what somebody else has changed meanwhile; nothing was changed."""
+
+    title = "Changed meanwhile"
+
+
 class ConfigurationError(HbusError):
     """A setting is missing, malformed or asks for what the chosen backend cannot do."""
 

@@ -21,6 +21,7 @@ from hbus_console.accounts.models import ApiToken, User
 from hbus_console.api.answers import PAGES, REFUSED, page_of, read
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.idempotency import HEADER
+from hbus_console.api.query import switch
 from hbus_console.api.views import ApiView
 
 _ONCE = "The answer holds a secret that is given this once; therefore no Idempotency-Key is taken."
@@ -130,7 +131,7 @@ class Tokens(ShownOnce):
     def get(self, request: Request) -> Response:
         require(self.actor, TOKEN_OWN)
         whose = Q(user_id=self.actor.user_id)
-        if request.GET.get("all") in {"1", "true"}:
+        if switch(request.GET, "all"):
             require(self.actor, ACCESS_MANAGE)
             whose = Q()
         return self.page(ApiToken.objects.filter(whose).select_related("user"), shapes.token)

@@ -199,7 +199,7 @@ def shown(alerts: Sequence[Alert], now_ms: int) -> list[AlertRow]:
     return [AlertRow(alert, silenced.of(alert)) for alert in alerts]
 
 
-def silences(who: Actor, now_ms: int) -> list[Silence]:
+def silences(who: Actor, now_ms: int) -> QuerySet[Silence]:
     """Those that hold now, the first to end first."""
     rows = Silence.objects.filter(scopes_q(visible_scopes(who), "namespace"), until_ms__gt=now_ms)
-    return list(rows.select_related("rule").order_by("until_ms")[:100])
+    return rows.select_related("rule").order_by("until_ms")

@@ -6,12 +6,13 @@ import re
 from typing import Any, TypeVar
 
 import msgspec
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput
-from hbus_console.api.problems import CONTENT_TYPE, PROBLEM
+from hbus_console.access.problem_details import CONTENT_TYPE
+from hbus_console.api.problems import PROBLEM
+from hbus_console.api.query import PAGE_SIZE
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 _AT = re.compile(r" - at `\$\.?([^`]*)`$")
@@ -20,12 +21,12 @@ REFUSED = {(403, CONTENT_TYPE): PROBLEM, (404, CONTENT_TYPE): PROBLEM, (422, CON
 _CONFLICT = {(409, CONTENT_TYPE): PROBLEM}
 PAGES = [
     OpenApiParameter("cursor", description="From `next` or `previous`."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="Up to 500."),
+    OpenApiParameter("limit", PAGE_SIZE, description="50 when left out."),
 ]
 #: Of lists that only go on.
 FORWARD_PAGES = [
     OpenApiParameter("cursor", description="From `next`."),
-    OpenApiParameter("limit", OpenApiTypes.INT, description="1 to 500; 50 when left out."),
+    OpenApiParameter("limit", PAGE_SIZE, description="50 when left out."),
 ]
 
 
@@ -54,12 +55,14 @@ def answers(kind: type[msgspec.Struct], code: int = 200) -> dict[Any, Any]:
     return {(code, "application/json"): described(kind), **REFUSED, **_CONFLICT}
 
 
-def page_of(shape: dict[str, Any]) -> dict[str, Any]:
-    """A keyset page of ``shape``."""
-    link = {"type": ["string", "null"]}
+def page_of(shape: dict[str, Any], **more: dict[str, Any]) -> dict[str, Any]:
+    """A page of ``shape``, as every list is answered; ``more`` is what else this one says."""
+    link = {"type": ["string", "null"], "description": "Its address; null when there is none."}
+    results = {"type": "array", "items": shape}
     return {
         "type": "object",
-        "properties": {"next": link, "previous": link, "results": {"type": "array", "items": shape}},
+        "required": ["next", "previous", "results"],
+        "properties": {"next": link, "previous": link, "results": results, **more},
     }
 
 

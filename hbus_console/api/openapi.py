@@ -1,12 +1,23 @@
-"""How the two ways to authenticate stand in the OpenAPI document; found by drf-spectacular when imported."""
+"""What every operation has in common in the OpenAPI document; the two ways to sign in are found when it is imported."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+
+from hbus_console.access.problem_details import CONTENT_TYPE
+from hbus_console.api.problems import IF_MATCH, PROBLEM
+
+_PROBLEM = {"$ref": "#/components/responses/Problem"}
+#: What any operation may be refused with.
+_ALWAYS = ("401", "403", "406", "422", "503")
+#: What one that changes something may.
+_CHANGES = ("409", "413", "415", "504")
+_METHODS = {"get", "post", "put", "patch", "delete"}
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -28,3 +39,30 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
             "name": settings.SESSION_COOKIE_NAME,
             "description": "The console's own session; changes also need its CSRF token.",
         }
+
+
+def refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Name for each operation what it may be refused with, and describe a refusal once. A hook of drf-spectacular."""
+    for path, methods in result["paths"].items():
+        for method in _METHODS & methods.keys():
+            operation = methods[method]
+            for code in _codes(path, method, operation.get("parameters", ())):
+                operation["responses"].setdefault(code, _PROBLEM)
+            for code, answer in operation["responses"].items():
+                if CONTENT_TYPE in answer.get("content", ()):
+                    operation["responses"][code] = _PROBLEM
+    components = result.setdefault("components", {})
+    components.setdefault("schemas", {})["Problem"] = PROBLEM
+    components.setdefault("responses", {})["Problem"] = {
+        "description": PROBLEM["description"],
+        "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    return result
+
+
+def _codes(path: str, method: str, parameters: Iterable[Mapping[str, Any]]) -> list[str]:
+    names = {each["name"] for each in parameters}
+    # A cursor that no page gave leads nowhere.
+    missing = ["404"] if "{" in path or "cursor" in names else []
+    changes = list(_CHANGES) if method != "get" else []
+    return [*_ALWAYS, *missing, *changes, *(["412"] if IF_MATCH in names else [])]

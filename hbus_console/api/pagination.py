@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
@@ -27,6 +30,16 @@ def page_size(request: Request, usual: int, most: int) -> int:
     if number is None or not 1 <= number <= most:
         raise BadInput(f"limit is not a whole number from 1 to {most}.", remedy=f"{usual} is usual.", field="limit")
     return number
+
+
+def forward_page(request: Request, cursor: str, results: list[Any], **more: Any) -> Response:
+    """One page of a list that only goes on; ``cursor`` leads to the next, empty on the last."""
+    return Response({"next": next_page(request, cursor), "previous": None, "results": results, **more})
+
+
+def only_page(results: list[Any], **more: Any) -> Response:
+    """A list that has one page: all there is."""
+    return Response({"next": None, "previous": None, "results": results, **more})
 
 
 def next_page(request: Request, cursor: str) -> str | None:

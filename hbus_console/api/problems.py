@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -13,52 +12,48 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from engine.core.error_text import words_of
-from engine.core.errors import HbusError, Unavailable
-from hbus_console.access import context
+from engine.core.errors import HbusError, Outdated, Unavailable
 from hbus_console.access.error_answers import answer_to
 from hbus_console.access.permissions import Forbidden
+from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 from hbus_console.access.refusals import refused
 from hbus_console.access.web import actor
 
-CONTENT_TYPE = "application/problem+json"
-#: The same for the OpenAPI document.
+#: A problem for the OpenAPI document.
 PROBLEM = {
     "type": "object",
     "description": "RFC 9457 problem details.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
+        "type": {
+            "type": "string",
+            "description": "The kind, as `urn:hbus:problem:refused`; `about:blank`: nothing more than its status.",
+        },
+        "title": {"type": "string", "description": "The same kind in words."},
         "status": {"type": "integer"},
-        "detail": {"type": "string"},
+        "detail": {"type": "string", "description": "What happened, to what."},
         "field": {"type": "string", "description": "The input at fault."},
         "remedy": {"type": "string", "description": "What to do about it."},
         "errors": {"type": "array", "items": {"type": "object"}},
         "instance": {"type": "string", "description": "Names the request in logs and in the audit log."},
     },
 }
+#: The header that makes a change conditional.
+IF_MATCH = "If-Match"
 log = structlog.get_logger(__name__)
 
 
 def problem(
     code: int,
-    title: str,
+    title: str = "",
     detail: str = "",
     *,
     field: str = "",
     remedy: str = "",
     errors: list[dict[str, str]] | None = None,
 ) -> Response:
-    """A problem response. ``errors`` lists several faulty fields; ``field`` is the first of them."""
-    body: dict[str, Any] = {"type": "about:blank", "title": title, "status": code, "detail": detail or title}
-    if field:
-        body["field"] = field
-    if remedy:
-        body["remedy"] = remedy
-    if errors:
-        body["errors"] = errors
-    if request_id := context.current().request_id:
-        body["instance"] = f"urn:hbus:request:{request_id}"
+    """A problem response; see :func:`problem_details`."""
+    body = problem_details(code, title, detail, field=field, remedy=remedy, errors=errors)
     return Response(body, status=code, content_type=CONTENT_TYPE)
 
 
@@ -72,7 +67,8 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
     if isinstance(error, HbusError):
         if isinstance(error, Forbidden):
             refused.send(None, actor=actor(where["request"]._request), error=error)
-        return of(error)
+        unmatched = isinstance(error, Outdated) and IF_MATCH in where["request"].headers
+        return of(error, status.HTTP_412_PRECONDITION_FAILED if unmatched else 0)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
     if isinstance(error, Http404):
@@ -92,10 +88,10 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
     return None
 
 
-def of(error: HbusError) -> Response:
-    """The response to one of our own errors."""
-    code, title = describe(error)
-    response = problem(code, title, error.what, field=error.field, remedy=error.remedy)
+def of(error: HbusError, code: int = 0) -> Response:
+    """The response to one of our own errors, under its own status unless a ``code`` is given."""
+    usual, title = describe(error)
+    response = problem(code or usual, title, error.what, field=error.field, remedy=error.remedy)
     if isinstance(error, Unavailable):
         response["Retry-After"] = "5"
     return response
@@ -111,18 +107,12 @@ def _of_framework(error: exceptions.APIException) -> Response:
             field=errors[0]["field"] if errors else "",
             errors=errors,
         )
-    response = problem(error.status_code, _title(error), str(error.detail))
+    response = problem(error.status_code, detail=str(error.detail))
     if challenge := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = challenge
     if wait := getattr(error, "wait", None):
         response["Retry-After"] = str(int(wait))
     return response
-
-
-def _title(error: exceptions.APIException) -> str:
-    general = str(error.default_detail).rstrip(".")
-    # Some are templates that only the detail has filled in.
-    return HTTPStatus(error.status_code).phrase if "{" in general else general
 
 
 def _flatten(detail: Any, path: str = "") -> list[dict[str, str]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from engine.core.errors import BadInput
 from hbus_console.access.permissions import ANONYMOUS, Actor
 from hbus_console.access.web import actor
-from hbus_console.api import idempotency
+from hbus_console.api import idempotency, query
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.api.pagination import CursorPages
+from hbus_console.api.problems import IF_MATCH
 
 _UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 
@@ -32,6 +34,8 @@ class ApiView(APIView):
     Subclasses call services with ``self.actor``; the services decide what the actor may do.
     """
 
+    #: Methods that heed ``If-Match``.
+    conditional: ClassVar[frozenset[str]] = frozenset()
     _record: IdempotencyRecord | None = None
 
     @property
@@ -50,6 +54,11 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        method = str(request.method).lower()
+        if handler := getattr(self, method, None):
+            query.check(request.GET, query.declared_by(self, handler))
+        if IF_MATCH in request.headers and request.method in _UNSAFE - self.conditional:
+            raise BadInput(f"{IF_MATCH} is not heeded here.", remedy="Leave it out.", field=IF_MATCH)
         if request.method in _UNSAFE:
             record = idempotency.claim(request, self.actor)
             if record is not None and record.status:

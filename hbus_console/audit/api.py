@@ -15,8 +15,9 @@ from rest_framework.response import Response
 from engine.core.clock import to_rfc3339
 from engine.core.errors import NotThere
 from hbus_console.access.permissions import require
-from hbus_console.api.answers import PAGES
-from hbus_console.api.problems import CONTENT_TYPE, PROBLEM
+from hbus_console.access.problem_details import CONTENT_TYPE
+from hbus_console.api.answers import PAGES, page_of
+from hbus_console.api.problems import PROBLEM
 from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
 from hbus_console.audit import trail
@@ -65,14 +66,7 @@ _ENTRY = {
         "after": {"type": ["object", "null"]},
     },
 }
-_PAGE = {
-    "type": "object",
-    "properties": {
-        "next": {"type": ["string", "null"]},
-        "previous": {"type": ["string", "null"]},
-        "results": {"type": "array", "items": _ENTRY},
-    },
-}
+_PAGE = page_of(_ENTRY)
 _CHAIN = {
     "type": "object",
     "properties": {

@@ -16,8 +16,8 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.accounts.api_shapes import REASON
 from hbus_console.api.acts import reason_act
-from hbus_console.api.answers import FORWARD_PAGES, REFUSED, read
-from hbus_console.api.pagination import next_page, page_size
+from hbus_console.api.answers import FORWARD_PAGES, REFUSED, page_of, read
+from hbus_console.api.pagination import forward_page, only_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.deadletters import groups, reading, services
 from hbus_console.deadletters.models import DeadLetter
@@ -51,10 +51,7 @@ _LETTER = {
     },
     "additionalProperties": True,
 }
-_PAGE = {
-    "type": "object",
-    "properties": {"next": {"type": ["string", "null"]}, "results": {"type": "array", "items": _LETTER}},
-}
+_PAGE = page_of(_LETTER)
 _VARYING = {
     "type": "object",
     "properties": {
@@ -89,14 +86,11 @@ _GROUP = {
         "arrivals": {"type": "array", "items": {"type": "integer"}},
     },
 }
-_GROUPS = {
-    "type": "object",
-    "properties": {
-        "letters": {"type": "integer"},
-        "more": {"type": "boolean", "description": "More groups fit than are listed."},
-        "groups": {"type": "array", "items": _GROUP},
-    },
-}
+_GROUPS = page_of(
+    _GROUP,
+    letters={"type": "integer"},
+    more={"type": "boolean", "description": "More groups fit than are listed."},
+)
 _REASON = {"application/json": REASON}
 _EDIT = {
     "application/json": {
@@ -135,12 +129,8 @@ class Letters(ApiView):
         rows = groups.LetterFilters.read(request.GET.dict()).letters(self.actor)
         found = reading.page(rows, request.GET.get("cursor", ""), page_size(request, 50, 500))
         topics = {topic.name: topic for topic in Topic.objects.filter(name__in={row.topic for row in found.letters})}
-        return Response(
-            {
-                "next": next_page(request, found.next_cursor),
-                "results": [reading.as_json(self.actor, row, topics.get(row.topic)) for row in found.letters],
-            }
-        )
+        results = [reading.as_json(self.actor, row, topics.get(row.topic)) for row in found.letters]
+        return forward_page(request, found.next_cursor, results)
 
 
 class Groups(ApiView):
@@ -161,9 +151,7 @@ class Groups(ApiView):
         require(self.actor, VIEW, SOMEWHERE)
         span = read_range(request._request)
         found = groups.listing(self.actor, groups.LetterFilters.read(request.GET.dict()), span.start_ms, span.end_ms)
-        return Response(
-            {"letters": found.letters, "more": found.more, "groups": [_group(group) for group in found.groups]}
-        )
+        return only_page([_group(group) for group in found.groups], letters=found.letters, more=found.more)
 
 
 class OneLetter(ApiView):

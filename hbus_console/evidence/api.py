@@ -14,8 +14,8 @@ from rest_framework.response import Response
 from engine.core.clock import to_rfc3339
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.api.answers import FORWARD_PAGES, REFUSED, described
-from hbus_console.api.pagination import next_page, page_size
+from hbus_console.api.answers import FORWARD_PAGES, REFUSED, described, page_of
+from hbus_console.api.pagination import forward_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.evidence import reading
 from hbus_console.evidence.models import Evidence
@@ -34,18 +34,14 @@ class EvidenceOut(msgspec.Struct):
     fields: dict[str, Any]
 
 
-_PAGE = {
-    "type": "object",
-    "properties": {
-        "since": {
-            "type": ["string", "null"],
-            "format": "date-time",
-            "description": "How far back the evidence reaches; null while there is none.",
-        },
-        "next": {"type": ["string", "null"]},
-        "results": {"type": "array", "items": described(EvidenceOut)},
+_PAGE = page_of(
+    described(EvidenceOut),
+    since={
+        "type": ["string", "null"],
+        "format": "date-time",
+        "description": "How far back the evidence reaches; null while there is none.",
     },
-}
+)
 
 
 class EvidenceList(ApiView):
@@ -67,13 +63,8 @@ class EvidenceList(ApiView):
         size = page_size(request, reading.PAGE, reading.MOST)
         found = reading.search(self.actor, query, request.GET.get("cursor", ""), size)
         since_ms = reading.since_ms()
-        return Response(
-            {
-                "since": None if since_ms is None else to_rfc3339(since_ms),
-                "next": next_page(request, found.next_cursor),
-                "results": [_row(row) for row in found.rows],
-            }
-        )
+        since = None if since_ms is None else to_rfc3339(since_ms)
+        return forward_page(request, found.next_cursor, [_row(row) for row in found.rows], since=since)
 
 
 def _row(row: Evidence) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.api.answers import FORWARD_PAGES, REFUSED, read
-from hbus_console.api.pagination import next_page, page_size
+from hbus_console.api.answers import FORWARD_PAGES, REFUSED, page_of, read
+from hbus_console.api.pagination import forward_page, only_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.messages import browsing, search, services
 from hbus_console.messages import export as evidence
@@ -38,10 +38,7 @@ _MESSAGE = {
         "outcome": {"type": "object", "description": "Settled by, dead in, failed attempts, repeats."},
     },
 }
-_PAGE = {
-    "type": "object",
-    "properties": {"next": {"type": ["string", "null"]}, "results": {"type": "array", "items": _MESSAGE}},
-}
+_PAGE = page_of(_MESSAGE)
 _MOMENT = {
     "type": "object",
     "properties": {
@@ -77,17 +74,13 @@ _LIFE = {
         "effects": {"type": "array", "items": _MESSAGE},
     },
 }
-_SCAN = {
-    "type": "object",
-    "properties": {
-        "results": {"type": "array", "items": {"type": "object"}},
-        "scanned": {"type": "integer"},
-        "matched": {"type": "integer"},
-        "stopped": {"type": "string", "description": "Why it looked no further."},
-        "back_to": {"type": ["string", "null"], "format": "date-time"},
-        "next": {"type": ["string", "null"]},
-    },
-}
+_SCAN = page_of(
+    {"type": "object"},
+    scanned={"type": "integer"},
+    matched={"type": "integer"},
+    stopped={"type": "string", "description": "Why it looked no further."},
+    back_to={"type": ["string", "null"], "format": "date-time"},
+)
 
 
 _TOPIC = [
@@ -143,12 +136,8 @@ class Messages(ApiView):
         size = page_size(request, search.PAGE, search.MOST)
         found = search.search(self.actor, query, request.GET.get("cursor", ""), size)
         outcomes = search.outcomes(found.messages)
-        return Response(
-            {
-                "next": next_page(request, found.next_cursor),
-                "results": [evidence.message_as_json(row, outcomes[row.identity]) for row in found.messages],
-            }
-        )
+        results = [evidence.message_as_json(row, outcomes[row.identity]) for row in found.messages]
+        return forward_page(request, found.next_cursor, results)
 
 
 class OneMessage(ApiView):
@@ -170,11 +159,11 @@ class Timeline(ApiView):
         summary="What happened to one message, in order",
         tags=["messages"],
         parameters=_TOPIC,
-        responses={(200, "application/json"): {"type": "array", "items": _MOMENT}, **REFUSED},
+        responses={(200, "application/json"): page_of(_MOMENT), **REFUSED},
     )
     def get(self, request: Request, message_id: str) -> Response:
         moments = services.timeline(self.actor, message_id, request.GET.get("topic", ""))
-        return Response([evidence.moment_as_json(moment) for moment in moments])
+        return only_page([evidence.moment_as_json(moment) for moment in moments])
 
 
 class Reveal(ApiView):
@@ -241,7 +230,7 @@ class Log(ApiView):
         else:
             found = services.peek(self.actor, topic, cursor=cursor, size=size)
         answer: dict[str, Any] = evidence.scan_as_json(found)
-        return Response(answer | {"next": next_page(request, found.next_cursor)})
+        return forward_page(request, found.next_cursor, **answer)
 
 
 urlpatterns = [

@@ -106,5 +106,4 @@ def scan_as_json(scan: Scan) -> dict[str, Any]:
         "matched": len(scan.entries),
         "stopped": scan.stopped,
         "back_to": to_rfc3339(scan.back_to_ms) if scan.back_to_ms is not None else None,
-        "next": scan.next_cursor,
     }

@@ -19,6 +19,7 @@ from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, HbusError
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
+from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 from hbus_console.api import problems
 from hbus_console.api.parsing import bounded
 from hbus_console.api.views import ApiView
@@ -129,7 +130,7 @@ class PublishView(ApiView):
             (201, "application/json"): RECEIPT,
             (202, "application/json"): RECEIPT,
             (200, "application/json"): RECEIPT,
-            (422, problems.CONTENT_TYPE): problems.PROBLEM,
+            (422, CONTENT_TYPE): problems.PROBLEM,
         },
     )
     def post(self, request: Request, topic: str) -> Response:
@@ -156,7 +157,7 @@ class PublishBatchView(ApiView):
             "application/json": BATCH_REQUEST,
             CLOUDEVENT_BATCH: {"type": "array", "items": CLOUDEVENT_SCHEMA},
         },
-        responses={(200, "application/json"): BATCH_RESPONSE, (422, problems.CONTENT_TYPE): problems.PROBLEM},
+        responses={(200, "application/json"): BATCH_RESPONSE, (422, CONTENT_TYPE): problems.PROBLEM},
     )
     def post(self, request: Request, topic: str) -> Response:
         require(self.actor, PUBLISH, topic)
@@ -177,13 +178,7 @@ def _result(index: int, answer: Receipt | HbusError) -> dict[str, Any]:
     return {
         "index": index,
         "status": "refused" if refused else "failed",
-        "problem": {
-            "status": code,
-            "title": title,
-            "detail": answer.what,
-            "field": answer.field,
-            "remedy": answer.remedy,
-        },
+        "problem": problem_details(code, title, answer.what, field=answer.field, remedy=answer.remedy),
     }
 
 

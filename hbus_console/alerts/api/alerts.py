@@ -12,6 +12,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services, standing
 from hbus_console.alerts.api import shapes
+from hbus_console.alerts.kinds import URGENCY
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.silences import Silenced
 from hbus_console.alerts.standing import AlertFilters
@@ -29,7 +30,7 @@ class Alerts(ApiView):
         tags=["alerts"],
         parameters=[
             OpenApiParameter("state", enum=standing.STATES, description="`open` unless given."),
-            OpenApiParameter("severity"),
+            OpenApiParameter("severity", enum=list(URGENCY)),
             OpenApiParameter("rule"),
             OpenApiParameter("topic"),
             *PAGES,
@@ -100,14 +101,12 @@ class Silences(ApiView):
         operation_id="alert_silences_list",
         summary="Silences that hold now",
         tags=["alerts"],
-        responses={
-            (200, "application/json"): {"type": "array", "items": described(shapes.SilenceOut)},
-            **REFUSED,
-        },
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(described(shapes.SilenceOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        return Response([shapes.silence(row) for row in standing.silences(self.actor, _clock.now_ms())])
+        return self.page(standing.silences(self.actor, _clock.now_ms()), shapes.silence)
 
 
 class OneSilence(ApiView):

@@ -16,8 +16,10 @@ from hbus_console.alerts.api import shapes
 from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import ChannelDraft
-from hbus_console.api.answers import REFUSED, answers, described, read, takes
+from hbus_console.api.answers import REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
+from hbus_console.api.pagination import only_page
+from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 
 
@@ -26,12 +28,12 @@ class Channels(ShownOnce):
         operation_id="alert_channels_list",
         summary="Channels, by name",
         tags=["alerts"],
-        responses={(200, "application/json"): {"type": "array", "items": described(shapes.ChannelOut)}, **REFUSED},
+        responses={(200, "application/json"): page_of(described(shapes.ChannelOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         whole = allows(self.actor, ALERT_CHANNEL)
-        return Response([shapes.channel(row, whole=whole) for row in Channel.objects.all()])
+        return only_page([shapes.channel(row, whole=whole) for row in Channel.objects.all()])
 
     @extend_schema(
         operation_id="alert_channels_create",
@@ -47,25 +49,31 @@ class Channels(ShownOnce):
         return Response({**shapes.channel(made, whole=True), "secret": made.secret}, status=status.HTTP_201_CREATED)
 
 
-class OneChannel(ApiView):
+class OneChannel(RevisedView):
     @extend_schema(
-        operation_id="alert_channels_read", summary="One channel", tags=["alerts"], responses=answers(shapes.ChannelOut)
+        operation_id="alert_channels_read",
+        summary="One channel",
+        tags=["alerts"],
+        parameters=TAGGED,
+        responses=answers(shapes.ChannelOut),
     )
     def get(self, request: Request, channel_id: int) -> Response:
         whole = allows(self.actor, ALERT_CHANNEL)
-        return Response(shapes.channel(services.channel(self.actor, channel_id), whole=whole))
+        row = services.channel(self.actor, channel_id)
+        return self.tagged(shapes.channel(row, whole=whole), row.revision)
 
     @extend_schema(
         operation_id="alert_channels_change",
         summary="Change a channel",
         tags=["alerts"],
+        parameters=CONDITIONAL,
         request=takes(shapes.ChannelChange),
         responses=answers(shapes.ChannelOut),
     )
     def patch(self, request: Request, channel_id: int) -> Response:
-        body = read(request, shapes.ChannelChange)
-        changed = services.change_channel(self.actor, channel_id, body.changes(), body.reason, revision=body.revision)
-        return Response(shapes.channel(changed, whole=True))
+        body, revision = self.change(request, shapes.ChannelChange)
+        changed = services.change_channel(self.actor, channel_id, body.changes(), body.reason, revision=revision)
+        return self.tagged(shapes.channel(changed, whole=True), changed.revision)
 
     @extend_schema(
         operation_id="alert_channels_delete",

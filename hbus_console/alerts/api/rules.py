@@ -15,8 +15,10 @@ from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.alerts import services
 from hbus_console.alerts.api import shapes
 from hbus_console.alerts.services import RuleDraft, lookup
-from hbus_console.api.answers import REFUSED, answers, described, read, takes
+from hbus_console.api.answers import REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
+from hbus_console.api.pagination import only_page
+from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 
 
@@ -25,11 +27,11 @@ class Rules(ApiView):
         operation_id="alert_rules_list",
         summary="Rules, by name",
         tags=["alerts"],
-        responses={(200, "application/json"): {"type": "array", "items": described(shapes.RuleOut)}, **REFUSED},
+        responses={(200, "application/json"): page_of(described(shapes.RuleOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        return Response([shapes.rule(row) for row in lookup.rules(self.actor)])
+        return only_page([shapes.rule(row) for row in lookup.rules(self.actor)])
 
     @extend_schema(
         operation_id="alert_rules_create",
@@ -58,24 +60,30 @@ class PreviewRule(ApiView):
         return Response(shapes.preview(services.preview(self.actor, draft, of=whole(request.GET.get("rule", "")))))
 
 
-class OneRule(ApiView):
+class OneRule(RevisedView):
     @extend_schema(
-        operation_id="alert_rules_read", summary="One rule", tags=["alerts"], responses=answers(shapes.RuleOut)
+        operation_id="alert_rules_read",
+        summary="One rule",
+        tags=["alerts"],
+        parameters=TAGGED,
+        responses=answers(shapes.RuleOut),
     )
     def get(self, request: Request, rule_id: int) -> Response:
-        return Response(shapes.rule(services.rule(self.actor, rule_id)))
+        row = services.rule(self.actor, rule_id)
+        return self.tagged(shapes.rule(row), row.revision)
 
     @extend_schema(
         operation_id="alert_rules_change",
         summary="Change a rule",
         tags=["alerts"],
+        parameters=CONDITIONAL,
         request=takes(shapes.RuleChange),
         responses=answers(shapes.RuleOut),
     )
     def patch(self, request: Request, rule_id: int) -> Response:
-        body = read(request, shapes.RuleChange)
-        changed = services.change_rule(self.actor, rule_id, body.changes(), body.reason, revision=body.revision)
-        return Response(shapes.rule(changed))
+        body, revision = self.change(request, shapes.RuleChange)
+        changed = services.change_rule(self.actor, rule_id, body.changes(), body.reason, revision=revision)
+        return self.tagged(shapes.rule(changed), changed.revision)
 
     @extend_schema(
         operation_id="alert_rules_delete",

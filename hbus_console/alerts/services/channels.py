@@ -52,8 +52,7 @@ def change_channel(
             setattr(row, column, value)
         if SETTINGS.snapshot(row) == before:
             return row
-        if revision is not None and revision != row.revision:
-            raise Conflict(f"{row.name} was changed by somebody else meanwhile.", remedy="Reload and change it again.")
+        checks.revision(revision, row.revision, row.name)
         _refuse_taken(row)
         row.revision += 1
         row.save()

@@ -44,7 +44,7 @@ def change_rule(
     """Change some settings; what is left out stays, and changing nothing leaves no trace.
 
     A rule whose team was deleted watches nothing until it is given another, whatever else is changed.
-    ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
+    ``revision`` guards a form against a change made meanwhile (:class:`Outdated`).
     """
     row = lookup.rule(actor, number, lock=True)
     require(actor, ALERT_EDIT, row.scope)
@@ -67,8 +67,7 @@ def change_rule(
     after = {**SETTINGS.snapshot(wanted), "channels": sorted(it.name for it in channels)}
     if after == before:
         return row
-    if revision is not None and revision != row.revision:
-        raise Conflict(f"{row.name} was changed by somebody else meanwhile.", remedy="Reload, look, change it again.")
+    checks.revision(revision, row.revision, row.name)
     _refuse_taken(wanted)
     wanted.save(force_update=True)
     wanted.channels.set(channels)

@@ -39,6 +39,8 @@ def frame(who: Actor, tab: str, now_ms: int) -> dict[str, Any]:
 
 #: No form's number is larger; how long a silence may last says the service.
 _MOST_MINUTES = 999_999
+#: Silences on the page; the API pages through all.
+_SILENCES = 100
 
 
 @require_GET
@@ -46,6 +48,7 @@ _MOST_MINUTES = 999_999
 def alerts(request: HttpRequest) -> HttpResponse:
     who, now_ms, filters = actor(request), clock.now_ms(), AlertFilters.read(request.GET.dict())
     rows, next_cursor = standing.listed(who, filters, request.GET.get("cursor", ""), now_ms)
+    silences = standing.silences(who, now_ms)
     context = {
         **frame(who, "alerts", now_ms),
         "rows": rows,
@@ -56,7 +59,8 @@ def alerts(request: HttpRequest) -> HttpResponse:
         "firing": AlertFilters("firing").rows(who).count(),
         "pending": AlertFilters("pending").rows(who).count(),
         "needed": standing.count(visible_scopes(who), now_ms),
-        "silences": standing.silences(who, now_ms),
+        "silences": silences[:_SILENCES],
+        "silences_held": silences.count(),
         "may_operate": allows(who, ALERT_OPERATE, SOMEWHERE),
     }
     return render(request, "alerts/list.html", context)

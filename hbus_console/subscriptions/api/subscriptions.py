@@ -18,6 +18,7 @@ from hbus_console.accounts.api import ShownOnce
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
+from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.api import bodies, shapes
@@ -77,18 +78,19 @@ class Subscriptions(ApiView):
         return Response(shapes.subscription(made, reader=self.actor), status=status.HTTP_201_CREATED)
 
 
-class OneSubscription(ApiView):
+class OneSubscription(RevisedView):
     @extend_schema(
         operation_id="subscriptions_read",
         summary="One subscription, and where it stands now",
         description="`lag` is null while the store cannot be asked.",
         tags=["subscriptions"],
+        parameters=TAGGED,
         responses=answers(shapes.SubscriptionOut),
     )
     def get(self, request: Request, topic: str, group: str) -> Response:
         require(self.actor, VIEW, topic)
         row = subscriptions.subscription(topic, group)
-        return Response(shapes.subscription(row, _lag(row), reader=self.actor))
+        return self.tagged(shapes.subscription(row, _lag(row), reader=self.actor), row.revision)
 
     @extend_schema(
         operation_id="subscriptions_change",
@@ -96,15 +98,16 @@ class OneSubscription(ApiView):
         description="A policy set here holds against the declaration in code until `follow-code`. Another owner "
         "takes a governor and a reason.",
         tags=["subscriptions"],
+        parameters=CONDITIONAL,
         request=takes(bodies.SubscriptionChange),
         responses=answers(shapes.SubscriptionOut),
     )
     def patch(self, request: Request, topic: str, group: str) -> Response:
-        body = read(request, bodies.SubscriptionChange)
+        body, revision = self.change(request, bodies.SubscriptionChange)
         changed = subscriptions.change_subscription(
-            self.actor, topic, group, body.changes(), body.reason, revision=body.revision
+            self.actor, topic, group, body.changes(), body.reason, revision=revision
         )
-        return Response(shapes.subscription(changed, reader=self.actor))
+        return self.tagged(shapes.subscription(changed, reader=self.actor), changed.revision)
 
     @extend_schema(
         operation_id="subscriptions_delete",

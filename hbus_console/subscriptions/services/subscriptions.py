@@ -72,7 +72,7 @@ def change_subscription(
 
     Each setting asks for its own permission, a new owner for a reason, and another address of a webhook for the right
     to reveal what the topic masks. ``revision`` guards a form against a change
-    made meanwhile (:class:`Conflict`).
+    made meanwhile (:class:`Outdated`).
     """
     require(actor, SUBSCRIPTION_EDIT, topic)
     for field in changes.keys() - set(SETTINGS.changeable):
@@ -168,10 +168,7 @@ def _change(
     if "webhook_url" in wanted:
         require_exit(actor, row.topic)
     reason = checks.reason(reason, required=SUBSCRIPTION_GOVERN in acts)
-    if revision is not None and revision != row.revision:
-        raise Conflict(
-            f"{row.label} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
-        )
+    checks.revision(revision, row.revision, row.label)
     _apply(row, {**before, **wanted})
     if "owner" in wanted:
         row.team = teams.owner(wanted["owner"]) if wanted["owner"] else None

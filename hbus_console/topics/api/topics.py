@@ -14,6 +14,7 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody
+from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 from hbus_console.topics import asyncapi
 from hbus_console.topics import services as topics
@@ -23,7 +24,7 @@ from hbus_console.topics.services import TopicDraft
 
 _FILTERS = [
     OpenApiParameter("owner", description="Name of a team; empty for topics nobody owns."),
-    OpenApiParameter("classification"),
+    OpenApiParameter("classification", enum=Topic.Classification.values),
     OpenApiParameter("q", description="Part of the name."),
 ]
 
@@ -66,11 +67,18 @@ class Topics(ApiView):
         return Response(shapes.topic(made), status=status.HTTP_201_CREATED)
 
 
-class OneTopic(ApiView):
-    @extend_schema(operation_id="topics_read", summary="One topic", tags=["topics"], responses=answers(shapes.TopicOut))
+class OneTopic(RevisedView):
+    @extend_schema(
+        operation_id="topics_read",
+        summary="One topic",
+        tags=["topics"],
+        parameters=TAGGED,
+        responses=answers(shapes.TopicOut),
+    )
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
-        return Response(shapes.topic(topics.topic(topic)))
+        row = topics.topic(topic)
+        return self.tagged(shapes.topic(row), row.revision)
 
     @extend_schema(
         operation_id="topics_change",
@@ -78,13 +86,14 @@ class OneTopic(ApiView):
         description="Owner, classification, masking, retention, compatibility and transport take a governor and a "
         "reason.",
         tags=["topics"],
+        parameters=CONDITIONAL,
         request=takes(bodies.TopicChange),
         responses=answers(shapes.TopicOut),
     )
     def patch(self, request: Request, topic: str) -> Response:
-        body = read(request, bodies.TopicChange)
-        changed = topics.change_topic(self.actor, topic, body.changes(), body.reason, revision=body.revision)
-        return Response(shapes.topic(changed))
+        body, revision = self.change(request, bodies.TopicChange)
+        changed = topics.change_topic(self.actor, topic, body.changes(), body.reason, revision=revision)
+        return self.tagged(shapes.topic(changed), changed.revision)
 
     @extend_schema(
         operation_id="topics_delete",

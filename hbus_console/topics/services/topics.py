@@ -66,7 +66,7 @@ def change_topic(
     """Change some settings; an empty ``owner`` takes it away, and publishes are refused until somebody takes over.
 
     Only what differs is changed, and each setting asks for its own permission. What belongs to
-    governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Conflict`).
+    governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Outdated`).
     """
     # Before the row is looked for: nobody learns by it which topics there are.
     require(actor, TOPIC_EDIT, name)
@@ -141,10 +141,7 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
         return row
     for action in SETTINGS.acts_of(wanted):
         require(actor, action, row.name)
-    if revision is not None and revision != row.revision:
-        raise Conflict(
-            f"{row.name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again."
-        )
+    checks.revision(revision, row.revision, row.name)
     reason = checks.reason(reason, required=TOPIC_GOVERN in SETTINGS.acts_of(wanted))
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
     for field, value in clean.items():

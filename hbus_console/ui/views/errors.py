@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.template import loader
 
 from hbus_console.access import context
+from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 
 _PAGES = {
     HTTPStatus.BAD_REQUEST: (
@@ -71,11 +72,4 @@ def _wants_json(request: HttpRequest) -> bool:
 
 
 def _problem(status: HTTPStatus, title: str, detail: str) -> JsonResponse:
-    body = {
-        "type": "about:blank",
-        "title": title,
-        "status": status.value,
-        "detail": detail,
-        "request_id": context.current().request_id,
-    }
-    return JsonResponse(body, status=status, content_type="application/problem+json")
+    return JsonResponse(problem_details(status, title, detail), status=status, content_type=CONTENT_TYPE)

@@ -24,7 +24,7 @@ def test_a_rules_life(calling: Calling) -> None:
     assert made.status_code == 201
     number = made.json()["id"]
     assert made.json()["clear_below"] is None
-    assert [it["name"] for it in call("GET", "alert-rules").json()] == ["Slow"]
+    assert [it["name"] for it in call("GET", "alert-rules").json()["results"]] == ["Slow"]
     changed = call("PATCH", f"alert-rules/{number}", {"threshold": 90, "clear_below": 30, "revision": 1}).json()
     assert (changed["threshold"], changed["clear_below"], changed["revision"]) == (90, 30, 2)
     again = call("PATCH", f"alert-rules/{number}", {"threshold": 95, "revision": 1})
@@ -48,7 +48,7 @@ def test_an_alerts_life(calling: Calling, watch: Watch) -> None:
     made = call("POST", f"alerts/{number}/silence", {"minutes": 5, "reason": "release"})
     assert made.status_code == 201
     assert call("GET", f"alerts/{number}").json()["standing"] == "silenced"
-    assert [it["reason"] for it in call("GET", "alert-silences").json()] == ["release"]
+    assert [it["reason"] for it in call("GET", "alert-silences").json()["results"]] == ["release"]
     assert call("DELETE", f"alert-silences/{made.json()['id']}").status_code == 204
     assert call("GET", f"alerts/{number}").json()["standing"] == "acknowledged"
     refused = call("POST", f"alerts/{number}/silence", {"minutes": 0, "reason": "release"})

@@ -170,7 +170,7 @@ def test_a_rule_whose_feature_is_gone_is_shown_as_such_and_breaks_nothing(
     for path in ("/alerts/?state=resolved", f"/alerts/{alert.pk}/", f"/alerts/{alert.pk}/chart/", "/"):
         assert client.get(path).status_code == 200, path
     call = calling(Role.EDITOR)
-    assert [it["kind"] for it in call("GET", "alert-rules").json()] == ["lag", "kettle_heat"]  # type: ignore[attr-defined]
+    assert [it["kind"] for it in call("GET", "alert-rules").json()["results"]] == ["lag", "kettle_heat"]  # type: ignore[attr-defined]
     assert call("GET", f"alerts/{alert.pk}").json()["subject"] == "kettle:kitchen/left"  # type: ignore[attr-defined]
     with pytest.raises(BadInput, match="is not installed"):
         services.change_rule(SYSTEM, boiling.pk, {"threshold": 90})

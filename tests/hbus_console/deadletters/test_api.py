@@ -28,7 +28,7 @@ def test_groups_and_one_letter(call: Call, make_letter: MakeLetter) -> None:
     letter = make_letter()
     make_letter()
     _, found = call("GET", "dead-letters/groups")
-    assert (found["letters"], found["groups"][0]["count"], found["groups"][0]["owner"]) == (2, 2, "Distribution")
+    assert (found["letters"], found["results"][0]["count"], found["results"][0]["owner"]) == (2, 2, "Distribution")
     _, one = call("GET", f"dead-letters/{letter.pk}")
     assert (one["message_id"], one["payload"]) == (letter.message_id, {"room": "DBL-SEA"})
 

@@ -152,7 +152,7 @@ def test_page_api_and_what_needs_a_person_name_the_group_alike(
         assert escape(CAUSE) in page
         assert "room code: Z 2, Q 1" in page
     _, found = call("GET", "dead-letters/groups")
-    group = found["groups"][0]
+    group = found["results"][0]
     assert (group["cause"], group["title"], group["latest"]) == (CAUSE, CAUSE, 0)
     assert group["varying"] == [
         {

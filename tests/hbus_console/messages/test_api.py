@@ -60,8 +60,8 @@ def test_a_life_and_its_timeline(call: Call, sent: list[str]) -> None:
     assert life["payload"]["masked"] == ["guest.name"]
     assert life["envelope"]["correlationid"] == "req-1"
     _, told = call("GET", f"messages/{sent[0]}/timeline")
-    assert told == life["timeline"]
-    assert told[0]["sentence"].startswith("Published by")
+    assert told["results"] == life["timeline"]
+    assert told["results"][0]["sentence"].startswith("Published by")
 
 
 def test_a_log_is_peeked_at_and_searched(call: Call, sent: list[str]) -> None:

@@ -63,7 +63,7 @@ def hostile(request: pytest.FixtureRequest, installation: None) -> None:
         "/", "/cluster/", "/api/v1/cluster", "/messages/", "/messages/?q=c1", "/messages/m1", "/messages/m2",
         "/messages/m2?tab=conversation", "/messages/m2?tab=key", "/messages/evidence/m1", "/api/v1/messages/m1",
         "/api/v1/messages/m2", f"/topics/{TOPIC}/", f"/api/v1/topics/{TOPIC}", f"/subscriptions/{TOPIC}/billing/",
-        f"/api/v1/topics/{TOPIC}/log", "/api/v1/messages?q=c1", "/charts/flow/", "/charts/flow/?range=7d",
+        f"/api/v1/topics/{TOPIC}/log", "/api/v1/messages?key=c1", "/charts/flow/", "/charts/flow/?range=7d",
         "/api/v1/messages/m1/timeline", "/subscriptions/", "/topics/",
     ],
 )  # fmt: skip
