@@ -106,6 +106,22 @@ def test_flow_adds_up_over_batches_and_counts_first_attempts(stream: FactStream,
     assert (billing.settled, billing.settled_first, billing.duration_us) == (3, 2, 300)
 
 
+def test_of_many_facts_each_is_booked_and_counted_once(stream: FactStream, collector: FactCollector) -> None:
+    """A count that is wrong by one in some hundreds shows in no test of a few."""
+    many, part = 4_000, 400
+    for start in range(0, many, part):
+        names = [f"many{number}" for number in range(start, start + part)]
+        place = {"topic": "booking.created", "subscription": "billing", "attempt": 1}
+        tell(stream, *(published(name) for name in names))
+        tell(stream, *(Fact("settled", AT + 1, message_id=name, **place) for name in names))
+    collector.tick()
+
+    assert (LedgerMessage.objects.count(), LedgerEvent.objects.count()) == (many, many)
+    for rows in (FlowSample, FlowRollup):
+        topic, billing = rows.objects.get(subscription=""), rows.objects.get(subscription="billing")
+        assert (topic.published, billing.settled, billing.settled_first) == (many, many, many)
+
+
 def test_a_time_that_no_sum_holds_ends_no_counting(stream: FactStream, collector: FactCollector) -> None:
     # Given rows of a topic's flow that can take nothing more
     def settle(name: str) -> None:

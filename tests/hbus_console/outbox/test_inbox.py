@@ -67,3 +67,11 @@ def test_two_deliveries_at_the_same_time_run_the_effect_once() -> None:
         thread.join()
     assert sorted(answers) == [False, False, False, True]
     assert ran == [1]
+
+
+def test_of_many_none_is_forgotten() -> None:
+    inbox, ran = DjangoInbox(), []
+    names = [f"m{number}" for number in range(150)]
+    for name in (*names, *reversed(names)):
+        inbox.once("t/g", "/s", name, lambda name=name: ran.append(name))
+    assert ran == names
