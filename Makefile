@@ -6,6 +6,7 @@
 #   make coverage                   the same, and which lines none of it reaches; PYTEST= as above
 #   make kit                        the conformance kit on every transport, and its table in docs/transports.md
 #   make chaos                      the chaos tests alone, with what they count; PYTEST="-k ten_kills" for fewer
+#   make mutants                    plants some thirty faults, one after the other: who notices each, in how long; MUTANTS= for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
 #   make test-redis                 the bus on the oldest server it promises, Redis 6.2; OLDEST_REDIS= for another
 #   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
@@ -15,7 +16,7 @@
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test coverage kit chaos test-postgresql test-redis lint bench walls soak assets nsqd setup clean
+.PHONY: run demo test coverage kit chaos mutants test-postgresql test-redis lint bench walls soak assets nsqd setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -98,6 +99,10 @@ chaos: $(DEV_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	HBUS_CHAOS=whole $(PY) -m pytest -m chaos -rP $(PYTEST)
 	HBUS_FUZZ=50 $(PY) -m pytest tests/engine/bus/test_hostile_envelopes.py
+
+# In a copy of the house; it takes a quarter of an hour.
+mutants: $(DEV_STAMP)
+	$(PY) -m tests.mutants $(MUTANTS)
 
 # The console's own tests that reach a database once more, on a PostgreSQL of the test run's own (Debian: apt install
 # postgresql).
