@@ -233,6 +233,15 @@ KINDS = (
         books=Books.NOTICE,
     ),
     BusKind(
+        "vanished",
+        "messages were gone from the store before they were settled, and no copy is left; size says how many",
+        Tone.BAD,
+        _ERROR,
+        FactCounter("Messages gone from the store before they were settled.", _BOTH, adds="size"),
+        calls_for_a_person="Messages of {place} were lost: the store has forgotten them",
+        books=Books.NOTICE,
+    ),
+    BusKind(
         "retention_held",
         "retention wanted to trim what a subscription has not settled, and did not",
         Tone.WARN,

@@ -38,3 +38,12 @@ class Claiming(Protocol):
         store's sake.
         """
         ...
+
+
+@runtime_checkable
+class TellsVanished(Protocol):
+    """A receiver that finds out that messages of its group are gone before they were settled."""
+
+    def take_vanished(self) -> list[str]:
+        """The positions of those that it found gone and has not told of yet. Thread-safe."""
+        ...

@@ -46,8 +46,7 @@ class TestNsq(TransportConformance):
 
     @pytest.fixture
     def restart(self, own_nsqd: StandaloneNsqd) -> Callable[[], None]:
-        # nsqd may lose what it had read from its disk and not yet sent when it is killed: docs/transports.md
-        return restarting(own_nsqd, gently=True)
+        return restarting(own_nsqd)
 
     @pytest.fixture
     def cut(self, proxy: Proxy) -> Callable[[], AbstractContextManager[None]]:

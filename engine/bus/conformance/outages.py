@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,9 @@ NOT_GIVEN = "not given: "
 SHORT_LEASE_MS = 1_000
 #: How much later than its lease a message may come, on a machine that is busy.
 MARGIN_S = 4.0
+
+#: By when a store that is well has written down what it gave away, in seconds.
+NOTED_S = 0.5
 
 #: Longer than any lease that these tests let run out.
 WINDOW_MS = 86_400_000
@@ -131,6 +135,39 @@ class OutageConformance(TransportTests):
             assert {each.attempt for each in taken} == {2}
             assert {past.consumer for each in taken for past in each.history} == {"doomed"}
             assert all(settle(heir, taken))
+            heir.close()
+        bench.expect_all_settled()
+
+    @keeps("K39")
+    @needs("durable")
+    def test_a_store_and_a_consumer_killed_at_one_moment_lose_nothing(
+        self, bench: Workbench, config: BusConfig, factory: Factory, restart: Act
+    ) -> None:
+        # Given a process that holds some of what was published, and may have read ahead of that
+        held, number = 50, 200
+        bench.publish(*numbered(number))
+        quiet = bench.make_topic()
+        bench.admin.create_group(quiet, bench.group)
+        elsewhere = bench.receiver(topic=quiet)
+        with _doomed(factory, config, bench, held) as process, _by_its_own_time(factory, config) as transport:
+            # A store may note a moment later what it has given away
+            elsewhere.receive(1, NOTED_S)
+
+            # When the store dies, and the process has no time to do anything about it
+            process.send_signal(signal.SIGSTOP)
+            restart()
+            process.kill()
+
+            # Then others have all of it
+            heir = transport.receiver(bench.topic, bench.group, consumer="heir", lease_ms=60_000)
+            came: set[bytes] = set()
+            deadline = time.monotonic() + PATIENCE_S
+            while len(came) < number and time.monotonic() < deadline:
+                with suppress(Unavailable):
+                    taken = heir.receive(number, 0.5)
+                    came.update(bodies(taken))
+                    settle(heir, taken)
+            assert came == {*numbered(number)}
             heir.close()
         bench.expect_all_settled()
 

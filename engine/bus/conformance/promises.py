@@ -52,6 +52,7 @@ PROMISES = {
     "K36": "Concurrency is raised and lowered while messages are handled",
     "K37": "What a handler does to headers is gone at the next attempt",
     "K38": "Two consumers of one name do not own each other's messages",
+    "K39": "A store and a consumer killed at one moment lose nothing that was confirmed",
 }
 
 #: What a test may ask for, and how to see that a transport has it; else a field of :class:`Capabilities`.

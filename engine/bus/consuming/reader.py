@@ -13,6 +13,7 @@ from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Settler
 from engine.bus.errors import GroupLost, MalformedEnvelope, RetryLater, Unrecoverable
+from engine.bus.optional import TellsVanished
 from engine.bus.transport import Delivery
 from engine.core.clock import jitter
 from engine.core.error_text import text_of
@@ -78,6 +79,7 @@ class Reader:
         self.turns = 0
         #: Monotonic seconds of the last turn of the loop.
         self.moved = scope.clock.monotonic()
+        self._vanishing = scope.receiver if isinstance(scope.receiver, TellsVanished) else None
         #: Whether the store has answered a read since the start.
         self.began = False
 
@@ -142,9 +144,15 @@ class Reader:
         deliveries = self._scope.receiver.receive(room, WAIT_S)
         self.began = True
         self._health.answered()
+        self._tell_vanished()
         if deliveries:
             self.prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
         self._accept(deliveries, sent, probing)
+
+    def _tell_vanished(self) -> None:
+        if self._vanishing is not None and (gone := self._vanishing.take_vanished()):
+            detail = f"{len(gone)} gone from the store before they were settled"
+            self._scope.say("vanished", position=gone[0], detail=detail, size=len(gone))
 
     def _may_probe(self, breaker: Breaker) -> bool:
         """Whether one message may be read although the breaker is not closed."""

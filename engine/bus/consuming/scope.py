@@ -65,9 +65,9 @@ class ConsumerScope:
     def __str__(self) -> str:
         return f"{self.topic}/{self.group}"
 
-    def say(self, kind: str, *, position: str = "", error: str = "", detail: str = "") -> None:
+    def say(self, kind: str, *, position: str = "", error: str = "", detail: str = "", size: int = 0) -> None:
         """Emit a fact about the subscription here; one about a delivery is the settler's."""
-        fields = BusFields(position=position, error=storable(error, 500))
+        fields = BusFields(position=position, error=storable(error, 500), size=size)
         self.facts.emit([FactBatch(kind, self.clock.now_ms(), self.subject, self.name, detail=detail, fields=fields)])
 
     def backoff(self) -> Backoff:

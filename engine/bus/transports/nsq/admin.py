@@ -12,7 +12,7 @@ from engine.bus.many_groups import GroupName
 from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.bus.transport import DeadEntry, Depth, Lag, TrimReport
 from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
-from engine.bus.transports.nsq.nodes import Node, Nodes
+from engine.bus.transports.nsq.nodes import Node, Nodes, unfinished
 from engine.bus.transports.nsq.side_store import SideStore, group_lost
 from engine.core.errors import Unavailable
 
@@ -44,7 +44,7 @@ class NsqAdmin(NotBrowsable):
             # The state goes first: from then on no receiver leases anything more.
             self._side_store.command("DEL", *names.group(group).own)
         self._everywhere(lambda node: node.remove(names.nsq))
-        self._side_store.command("DEL", names.stats, names.pace, names.groups)
+        self._side_store.command("DEL", names.stats, names.pace, names.groups, names.copies, names.cursors)
         cursor: Any = b"0"
         while True:
             cursor, found = self._side_store.command(
@@ -62,6 +62,11 @@ class NsqAdmin(NotBrowsable):
         if start == "end" and not self.groups(topic):
             # A topic without a channel keeps what is published, and its first channel gets all of it.
             self._everywhere(lambda node: _empty(node, names.topic.nsq))
+        # Before the channel is there: what is published in between comes from its copy.
+        first = start != "end" and not self.groups(topic)
+        self._side_store.command(
+            "HSETNX", names.topic.cursors, group, "0-0" if first else self._newest_copy(names.topic)
+        )
         missing = self._make_channel(names)
         made = self._side_store.command("HSETNX", names.state, "generation", secrets.token_hex(4))
         self._side_store.command("SADD", names.topic.groups, group)
@@ -71,6 +76,7 @@ class NsqAdmin(NotBrowsable):
         names = self._group(topic, group)
         self._side_store.command("DEL", *names.own)
         self._side_store.command("SREM", names.topic.groups, group)
+        self._side_store.command("HDEL", names.topic.cursors, group)
         self._everywhere(lambda node: node.remove(names.topic.nsq, names.channel))
 
     def groups(self, topic: str) -> list[str]:
@@ -88,15 +94,15 @@ class NsqAdmin(NotBrowsable):
         for _, channels in self._channels(names):
             numbers = dict(channels or {})
             topics += numbers.pop("", {}).get("depth", 0)
-            most += max((_total(each) for each in numbers.values()), default=0)
+            most += max((unfinished(each) for each in numbers.values()), default=0)
         kept = max(
-            (self._side_store.command("ZCARD", names.group(each).lease[2]) for each in self.groups(topic)), default=0
+            (self._side_store.command("ZCARD", names.group(each).kept) for each in self.groups(topic)), default=0
         )
         return Depth(topics + most + kept, None, None, None)
 
     def lag(self, topic: str, group: str) -> Lag:
         names = self._group(topic, group)
-        with_nsqd = self._with_nsqd(names)
+        with_nsqd = self._nodes.held_for(names.topic.nsq, names.channel)
         found = self._inspect(names, "" if with_nsqd is None else with_nsqd)
         paused, leased, lapsed, kept_leased, kept_lapsed, retrying, released, dead, smallest, pace_ms = found
         waiting = None if with_nsqd is None else max(0, with_nsqd - leased - lapsed) + released
@@ -136,7 +142,9 @@ class NsqAdmin(NotBrowsable):
             raise group_lost(group)
         if position != "end":
             no_history(f"{group} cannot go to {position!r}", "position")
+        newest = self._newest_copy(names.topic)
         self._everywhere(lambda node: _empty(node, names.topic.nsq, names.channel))
+        self._side_store.command("HSET", names.topic.cursors, group, newest)
         self._side_store.command("DEL", *names.working)
 
     def pause(self, topic: str, group: str) -> None:
@@ -181,6 +189,7 @@ class NsqAdmin(NotBrowsable):
         if not too_old and (keep_at_most is None or held <= keep_at_most):
             return TrimReport(0)
         self._everywhere(lambda node: _empty(node, names.nsq))
+        self._side_store.command("DEL", names.copies)
         return TrimReport(held)
 
     def _topic(self, topic: str) -> TopicNames:
@@ -188,6 +197,10 @@ class NsqAdmin(NotBrowsable):
 
     def _group(self, topic: str, group: str) -> GroupNames:
         return self._topic(topic).group(group)
+
+    def _newest_copy(self, names: TopicNames) -> str:
+        newest = self._side_store.command("XREVRANGE", names.copies, "+", "-", "COUNT", 1)
+        return newest[0][0].decode() if newest else "0-0"
 
     def _set_paused(self, names: GroupNames, group: str, paused: bool) -> None:
         if not self._side_store.command("EXISTS", names.state):
@@ -199,18 +212,6 @@ class NsqAdmin(NotBrowsable):
 
     def _inspect(self, names: GroupNames, waiting: int | str) -> Any:
         return self._side_store.run("inspect", names.inspect, (waiting,), group=names.channel)
-
-    def _with_nsqd(self, names: GroupNames) -> int | None:
-        """How many messages the nsqds hold for a group; ``None`` while one of them does not answer."""
-        total = 0
-        try:
-            for _, channels in self._channels(names.topic):
-                found = channels or {}
-                total += found.get("", {}).get("depth", 0) + _total(found.get(names.channel, {}))
-        except Unavailable as error:
-            _log.warning("the backlog of %s cannot be told: %s", names.channel, error)
-            return None
-        return total
 
     def _channels(self, names: TopicNames) -> Channels:
         """Raises :class:`Unavailable` unless all nsqds answer."""
@@ -243,10 +244,6 @@ class NsqAdmin(NotBrowsable):
                 _log.warning("nsqd at %s: %s", node.name, error)
         if len(trouble) == len(nodes):
             raise trouble[0] if trouble else Unavailable("There is no nsqd.", remedy="Start one.")
-
-
-def _total(channel: Mapping[str, int]) -> int:
-    return channel.get("depth", 0) + channel.get("in_flight_count", 0) + channel.get("deferred_count", 0)
 
 
 def _empty(node: Node, nsq_topic: str, channel: str = "") -> None:

@@ -91,9 +91,11 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         self._on_messages = on_messages
         self._on_change = on_change
         self._timeout_s = timeout_ms / 1000
+        #: The highest id that nsqd has sent here: those before it have been sent to somebody, or are lost, most likely.
+        self.newest = ""
         self._begun = time.monotonic()
         #: nsqd tells the second it was started in; what it took in the rest of that second passes for older.
-        self._first_id = first_id(started_s + 1)
+        self._first_id = first_id((started_s + 1) * 1000)
         #: Subscribed, and not closed.
         self.open = False
         #: Over: it never opens (again).
@@ -235,6 +237,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
             at = following
         if arrived:
             self.in_flight += len(arrived)
+            self.newest = max(self.newest, arrived[-1].id)
             self._on_messages(arrived)
         return data[at:]
 

@@ -83,6 +83,12 @@ class Inflow:
         """Whether any nsqd can send."""
         return any(link.connection is not None and link.connection.open for link in self._links.values())
 
+    @property
+    def newest(self) -> str:
+        """The highest id that every nsqd has sent or gone beyond; empty while one of them is not connected."""
+        connections = [link.connection for link in list(self._links.values())]
+        return min((each.newest if each is not None and each.open else "" for each in connections), default="")
+
     def __len__(self) -> int:
         return len(self._buffer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 
 from engine.core.errors import BadInput
 from engine.core.ids import ending
@@ -11,6 +12,8 @@ from engine.core.ids import ending
 LONGEST = 64
 
 _NAME = re.compile(r"[.a-zA-Z0-9_-]+")
+#: How long an id of nsqd's is. What is handed out from a copy has more behind it.
+ID_LENGTH = 16
 #: nsqd's ids count these units of 2^20 ns since its own epoch, above 22 bits of node and sequence.
 _EPOCH = 1_288_834_974_288
 _UNIT_NS = 1 << 20
@@ -36,17 +39,32 @@ def longest_topic(prefix: str) -> int:
 
 def published_ms(message_id: str) -> int:
     """When nsqd took the message with this id, in epoch ms (to about a millisecond)."""
-    return ((int(message_id, 16) >> 22) + _EPOCH) * _UNIT_NS // 1_000_000
+    return ((int(message_id[:ID_LENGTH], 16) >> 22) + _EPOCH) * _UNIT_NS // 1_000_000
 
 
 def released_score(message_id: str) -> str:
     """The score of a released message: in the order of publishing, before all that is leased or retrying."""
-    return f"{published_ms(message_id) - _BAND_MS + (int(message_id, 16) & 0xFFF) / 5_000:.3f}"
+    return f"{published_ms(message_id) - _BAND_MS + (int(message_id[:ID_LENGTH], 16) & 0xFFF) / 5_000:.3f}"
 
 
-def first_id(epoch_s: int) -> str:
-    """Smaller ids (as text) are of messages that an nsqd took before this second of its clock."""
-    return f"{max(0, (epoch_s * 1_000_000_000 // _UNIT_NS) - _EPOCH) << 22:016x}"
+def first_id(epoch_ms: int) -> str:
+    """Smaller ids (as text) are of messages that an nsqd took before this millisecond of its clock."""
+    return f"{_units(epoch_ms):016x}"
+
+
+def copy_id(copy: str, index: int) -> str:
+    """By what id the message at ``index`` of a copy is handed out: no id of nsqd's, and in the order of theirs."""
+    at_ms, _, sequence = copy.partition("-")
+    return f"{_units(int(at_ms)) | index & 0xFFF:016x}.{sequence}"
+
+
+def _units(epoch_ms: int) -> int:
+    return max(0, (epoch_ms * 1_000_000 // _UNIT_NS) - _EPOCH) << 22
+
+
+def digest_of(body: bytes) -> str:
+    """What a message of nsqd and its copy beside it are known by to be the same: nsqd tells no id when it takes one."""
+    return blake2b(body, digest_size=8).hexdigest()
 
 
 class TopicNames:
@@ -61,6 +79,9 @@ class TopicNames:
         self.stats = f"{self._root}:stats"
         self.pace = f"{self._root}:pace"
         self.groups = f"{self._root}:groups"
+        #: What was published and some group has not gone over yet; and how far each has come: see ``lua/sweep.lua``.
+        self.copies = f"{self._root}:copies"
+        self.cursors = f"{self._root}:cursors"
 
     def idempotency(self, key: str) -> str:
         """Where an idempotency key is remembered."""
@@ -82,21 +103,24 @@ class GroupNames:
         self.topic = topic
         self.channel = channel
         self.state = f"{root}:state"
-        held, kept, bodies, tries, stale, twice, dead = (
-            f"{root}:{part}" for part in ("held", "kept", "bodies", "tries", "stale", "twice", "dead")
+        held, kept, bodies, tries, stale, twice, dead, done, again = (
+            f"{root}:{part}" for part in ("held", "kept", "bodies", "tries", "stale", "twice", "dead", "done", "again")
         )
         self.held = held
+        self.kept = kept
+        self.twice = twice
         self.dead = dead
-        self.lease = (self.state, held, kept, bodies, tries, stale, twice)
-        self.settle = (*self.lease, dead)
+        self.turn = f"{root}:turn"
+        self.lease = (self.state, held, kept, bodies, tries, stale, twice, again)
+        self.settle = (self.state, held, kept, bodies, tries, stale, twice, dead, done)
         self.extend = (held, kept)
-        self.park = (self.state, held, kept, bodies, stale, twice)
+        self.park = (self.state, held, kept, bodies, stale, twice, done)
         self.mark = (self.state, stale)
         self.inspect = (self.state, held, kept, dead, topic.stats, topic.pace)
+        self.sweep = (
+            self.state, held, kept, bodies, tries, stale, done, again, topic.copies, topic.cursors, topic.groups
+        )  # fmt: skip
+        #: Everything about messages that are not settled.
+        self.working = (held, kept, bodies, tries, stale, twice, done, again)
         #: What a group's leaving removes, and what its moving to the end does.
-        self.own = (self.state, *self.working, dead)
-
-    @property
-    def working(self) -> tuple[str, ...]:
-        """Everything about messages that are not settled."""
-        return self.lease[1:]
+        self.own = (self.state, *self.working, dead, self.turn)

@@ -108,6 +108,18 @@ class Nodes:
                 self._look_up()
             return [*self._named, *self._found.values()]
 
+    def held_for(self, nsq_topic: str, channel: str) -> int | None:
+        """How many messages the nsqds hold for a channel; ``None`` while one of them does not answer."""
+        total = 0
+        try:
+            for node in self.all():
+                found = node.channels(nsq_topic) or {}
+                total += found.get("", {}).get("depth", 0) + unfinished(found.get(channel, {}))
+        except Unavailable as error:
+            _log.warning("the backlog of %s cannot be told: %s", channel, error)
+            return None
+        return total
+
     def close(self) -> None:
         for node in (*self._named, *self._found.values()):
             node.http.close()
@@ -132,6 +144,11 @@ class Nodes:
         # While no nsqlookupd answers, those known before are still there, most likely.
         if answered:
             self._found = found
+
+
+def unfinished(channel: Mapping[str, int]) -> int:
+    """How many messages a channel has, by its numbers."""
+    return channel.get("depth", 0) + channel.get("in_flight_count", 0) + channel.get("deferred_count", 0)
 
 
 def _words(text: str) -> list[str]:

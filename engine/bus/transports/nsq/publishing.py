@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.bus.chunking import CHUNK_MESSAGES, chunked
 from engine.bus.transport import Outcome, Outgoing, Status
+from engine.bus.transports.nsq.copies import CopiedCall, Copies, nothing_done, packed
 from engine.bus.transports.nsq.http import CallAnswerLost, CallNotSent, CallRefused, CallUnderWay
 from engine.bus.transports.nsq.names import TopicNames
 from engine.bus.transports.nsq.nodes import Node, Nodes
@@ -24,8 +24,9 @@ ASK_AGAIN_S = 0.01
 #: How many seconds of publishing the pace of a topic goes back.
 PACE_MOST = 20_000
 
-_LENGTH = struct.Struct(">i")
 _log = logging.getLogger(__name__)
+
+Call = CallUnderWay | CopiedCall
 
 
 class _Sent:
@@ -34,7 +35,7 @@ class _Sent:
     __slots__ = ("_outcomes", "call", "chunk")
 
     def __init__(
-        self, chunk: Sequence[Outgoing], call: CallUnderWay | str | None, outcomes: list[Outcome] | None = None
+        self, chunk: Sequence[Outgoing], call: Call | str | None, outcomes: list[Outcome] | None = None
     ) -> None:
         self.chunk = chunk
         #: The one call for all of it, or why there is none; ``None`` where ``outcomes`` are known already.
@@ -57,9 +58,10 @@ class _Sent:
 class Publishing:
     """Thread-safe."""
 
-    def __init__(self, side_store: SideStore, nodes: Nodes, max_bytes: int) -> None:
+    def __init__(self, side_store: SideStore, nodes: Nodes, copies: Copies, max_bytes: int) -> None:
         self._side_store = side_store
         self._nodes = nodes
+        self._copies = copies
         self._max_bytes = max_bytes
         self._turn = itertools.count()
 
@@ -101,7 +103,7 @@ class Publishing:
         sizes = list(map(len, bodies))
         if min(sizes) > 0 and max(sizes) <= self._max_bytes and not any(each.idempotency_key for each in chunk):
             # Nothing is refused here, and nobody asks for more than that it be stored.
-            return _Sent(chunk, self._call(names, _packed(bodies)))
+            return _Sent(chunk, self._call(names, packed(bodies), len(bodies)))
         return _Sent(chunk, None, self._with_keys(names, chunk))
 
     def _broken(self, sent: _Sent) -> str:
@@ -206,14 +208,14 @@ class Publishing:
     ) -> None:
         if not sending:
             return
-        status, error = self._confirmed(names, _packed([chunk[index].body for index in sending]), len(sending))
+        status, error = self._confirmed(names, packed([chunk[index].body for index in sending]), len(sending))
         for index in sending:
             answers[index] = Outcome(status, chunk[index].message_id, error=error)
 
     def _confirmed(self, names: TopicNames, body: bytes, number: int) -> tuple[Status, str]:
-        return _status(self._call(names, body), number)
+        return _status(self._call(names, body, number), number)
 
-    def _call(self, names: TopicNames, body: bytes) -> CallUnderWay | str:
+    def _call(self, names: TopicNames, body: bytes, number: int) -> Call | str:
         """Send to the first nsqd that can be reached, or why none can be; the others are asked only while nothing was
         sent."""
         nodes = self._nodes.all()
@@ -223,9 +225,11 @@ class Publishing:
             node = nodes[(start + offset) % len(nodes)]
             try:
                 self.prepare(node, names)
-                return node.http.begin("/mpub", body, topic=names.nsq, binary="true")
+                call = node.http.begin("/mpub", body, topic=names.nsq, binary="true")
             except Unavailable as error:
                 trouble.append(str(error))
+            else:
+                return self._copies.begun(names, call, body, number)
         return " ".join(trouble) or "There is no nsqd."
 
     def prepare(self, node: Node, names: TopicNames) -> None:
@@ -285,7 +289,7 @@ class Publishing:
             _log.warning("%d messages published to %s could not be counted: %s", published, names.nsq, error)
 
 
-def _status(call: CallUnderWay | str, number: int) -> tuple[Status, str]:
+def _status(call: Call | str, number: int) -> tuple[Status, str]:
     """What nsqd's answer says of so many messages; without a call none was sent."""
     if isinstance(call, str):
         return Status.FAILED, call
@@ -294,16 +298,8 @@ def _status(call: CallUnderWay | str, number: int) -> tuple[Status, str]:
     except CallAnswerLost as error:
         return Status.UNKNOWN, str(error)
     except CallRefused as error:
-        # 4xx: before anything was put. Else perhaps some of them were.
-        certain = error.status < 500 or number == 1
-        return (Status.FAILED if certain else Status.UNKNOWN), str(error)
+        return (Status.FAILED if nothing_done(error, number == 1) else Status.UNKNOWN), str(error)
     return Status.OK, ""
-
-
-def _packed(bodies: Sequence[bytes]) -> bytes:
-    """The body of an ``/mpub`` call: how many there are, and each with its length in front."""
-    lengths = map(_LENGTH.pack, map(len, bodies))
-    return b"".join((_LENGTH.pack(len(bodies)), *itertools.chain.from_iterable(zip(lengths, bodies, strict=True))))
 
 
 _BROKEN = (Status.FAILED, Status.UNKNOWN)

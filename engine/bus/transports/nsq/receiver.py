@@ -18,9 +18,10 @@ from engine.bus.transports.nsq.connection import Arrived, NsqdConnection
 from engine.bus.transports.nsq.inflow import Inflow
 from engine.bus.transports.nsq.leases import DeliveryLease, DeliveryLeases, uncount
 from engine.bus.transports.nsq.loop import EventLoopThread
-from engine.bus.transports.nsq.names import GroupNames, released_score
+from engine.bus.transports.nsq.names import GroupNames, digest_of, released_score
 from engine.bus.transports.nsq.nodes import Node, Nodes
 from engine.bus.transports.nsq.side_store import SideStore, group_lost
+from engine.bus.transports.nsq.sweeping import Sweeper
 from engine.core.errors import Unavailable
 
 #: The most messages one call leases: the store does nothing else meanwhile.
@@ -71,6 +72,7 @@ class NsqReceiver:
         self._tokens = (f"{secrets.token_hex(5)}.{number:x}" for number in count())
         self._closed = False
         self._missing = ""
+        self._sweeper = Sweeper(side_store, nodes, names)
         #: Settled, and nsqd could not be told. Filled by the loop, emptied by the receiver's thread.
         self._untold: deque[str] = deque()
         self._inflow = Inflow(
@@ -92,6 +94,7 @@ class NsqReceiver:
         while not self._closed:
             self._inflow.look_after()
             self._mark_untold()
+            self._sweeper.turn(self._inflow.newest)
             if self._missing:
                 missing, self._missing = self._missing, ""
                 raise group_lost(self._names.channel, f"has no channel on nsqd at {missing} any more")
@@ -172,6 +175,10 @@ class NsqReceiver:
         self._each(touched, lambda connection, ids: connection.touch(ids))
         return results
 
+    def take_vanished(self) -> list[str]:
+        """See :class:`engine.bus.optional.TellsVanished`."""
+        return self._sweeper.take_vanished()
+
     def close(self) -> None:
         if self._closed:
             return
@@ -179,7 +186,11 @@ class NsqReceiver:
         stranded = self._inflow.close()
         if stranded:
             # nsqd is gone, and this may be the last that is known of them.
-            args = [part for each in stranded for part in (each.id, released_score(each.id), each.body)]
+            args = [
+                part
+                for each in stranded
+                for part in (each.id, released_score(each.id), each.body, self._digest(each.body))
+            ]
             try:
                 self._side_store.run("park", self._names.park, args)
             except Unavailable as error:
@@ -190,7 +201,9 @@ class NsqReceiver:
         self._inflow.want(limit)
         taken = self._inflow.take(limit)
         token = next(self._tokens)
-        args: list[str | int] = [token, self._consumer, limit, self._lease_ms, *[each.id for each in taken]]
+        args: list[str | int] = [token, self._consumer, limit, self._lease_ms, len(taken)]
+        args += [each.id for each in taken]
+        args += [self._digest(each.body) for each in taken]
         try:
             reply = self._side_store.run("lease", self._names.lease, args, group=self._names.channel)
         except (GroupLost, Unavailable):
@@ -212,6 +225,9 @@ class NsqReceiver:
             handed += self._hand_out(list(zip(taken, fresh, strict=True)), token, now, found)
         self._leases.add(handed, self._lease_ms / 1000)
         return float(due_ms + 1) / 1000 if due_ms >= 0 else POLL_S
+
+    def _digest(self, body: bytes) -> str:
+        return digest_of(body) if self._sweeper.copies_seen else ""
 
     def _hand_out(
         self,
@@ -252,7 +268,7 @@ class NsqReceiver:
         if later:
             self._inflow.put_back(later)
         if parked:
-            args = [part for each in parked for part in (each.id, "", each.body)]
+            args = [part for each in parked for part in (each.id, "", each.body, "")]
             self._side_store.run("park", self._names.park, args)
         self._finish([*done, *parked])
         self._each(aged, lambda connection, ids: connection.touch(ids))

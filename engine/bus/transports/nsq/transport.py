@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Capabilities, Outcome, Outgoing, Receiver
 from engine.bus.transports.nsq.admin import NsqAdmin
+from engine.bus.transports.nsq.copies import Copies, Keep
 from engine.bus.transports.nsq.leases import DeliveryLeases
 from engine.bus.transports.nsq.loop import EventLoopThread
 from engine.bus.transports.nsq.names import TopicNames, longest_topic
@@ -28,7 +29,8 @@ class NsqTransport:
     """A topic is a topic of nsqd, a group a channel; the store holds leases, retries, dead letters and keys.
 
     ``config.url`` is that store; ``config.options`` name the nsqds: ``nsqd`` (their HTTP addresses) or ``nsqlookupd``,
-    words separated by commas, and ``max_bytes`` if they take larger messages than 1 MiB. Leases run by the clocks of
+    words separated by commas, ``max_bytes`` if they take larger messages than 1 MiB, and ``keep``, see
+    :class:`~engine.bus.transports.nsq.copies.Keep`. Leases run by the clocks of
     nsqd and the store; a clock that is injected is not read. Thread-safe; a forked child needs one of its own.
     """
 
@@ -53,7 +55,9 @@ class NsqTransport:
             exact_keys=False,
             beside=frozenset({"idempotent_publish", "pause", "leases", "retries", "dead"}),
         )
-        self._publishing = Publishing(self._side_store, self._nodes, self._capabilities.max_bytes)
+        keep = Keep.parse(config.options.get("keep", ""))
+        copies = Copies(self._side_store, keep)
+        self._publishing = Publishing(self._side_store, self._nodes, copies, self._capabilities.max_bytes)
         self._admin = NsqAdmin(self._side_store, self._nodes, config.prefix)
         self._names: dict[str, TopicNames] = {}
         self._leases: dict[tuple[str, str], DeliveryLeases] = {}

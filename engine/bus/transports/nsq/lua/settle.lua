@@ -1,6 +1,7 @@
 -- Applies a batch of verdicts at once: all acks, then every other verdict whose token still holds the message.
 --
--- KEYS  1 state · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale · 7 twice · 8 dead letters (see lease.lua)
+-- KEYS  1 state · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale · 7 twice · 8 dead letters · 9 done (see
+--       lease.lua; done in sweep.lua)
 -- ARGV  1 number of acks · 2 number of late ids · 3 number of ids that may be there twice · 4 the most of these that are
 --       known · acks · ids whose copy nsqd may send again · ids of which nsqd may have another copy · then eight per
 --       other verdict: 'retry' | 'dead' | 'release' · id · token · after ms · attempt as a JSON array, or '' · record of
@@ -13,7 +14,7 @@
 
 local BAND = 10000000000000
 local DAY = 86400000
-local state, held, kept, bodies, tries, stale, twice, dead = unpack(KEYS)
+local state, held, kept, bodies, tries, stale, twice, dead, done = unpack(KEYS)
 local acks, late, doubled = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local first_late = 5 + acks
 local first_doubled = first_late + late
@@ -30,6 +31,25 @@ if first_other <= #ARGV then
   if kind ~= 'stream' and kind ~= 'none' then return redis.error_reply('WRONGTYPE ' .. dead .. ' is a ' .. kind) end
 end
 
+-- Nobody needs the copies any more of what these leases were of.
+local function let_go(leases)
+  local digests, fields = {}, {}
+  for _, lease in ipairs(leases) do
+    local digest = lease and string.match(lease, '^%d+ %S+ %d+ =(%x+) ')
+    if digest then digests[#digests + 1] = digest end
+  end
+  if #digests == 0 or not alive then return end
+  local known, number = redis.call('HMGET', done, unpack(digests)), {}
+  for i, digest in ipairs(digests) do
+    number[digest] = (number[digest] or tonumber(string.match(known[i] or '0', '^%d+'))) + 1
+  end
+  for digest, each in pairs(number) do
+    fields[#fields + 1] = digest
+    fields[#fields + 1] = string.format('%d %.0f', each, now)
+  end
+  redis.call('HSET', done, unpack(fields))
+end
+
 -- Acks ARGV[from…to].
 local function ack(from, to)
   local ids, seen = { unpack(ARGV, from, to) }, {}
@@ -43,11 +63,10 @@ local function ack(from, to)
       refused[#refused + 1] = from - 5 + i
     end
   end
+  let_go(leased)
   redis.call('HDEL', held, unpack(ids))
-  if #beside > 0 then
-    redis.call('ZREM', kept, unpack(ids))
-    redis.call('HDEL', bodies, unpack(ids))
-  end
+  if #beside > 0 then redis.call('ZREM', kept, unpack(ids)) end
+  if redis.call('EXISTS', bodies) == 1 then redis.call('HDEL', bodies, unpack(ids)) end
   if redis.call('EXISTS', tries) == 1 then redis.call('HDEL', tries, unpack(ids)) end
 end
 
@@ -84,6 +103,7 @@ for i = first_other, #ARGV, 8 do
   if not body or not lease or string.match(lease, '^%d+ (%S+)') ~= token then
     refused[#refused + 1] = ordinal
   else
+    let_go({ lease })
     redis.call('HDEL', held, id)
     if not redis.call('ZSCORE', kept, id) then mark_stale(id) end
     if verdict == 'dead' then

@@ -113,7 +113,7 @@ def test_only_the_latest_are_known_that_may_come_twice(doubled: Bench, monkeypat
     monkeypatch.setattr(receiver_module, "TWICE_MOST", 2)
     receiver = doubled.receiver("one", LEASE_MS)
     held = take(receiver, DOUBLED)
-    twice = doubled.transport._topic(TOPIC).group(GROUP).lease[6]
+    twice = doubled.transport._topic(TOPIC).group(GROUP).twice
     for each in held:
         settle(receiver, [each])
     assert doubled.transport._side_store.command("ZRANGE", twice, 0, -1) == [
@@ -130,7 +130,7 @@ def test_what_its_holder_settles_before_it_is_laid_beside_is_not_laid_there(benc
     names = bench.transport._topic(TOPIC).group(GROUP)
     assert settle(receiver, [held]) == [True]
 
-    assert bench.transport._side_store.run("park", names.park, (held.position, "", b"held")) == 0
+    assert bench.transport._side_store.run("park", names.park, (held.position, "", b"held", "")) == 0
     assert receiver.receive(1, 0) == []
 
 
