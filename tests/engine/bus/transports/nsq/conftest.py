@@ -21,8 +21,8 @@ PATIENCE_S = 60.0
 class Bench:
     """A transport and short words for what tests do with it."""
 
-    def __init__(self, url: str, nsqd: str, prefix: str) -> None:
-        self.config = BusConfig(type="nsq", url=url, prefix=prefix, options={"nsqd": nsqd})
+    def __init__(self, url: str, nsqd: str, prefix: str, **options: str) -> None:
+        self.config = BusConfig(type="nsq", url=url, prefix=prefix, options={"nsqd": nsqd, **options})
         self.prefix = prefix
         self.nsq_topic = f"{prefix}.{TOPIC}"
         self.transport: NsqTransport = open_transport(self.config)

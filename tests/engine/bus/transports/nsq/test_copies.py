@@ -1,0 +1,258 @@
+"""nsqd forgets what it has in memory, and so does who held it: it comes from its copy, once, or is told as gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from engine.bus.transport import Outgoing, Receiver, Status, Verdict
+from engine.bus.transports.nsq import sweeping
+from engine.bus.transports.nsq.copies import Keep, packed, unpacked
+from engine.bus.transports.nsq.names import GroupNames
+from engine.bus.transports.nsq.sweeping import Sweeper
+from engine.core.errors import ConfigurationError
+from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
+from tests.engine.bus.transports.nsq.conftest import GROUP, TOPIC, Bench, eventually, settle, take
+from tests.engine.bus.transports.nsq.raw import channel, post
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are gone over at once, and nobody who is late is waited for."""
+    for name in ("YOUNG_MS", "LATE_MS"):
+        monkeypatch.setattr(sweeping, name, 0)
+    monkeypatch.setattr(sweeping, "IDLE_S", 0.02)
+
+
+@pytest.fixture
+def without_copies(redis_url: str, own_nsqd: StandaloneNsqd, prefix: str) -> Iterator[Bench]:
+    made = Bench(redis_url, own_nsqd.url, prefix, keep="never")
+    yield made
+    made.close()
+
+
+def test_what_nsqd_and_its_holder_lose_together_comes_from_its_copy(own_bench: Bench, own_nsqd: StandaloneNsqd) -> None:
+    everything = _bodies(60)
+    # Given some in the hands of a consumer, and more that it has read ahead of that
+    own_bench.publish(*everything)
+    holder = own_bench.receiver("holder", lease_ms=2_000)
+    take(holder, 40)
+    holder._inflow.want(20)  # type: ignore[attr-defined]
+    eventually(lambda: channel(own_nsqd.url, own_bench.nsq_topic, GROUP)["in_flight_count"] == 60)
+    eventually(lambda: _noted(own_nsqd))
+
+    # When both are gone at one moment, as if the consumer had never had time to keep anything
+    _forget(holder)
+    own_nsqd.kill()
+    own_nsqd.start()
+
+    # Then another has all of it, and sees which of it had been tried
+    heir = own_bench.receiver("heir")
+    found: Counter[bytes] = Counter()
+    attempts: Counter[int] = Counter()
+
+    def all_found() -> bool:
+        batch = heir.receive(60, 0.2)
+        found.update(each.body for each in batch)
+        attempts.update(each.attempt for each in batch)
+        settle(heir, batch)
+        return len(found) == 60
+
+    eventually(all_found)
+    assert found == Counter(everything)
+    assert attempts == {1: 20, 2: 40}
+    eventually(lambda: own_bench.admin.lag(TOPIC, GROUP).unsettled == 0)
+    assert own_bench.admin.counts(TOPIC, GROUP)["recovered"] == 20
+    _expect_nothing_left(own_bench, heir)
+
+
+def test_without_copies_they_are_told_as_vanished_and_the_lag_is_none(
+    without_copies: Bench, own_nsqd: StandaloneNsqd
+) -> None:
+    bench = without_copies
+    bench.publish(*_bodies(5))
+    holder = bench.receiver("holder")
+    held = take(holder, 5)
+    eventually(lambda: _noted(own_nsqd))
+    _forget(holder)
+    own_nsqd.kill()
+    own_nsqd.start()
+    assert bench.admin.lag(TOPIC, GROUP).unsettled
+
+    heir = bench.receiver("heir")
+    told: list[str] = []
+
+    def all_told() -> bool:
+        assert heir.receive(5, 0.1) == []
+        told.extend(heir.take_vanished())  # type: ignore[attr-defined]
+        return len(told) == 5
+
+    eventually(all_told)
+    assert sorted(told) == sorted(each.position for each in held)
+    assert bench.admin.counts(TOPIC, GROUP)["vanished"] == 5
+    lag = bench.admin.lag(TOPIC, GROUP)
+    assert (lag.unsettled, lag.retrying) == (0, 0)
+    assert heir.take_vanished() == []  # type: ignore[attr-defined]
+
+
+def test_what_was_held_for_lost_and_comes_from_nsqd_after_all_is_handed_out_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = _bodies(30)
+    bench.publish(*everything)
+    monkeypatch.setattr(Sweeper, "_lost", lambda *_: True)
+    # Nothing has come from nsqd yet when the copies are gone over
+    sweeper = Sweeper(bench.transport._side_store, bench.transport._nodes, _names(bench))
+    sweeper.turn("")
+    assert bench.admin.counts(TOPIC, GROUP)["recovered"] == 30
+
+    receiver = bench.receiver()
+    found: Counter[bytes] = Counter()
+
+    def drained() -> bool:
+        batch = receiver.receive(20, 0.1)
+        found.update(each.body for each in batch)
+        assert all(settle(receiver, batch))
+        return not batch and bench.admin.lag(TOPIC, GROUP).unsettled == 0
+
+    eventually(drained)
+    assert found == Counter(everything)
+
+    # And the same bytes, published again, are a message of their own
+    bench.publish(everything[0])
+    assert [each.body for each in take(receiver, 1)] == everything[:1]
+
+
+def test_equal_bodies_are_messages_of_their_own(bench: Bench) -> None:
+    bench.publish(*[b"same"] * 10)
+    receiver = bench.receiver()
+    assert settle(receiver, take(receiver, 10)) == [True] * 10
+    _expect_nothing_left(bench, receiver)
+    assert bench.admin.counts(TOPIC, GROUP).get("recovered", 0) == 0
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ACK, Verdict.RETRY, Verdict.RELEASE, Verdict.DEAD])
+def test_no_copy_is_left_of_what_was_settled(bench: Bench, verdict: Verdict) -> None:
+    bench.publish(*_bodies(10))
+    receiver = bench.receiver()
+    settle(receiver, take(receiver, 10), verdict)
+    _expect_nothing_left(bench, receiver)
+
+
+def test_what_is_handled_for_long_keeps_no_copy_of_all_that_came_with_it(bench: Bench) -> None:
+    bench.publish(*_bodies(10))
+    receiver = bench.receiver(lease_ms=30_000)
+    slow, *others = take(receiver, 10)
+    settle(receiver, others)
+
+    _expect_nothing_left(bench, receiver)
+
+    lag = bench.admin.lag(TOPIC, GROUP)
+    assert (lag.waiting, lag.in_flight, lag.retrying) == (0, 1, 0)
+    assert settle(receiver, [slow]) == [True]
+    assert bench.transport._side_store.command("EXISTS", *_names(bench).working) == 0
+
+
+def test_a_copy_stays_until_every_group_is_done(bench: Bench) -> None:
+    bench.admin.create_group(TOPIC, "others")
+    bench.publish(*_bodies(10))
+    receiver = bench.receiver()
+    settle(receiver, take(receiver, 10))
+    names = _names(bench)
+    eventually(lambda: receiver.receive(1, 0) == [] and _cursor(bench, GROUP) != "0-0")
+    assert bench.transport._side_store.command("XLEN", names.topic.copies) == 1
+
+    bench.admin.delete_group(TOPIC, "others")
+    bench.publish(b"after")
+    settle(receiver, take(receiver, 1))
+    _expect_nothing_left(bench, receiver)
+
+
+def test_a_backlog_is_not_held_for_lost(bench: Bench) -> None:
+    bench.publish(*_bodies(50))
+    receiver = bench.receiver()
+    for _ in range(10):
+        settle(receiver, take(receiver, 1))
+    assert bench.admin.counts(TOPIC, GROUP).get("recovered", 0) == 0
+
+
+def test_what_nsqd_refuses_leaves_no_copy(redis_url: str, nsqd_url: str, prefix: str) -> None:
+    bench = Bench(redis_url, nsqd_url, prefix, max_bytes=str(8 * 1024 * 1024))
+    try:
+        (refused,) = bench.transport.publish(TOPIC, [Outgoing("id", b"x" * (6 * 1024 * 1024))])
+        assert refused.status is Status.FAILED
+        assert bench.transport._side_store.command("XLEN", _names(bench).topic.copies) == 0
+    finally:
+        bench.close()
+
+
+def test_a_channel_that_was_emptied_by_hand_is_filled_from_the_copies(bench: Bench, nsqd_url: str) -> None:
+    bench.publish(*_bodies(10))
+    eventually(lambda: channel(nsqd_url, bench.nsq_topic, GROUP)["depth"] == 10)
+    post(f"{nsqd_url}/channel/empty?topic={bench.nsq_topic}&channel={GROUP}")
+    assert sorted(each.body for each in take(bench.receiver(), 10)) == sorted(_bodies(10))
+
+
+def test_a_group_moved_to_the_end_gets_nothing_from_before(bench: Bench) -> None:
+    bench.publish(*_bodies(10))
+    bench.admin.seek(TOPIC, GROUP, "end")
+    bench.publish(b"after")
+    receiver = bench.receiver()
+    assert [each.body for each in take(receiver, 1)] == [b"after"]
+    assert receiver.receive(10, 0.3) == []
+
+
+def test_a_call_is_packed_and_unpacked() -> None:
+    bodies = [b"a", b"", b"x" * 70_000]
+    assert unpacked(packed(bodies)) == bodies
+
+
+def test_an_unknown_word_for_what_is_kept_is_refused() -> None:
+    assert Keep.parse("") is Keep.FROM_PUBLISH
+    with pytest.raises(ConfigurationError) as refused:
+        Keep.parse("sometimes")
+    assert refused.value.field == "NSQ_KEEP"
+
+
+def _bodies(number: int) -> list[bytes]:
+    return [b"m%d" % index for index in range(number)]
+
+
+def _names(bench: Bench) -> GroupNames:
+    return bench.transport._topic(TOPIC).group(GROUP)
+
+
+def _cursor(bench: Bench, group: str) -> str:
+    found = bench.transport._side_store.command("HGET", _names(bench).topic.cursors, group)
+    return str(found.decode())
+
+
+def _forget(receiver: Receiver) -> None:
+    """As a kill would: what it had is gone."""
+    inflow = receiver._inflow  # type: ignore[attr-defined]
+    inflow.take(len(inflow))
+    receiver._leases._leases.clear()  # type: ignore[attr-defined]
+    receiver.close()
+
+
+def _noted(server: StandaloneNsqd) -> bool:
+    """Whether nsqd has noted that the channel's file is read to its end."""
+    notes = [each for each in server.folder.glob("*.diskqueue.meta.dat") if GROUP in each.name]
+    return bool(notes) and all(each.read_text().split("\n")[0] == "0" for each in notes)
+
+
+def _expect_nothing_left(bench: Bench, receiver: Receiver) -> None:
+    """No copy, and no note about one."""
+    names = _names(bench)
+
+    def nothing() -> bool:
+        assert receiver.receive(1, 0.01) == []
+        side_store = bench.transport._side_store
+        return not side_store.command("XLEN", names.topic.copies) and not side_store.command("EXISTS", names.settle[8])
+
+    # What is retried comes again
+    bench.admin.pause(TOPIC, GROUP)
+    eventually(nothing)
+    bench.admin.resume(TOPIC, GROUP)
