@@ -181,6 +181,8 @@ if not NSQD_URL and not NSQLOOKUPD_URL:
     NSQD_URL = remembered.nsqd_urls(STATE)
 #: What those nsqds take at most: their --max-msg-size, in bytes.
 NSQD_MAX_BYTES = env.integer("NSQD_MAX_BYTES", 1024 * 1024, least=1024, most=64 * 1024 * 1024)
+#: From when on a message has a copy beside nsqd until it is settled: "from_publish", or "never".
+NSQ_KEEP = env.text("NSQ_KEEP", "from_publish")
 #: First part of every key in the store.
 HBUS_PREFIX = env.text("HBUS_PREFIX", "hbus")
 #: Who this installation's own publishes say they are from.

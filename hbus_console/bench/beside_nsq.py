@@ -18,6 +18,8 @@ RAW = "hbus_console.bench.raw_nsq"
 #: The least ratio asked for.
 GOAL_PUBLISH = 0.5
 GOAL_CONSUME = 0.8
+#: What the copies cost is what is left of one without them.
+WITHOUT_COPIES = "ours with NSQ_KEEP=never"
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class NsqWork:
 
     rig: Rig
 
-    def publish(self) -> Work:
-        (task,) = self._filling()
+    def publish(self, keep: str = "") -> Work:
+        (task,) = self._filling(keep)
         return Work(OURS, [{**task, "facts": True}])
 
     def raw_publish(self, *, size: int = 0) -> Work:
@@ -35,8 +37,8 @@ class NsqWork:
         (task,) = self._raw_filling()
         return Work(RAW, [{**task, "size": size or self.rig.size}])
 
-    def consume(self) -> Work:
-        (task,) = self._filling()
+    def consume(self, keep: str = "") -> Work:
+        (task,) = self._filling(keep)
         rate(OURS, [task])
         return Work(OURS, [{**task, "do": "consume", "facts": True, "threads": 1, "total": self.rig.count}])
 
@@ -45,11 +47,11 @@ class NsqWork:
         rate(RAW, [task])
         return Work(RAW, [{**task, "do": "consume"}])
 
-    def _filling(self) -> list[dict[str, Any]]:
+    def _filling(self, keep: str) -> list[dict[str, Any]]:
         self.rig.clean()
         # nsqd forgets the files of a deleted topic when it gets to it: a name is used once.
         topic = f"bench.{secrets.token_hex(4)}"
-        tasks = self.rig.task("publish", facts=False, topic=topic, nsqd=self.rig.nsqd.url)
+        tasks = self.rig.task("publish", facts=False, topic=topic, nsqd=self.rig.nsqd.url, keep=keep)
         ours.prepare(tasks[0], GROUP)
         return tasks
 
@@ -64,7 +66,7 @@ class NsqWork:
 
 
 def measurements(rig: Rig) -> Iterator[Measurement]:
-    """Publishing and consuming in one process."""
+    """Publishing and consuming in one process, and what copies cost of it."""
     work = NsqWork(rig)
     also = "nsqd with everything on disk"
     yield rig.compared(
@@ -83,6 +85,24 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         peer=f"pynsq Reader, {IN_FLIGHT} in flight",
         theirs=work.raw_consume,
         goal=GOAL_CONSUME,
+        also=also,
+        ready=lambda: rig.nsqd,
+        both=True,
+    )
+    yield rig.compared(
+        "publish in confirmed batches, NSQ, with copies beside it",
+        ours=work.publish,
+        peer=WITHOUT_COPIES,
+        theirs=lambda: work.publish(keep="never"),
+        also=also,
+        ready=lambda: rig.nsqd,
+        both=True,
+    )
+    yield rig.compared(
+        "consume and settle, NSQ, with copies beside it",
+        ours=work.consume,
+        peer=WITHOUT_COPIES,
+        theirs=lambda: work.consume(keep="never"),
         also=also,
         ready=lambda: rig.nsqd,
         both=True,

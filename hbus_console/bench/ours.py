@@ -39,7 +39,8 @@ OPTIONS = PublishOptions(type="bench.message", key="k")
 def transport_for(task: Mapping[str, Any]) -> Transport:
     """The transport that a task asks for: NSQ where it names an ``nsqd``, else Redis Streams."""
     if "nsqd" in task:
-        config = BusConfig(type="nsq", url=task["url"], prefix=task["prefix"], options={"nsqd": task["nsqd"]})
+        options = {"nsqd": task["nsqd"], "keep": task.get("keep", "")}
+        config = BusConfig(type="nsq", url=task["url"], prefix=task["prefix"], options=options)
     else:
         config = BusConfig(url=task["url"], prefix=task["prefix"])
     return open_transport(config)

@@ -29,6 +29,7 @@ def config(transport: str = "") -> BusConfig:
         "nsqd": ",".join(settings.NSQD_URL),
         "nsqlookupd": ",".join(settings.NSQLOOKUPD_URL),
         "max_bytes": str(settings.NSQD_MAX_BYTES),
+        "keep": settings.NSQ_KEEP,
     }
     name, _, store_name = (transport or settings.HBUS_TRANSPORT).partition("@")
     if store_name:

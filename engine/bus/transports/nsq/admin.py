@@ -14,6 +14,7 @@ from engine.bus.transport import DeadEntry, Depth, Lag, TrimReport
 from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
 from engine.bus.transports.nsq.nodes import Node, Nodes, unfinished
 from engine.bus.transports.nsq.side_store import SideStore, group_lost
+from engine.bus.transports.nsq.sweeping import Sweeper
 from engine.core.errors import Unavailable
 
 #: How many keys one SCAN step looks at when a topic is deleted.
@@ -103,6 +104,9 @@ class NsqAdmin(NotBrowsable):
     def lag(self, topic: str, group: str) -> Lag:
         names = self._group(topic, group)
         with_nsqd = self._nodes.held_for(names.topic.nsq, names.channel)
+        if with_nsqd == 0:
+            # What nsqd has lost counts as well, also while no consumer runs that would find it out.
+            Sweeper(self._side_store, self._nodes, names, tells=False).turn("")
         found = self._inspect(names, "" if with_nsqd is None else with_nsqd)
         paused, leased, lapsed, kept_leased, kept_lapsed, retrying, released, dead, smallest, pace_ms = found
         waiting = None if with_nsqd is None else max(0, with_nsqd - leased - lapsed) + released
@@ -182,6 +186,7 @@ class NsqAdmin(NotBrowsable):
             return TrimReport(0)
         held = sum((channels or {}).get("", {}).get("depth", 0) for _, channels in self._channels(names))
         if not held:
+            self._side_store.command("DEL", names.copies)
             return TrimReport(0)
         newest = self._side_store.command("ZREVRANGE", names.pace, 0, 0)
         last_ms = int(newest[0]) if newest else 0

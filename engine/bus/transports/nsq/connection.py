@@ -91,7 +91,7 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
         self._on_messages = on_messages
         self._on_change = on_change
         self._timeout_s = timeout_ms / 1000
-        #: The highest id that nsqd has sent here: those before it have been sent to somebody, or are lost, most likely.
+        #: The latest that came from here and was handed out: those before it were, too, or are lost, most likely.
         self.newest = ""
         self._begun = time.monotonic()
         #: nsqd tells the second it was started in; what it took in the rest of that second passes for older.
@@ -237,7 +237,6 @@ class NsqdConnection(AsyncConn):  # type: ignore[misc]
             at = following
         if arrived:
             self.in_flight += len(arrived)
-            self.newest = max(self.newest, arrived[-1].id)
             self._on_messages(arrived)
         return data[at:]
 

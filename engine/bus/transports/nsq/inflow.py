@@ -85,7 +85,7 @@ class Inflow:
 
     @property
     def newest(self) -> str:
-        """The highest id that every nsqd has sent or gone beyond; empty while one of them is not connected."""
+        """The id that everything handed out lately, from whichever nsqd, has gone beyond; empty while one is away."""
         connections = [link.connection for link in list(self._links.values())]
         return min((each.newest if each is not None and each.open else "" for each in connections), default="")
 
@@ -112,7 +112,10 @@ class Inflow:
     def take(self, most: int) -> list[Arrived]:
         """What has come, oldest first; clears :attr:`news` before it looks."""
         self.news.clear()
-        return self._pop(most)
+        taken = self._pop(most)
+        for each in taken:
+            each.connection.newest = each.id
+        return taken
 
     def put_back(self, messages: Sequence[Arrived]) -> None:
         """Not handed out after all: they come first the next time."""

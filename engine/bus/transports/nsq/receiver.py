@@ -15,6 +15,7 @@ import msgspec
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
 from engine.bus.transports.nsq.connection import Arrived, NsqdConnection
+from engine.bus.transports.nsq.copies import Keep
 from engine.bus.transports.nsq.inflow import Inflow
 from engine.bus.transports.nsq.leases import DeliveryLease, DeliveryLeases, uncount
 from engine.bus.transports.nsq.loop import EventLoopThread
@@ -62,8 +63,10 @@ class NsqReceiver:
         *,
         consumer: str,
         lease_ms: int,
+        keep: Keep,
     ) -> None:
         self._side_store = side_store
+        self._keep = keep
         self._loop = loop
         self._names = names
         self._leases = leases
@@ -227,7 +230,8 @@ class NsqReceiver:
         return float(due_ms + 1) / 1000 if due_ms >= 0 else POLL_S
 
     def _digest(self, body: bytes) -> str:
-        return digest_of(body) if self._sweeper.copies_seen else ""
+        # There may be copies of a time when some were kept.
+        return digest_of(body) if self._keep is not Keep.NEVER or self._sweeper.copies_seen else ""
 
     def _hand_out(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.bus.transports.nsq.copies import unpacked
+from engine.bus.transports.nsq.http import ANSWER_TIMEOUT_S
 from engine.bus.transports.nsq.names import GroupNames, copy_id, digest_of, first_id, released_score
 from engine.bus.transports.nsq.nodes import Nodes
 from engine.bus.transports.nsq.side_store import SideStore
@@ -18,6 +19,8 @@ YOUNG_MS = 2_000
 #: By so much, in ms, the clocks of nsqd and store may differ. Beyond that what nsqd still has may be taken for lost:
 #: its copy is handed out, and what comes from nsqd later is finished unseen.
 APART_MS = 2_000
+#: How much later than its copy nsqd may have taken a message, in ms: who publishes waits so long for its answer.
+TAKEN_MS = round(ANSWER_TIMEOUT_S * 1000) + APART_MS
 #: How late, in ms, a consumer whose lease ran out may be, and nsqd with sending it again.
 LATE_MS = 2_000
 #: Seconds between two turns: while there is more to go over, and when there was not.
@@ -49,17 +52,21 @@ class _Message:
 
     def args(self, *, whole: bool) -> tuple[str | bytes, ...]:
         made = copy_id(self.copy, self.index)
-        highest = first_id(self.at_ms + APART_MS)
+        highest = first_id(self.at_ms + TAKEN_MS)
         return (self.digest, made, released_score(made), highest, self.body if whole else b"")
 
 
 class Sweeper:
-    """Of one group, for one receiver, whose thread it runs on. One of all receivers of the group has the turn."""
+    """Of one group, on one thread. One of all that the group has anywhere has the turn.
 
-    def __init__(self, side_store: SideStore, nodes: Nodes, names: GroupNames) -> None:
+    Who does not ask for :meth:`take_vanished` is not ``tells``, and leaves these to others.
+    """
+
+    def __init__(self, side_store: SideStore, nodes: Nodes, names: GroupNames, *, tells: bool = True) -> None:
         self._side_store = side_store
         self._nodes = nodes
         self._names = names
+        self._tells = tells
         self._next = 0.0
         self._scan: bytes | str = "0"
         self._count = 1
@@ -124,8 +131,12 @@ class Sweeper:
             return False
         _, recovered, _, missing, self._scan = reply
         if recovered:
-            _log.warning("%d messages of %s that nsqd had lost come from their copies", recovered, self._where)
-        if missing:
+            _log.warning(
+                "%d messages of %s come from their copies: nsqd has lost them, or put them behind others",
+                recovered,
+                self._where,
+            )
+        if missing and self._tells:
             self._tell_vanished(last)
         return True
 

@@ -55,8 +55,8 @@ class NsqTransport:
             exact_keys=False,
             beside=frozenset({"idempotent_publish", "pause", "leases", "retries", "dead"}),
         )
-        keep = Keep.parse(config.options.get("keep", ""))
-        copies = Copies(self._side_store, keep)
+        self._keep = Keep.parse(config.options.get("keep", ""))
+        copies = Copies(self._side_store, self._keep)
         self._publishing = Publishing(self._side_store, self._nodes, copies, self._capabilities.max_bytes)
         self._admin = NsqAdmin(self._side_store, self._nodes, config.prefix)
         self._names: dict[str, TopicNames] = {}
@@ -88,7 +88,14 @@ class NsqTransport:
             leases = self._leases.setdefault((topic, group), DeliveryLeases())
         names = self._topic(topic).group(group)
         return NsqReceiver(
-            self._side_store, self._loop, self._nodes, names, leases, consumer=consumer, lease_ms=lease_ms
+            self._side_store,
+            self._loop,
+            self._nodes,
+            names,
+            leases,
+            consumer=consumer,
+            lease_ms=lease_ms,
+            keep=self._keep,
         )
 
     def ping(self) -> float:

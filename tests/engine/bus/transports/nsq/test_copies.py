@@ -195,6 +195,13 @@ def test_a_channel_that_was_emptied_by_hand_is_filled_from_the_copies(bench: Ben
     assert sorted(each.body for each in take(bench.receiver(), 10)) == sorted(_bodies(10))
 
 
+def test_what_nsqd_has_lost_counts_as_lag_while_no_consumer_runs(bench: Bench, nsqd_url: str) -> None:
+    bench.publish(*_bodies(10))
+    eventually(lambda: channel(nsqd_url, bench.nsq_topic, GROUP)["depth"] == 10)
+    post(f"{nsqd_url}/channel/empty?topic={bench.nsq_topic}&channel={GROUP}")
+    assert bench.admin.lag(TOPIC, GROUP).waiting == 10
+
+
 def test_a_group_moved_to_the_end_gets_nothing_from_before(bench: Bench) -> None:
     bench.publish(*_bodies(10))
     bench.admin.seek(TOPIC, GROUP, "end")
