@@ -37,6 +37,21 @@ def test_an_absent_store_is_said_once_and_its_return_once(bus: Bus, clock: Manua
     assert len(bus.facts.of("store_lost")) == len(bus.facts.of("store_back")) == 1
 
 
+def test_messages_that_a_receiver_finds_gone_are_told_once(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = ["17", "18"]
+
+    def take_vanished(_: object) -> list[str]:
+        told, gone[:] = gone[:], []
+        return told
+
+    opened = bus.transport.inner.receiver(TOPIC, GROUP, consumer="c1", lease_ms=1_000)
+    monkeypatch.setattr(type(opened), "take_vanished", take_vanished, raising=False)
+    with running(bus.consumer(Recorder(), transport=bus.transport.inner)):
+        (fact,) = bus.facts.wait_for("vanished")
+    assert (fact.topic, fact.subscription, fact.position, fact.size) == (TOPIC, GROUP, "17", 2)
+    assert len(bus.facts.of("vanished")) == 1
+
+
 def test_pauses_grow_up_to_a_bound_and_start_again_small() -> None:
     class Full:
         def random(self) -> float:

@@ -124,6 +124,8 @@ if with_nsqd == 0 and #missing > 0 then
   redis.call('HINCRBY', state, 'vanished', #vanished)
 end
 
+redis.call('ZREMRANGEBYSCORE', stale, '-inf', string.format('%.0f', now - DAY))
+
 -- What was done before the last copy was made has no copy ahead. One is made while its message is on its way to nsqd.
 local before = string.match(to, '^%d+') - late_ms
 if gone_over then before = now - late_ms end
