@@ -22,7 +22,8 @@ class ReceiptStatus(StrEnum):
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """The store's confirmation. For a duplicate, id and position are the original's; a delayed one has no position."""
+    """The store's confirmation. For a duplicate, id and position are the original's; a delayed one has no position, and
+    none has on a transport that tells none."""
 
     message_id: str
     topic: str

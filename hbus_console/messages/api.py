@@ -21,6 +21,7 @@ from hbus_console.messages import export as evidence
 from hbus_console.ui.timerange import read_range
 
 _TEXT = {"type": "string"}
+_WHERE = "Where it lies in its topic; empty while it is delayed, and on NSQ, which tells none."
 _TIMES = [
     OpenApiParameter("range", description="15m, 1h, 3h, 24h or 7d. Without a range: all the ledger holds."),
     OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
@@ -31,7 +32,7 @@ _MESSAGE = {
     "properties": {
         **dict.fromkeys(("id", "topic", "type", "source", "key", "correlation_id", "causation_id"), _TEXT),
         "trace_id": _TEXT,
-        "position": {"type": "string", "description": "Where it lies in its topic; empty while it is delayed."},
+        "position": {"type": "string", "description": _WHERE},
         "size": {"type": "integer"},
         "published_at": {"type": "string", "format": "date-time"},
         "due_at": {"type": ["string", "null"], "format": "date-time"},

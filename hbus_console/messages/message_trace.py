@@ -88,6 +88,11 @@ class Life:
         return min(round(letter.first_failed_at.timestamp() * 1000) for letter in self.letters)
 
     @property
+    def waits(self) -> bool:
+        """Whether it waits for its due time: what a subscription has had does not, whatever the ledger has missed."""
+        return self.entry is not None and self.entry.waits and not any(event.subscription for event in self.events)
+
+    @property
     def waiting_letters(self) -> list[DeadLetter]:
         """Those that wait for a decision."""
         return [letter for letter in self.letters if letter.state == DeadLetter.State.DEAD]
@@ -243,7 +248,7 @@ def _read_envelope(actor: Actor, found: Life) -> None:
 
 def _from_log(found: Life) -> tuple[bytes | None, str]:
     """The envelope's bytes, or why there are none."""
-    if found.entry is not None and not found.entry.position:
+    if found.waits:
         return None, "It waits for its due time; its payload is with the delay path."
     if found.topic is None:
         return None, f"Topic {found.topic_name} was deleted, and its messages with it."
@@ -251,6 +256,8 @@ def _from_log(found: Life) -> tuple[bytes | None, str]:
         transport = bus.transport(found.topic.transport)
         if not transport.capabilities.browse:
             return None, f"{found.topic_name} is carried by {transport.name}, which shows no message twice."
+        if not found.position:
+            return None, "It was published by way of a transport that shows no message twice."
         stored = transport.admin.read(found.topic_name, found.position)
     except HbusError as error:
         return None, f"The payload cannot be read now: {error.what}"

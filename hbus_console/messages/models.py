@@ -11,7 +11,8 @@ from hbus_console.subjects import readable
 
 
 class LedgerMessage(models.Model):
-    """One message in its topic. The payload stays in the transport; ``position`` leads to it.
+    """One message in its topic. The payload stays in the transport; ``position`` leads to it, where there is one: some
+    transports tell none.
 
     Publishers choose ids, and one that forwards an event keeps its id: only the topic and the id together name a
     message, in this table and in all that speaks of its rows.
@@ -31,7 +32,7 @@ class LedgerMessage(models.Model):
     published_ms = models.BigIntegerField()
     #: 0 unless it was delayed.
     due_ms = models.BigIntegerField(default=0)
-    #: How long the store took to append it; 0 when unknown.
+    #: How long the store took to append it; 0 when unknown, and while it is delayed.
     stored_us = models.BigIntegerField(default=0)
 
     class Meta:
@@ -50,6 +51,11 @@ class LedgerMessage(models.Model):
     def subject(self) -> Subject:
         """The message."""
         return readable(MESSAGE, self.topic, self.message_id)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was accepted for later, and nothing has told that it was published."""
+        return self.due_ms > 0 and not self.position and not self.stored_us
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -37,10 +37,11 @@ _MESSAGES = Insert(
     "ledger_ledgermessage",
     ("message_id", "topic", "type", "source", "key", "correlation_id", "causation_id", "trace_id", "position", "size",
      "published_ms", "due_ms", "stored_us"),
-    # A delayed message is met twice: accepted without a position, then published with one, in either order.
+    # A delayed message is met twice: accepted, then published, in either order. Not every transport tells a position,
+    # but each takes a time to append.
     """ON CONFLICT (message_id, topic, source) DO UPDATE
     SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
-    WHERE excluded.position <> ''""",
+    WHERE excluded.position <> '' OR excluded.stored_us > 0""",
 )  # fmt: skip
 _EVENTS = Insert(
     "ledger_ledgerevent",

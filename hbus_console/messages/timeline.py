@@ -55,7 +55,7 @@ def moments(life: Life) -> list[Moment]:
 
 def _birth(life: Life) -> Iterator[Moment]:
     entry, message = life.entry, life.envelope
-    if entry is None or not entry.position:
+    if entry is None or life.waits:
         return
     notes = []
     if message is not None and message.dataschema:

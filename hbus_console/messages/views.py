@@ -236,7 +236,7 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
     if found.letters:
         dead_in = len({letter.subscription for letter in found.letters})
         yield ("bad" if waiting else "neutral"), f"dead in {dead_in} of {max(parts, dead_in)}"
-    elif found.entry is not None and not found.entry.position:
+    elif found.waits:
         yield "info", "delayed"
     elif parts and found.settled_in >= set(_wanted(found)):
         yield "ok", "settled"

@@ -50,7 +50,10 @@ RECEIPT = {
     "properties": {
         "id": {"type": "string"},
         "topic": {"type": "string"},
-        "position": {"type": "string", "description": "Where it lies in the topic; empty while it is delayed."},
+        "position": {
+            "type": "string",
+            "description": "Where it lies in the topic; empty while it is delayed, and on NSQ, which tells none.",
+        },
         "status": {"enum": ["stored", "duplicate", "delayed"]},
         "due": {"type": "string", "format": "date-time"},
     },

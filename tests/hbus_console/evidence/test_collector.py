@@ -307,17 +307,19 @@ def test_an_unreadable_entry_is_told_once_with_what_it_held(
     assert LedgerMessage.objects.count() == 3
 
 
+@pytest.mark.parametrize("position", ["7-0", ""])
 @pytest.mark.parametrize("early_first", [True, False])
 def test_a_delayed_message_has_one_row_with_the_position_it_got(
-    stream: FactStream, collector: FactCollector, early_first: bool
+    stream: FactStream, collector: FactCollector, early_first: bool, position: str
 ) -> None:
+    """nsqd tells no position of what it takes."""
     accepted = Fact("delayed", AT - 9_000, topic="booking.created", message_id="m1", source="/tests", due_ms=AT)
-    appended = published("m1", position="7-0", due_ms=AT)
+    appended = published("m1", position=position, due_ms=AT, duration_us=900)
     for fact in (accepted, appended) if early_first else (appended, accepted):
         tell(stream, fact)
         collector.tick()
     message = LedgerMessage.objects.get()
-    assert (message.position, message.published_ms, message.due_ms) == ("7-0", AT, AT)
+    assert (message.position, message.published_ms, message.due_ms, message.waits) == (position, AT, AT, False)
     assert LedgerEvent.objects.get().kind == "delayed"
 
 

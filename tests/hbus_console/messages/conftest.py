@@ -99,9 +99,8 @@ def message(message_id: str, published_ms: int = AT, **more: Any) -> LedgerMessa
 
 
 def event(message_id: str, kind: str, after_ms: int, subscription: str = "billing", **more: Any) -> LedgerEvent:
-    return LedgerEvent.objects.create(
-        message_id=message_id, kind=kind, topic=TOPIC, subscription=subscription, at_ms=AT + after_ms, **more
-    )
+    values = {"topic": TOPIC, "subscription": subscription, "at_ms": AT + after_ms, **more}
+    return LedgerEvent.objects.create(message_id=message_id, kind=kind, **values)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
