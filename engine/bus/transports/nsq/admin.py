@@ -79,6 +79,9 @@ class NsqAdmin(NotBrowsable):
         self._side_store.command("SREM", names.topic.groups, group)
         self._side_store.command("HDEL", names.topic.cursors, group)
         self._everywhere(lambda node: node.remove(names.topic.nsq, names.channel))
+        if not self.groups(topic):
+            # What nobody waits for any more has gone with the channel.
+            self._side_store.command("DEL", names.topic.copies)
 
     def groups(self, topic: str) -> list[str]:
         found = self._side_store.command("SMEMBERS", self._topic(topic).groups)
@@ -103,10 +106,11 @@ class NsqAdmin(NotBrowsable):
 
     def lag(self, topic: str, group: str) -> Lag:
         names = self._group(topic, group)
-        with_nsqd = self._nodes.held_for(names.topic.nsq, names.channel)
+        held = self._nodes.held_for(names.topic.nsq, names.channel)
+        with_nsqd = None if held is None else sum(held.values())
         if with_nsqd == 0:
             # What nsqd has lost counts as well, also while no consumer runs that would find it out.
-            Sweeper(self._side_store, self._nodes, names, tells=False).turn("")
+            Sweeper(self._side_store, self._nodes, names, tells=False).turn({})
         found = self._inspect(names, "" if with_nsqd is None else with_nsqd)
         paused, leased, lapsed, kept_leased, kept_lapsed, retrying, released, dead, smallest, pace_ms = found
         waiting = None if with_nsqd is None else max(0, with_nsqd - leased - lapsed) + released
@@ -185,15 +189,14 @@ class NsqAdmin(NotBrowsable):
         if self.groups(topic):
             return TrimReport(0)
         held = sum((channels or {}).get("", {}).get("depth", 0) for _, channels in self._channels(names))
-        if not held:
-            self._side_store.command("DEL", names.copies)
-            return TrimReport(0)
         newest = self._side_store.command("ZREVRANGE", names.pace, 0, 0)
         last_ms = int(newest[0]) if newest else 0
         too_old = older_than_ms is not None and last_ms < time.time() * 1000 - older_than_ms
         if not too_old and (keep_at_most is None or held <= keep_at_most):
             return TrimReport(0)
-        self._everywhere(lambda node: _empty(node, names.nsq))
+        if held:
+            self._everywhere(lambda node: _empty(node, names.nsq))
+        # By the same rule, also when nsqd has lost what they are of: until then a group to come would have it.
         self._side_store.command("DEL", names.copies)
         return TrimReport(held)
 

@@ -84,10 +84,13 @@ class Inflow:
         return any(link.connection is not None and link.connection.open for link in self._links.values())
 
     @property
-    def newest(self) -> str:
-        """The id that everything handed out lately, from whichever nsqd, has gone beyond; empty while one is away."""
-        connections = [link.connection for link in list(self._links.values())]
-        return min((each.newest if each is not None and each.open else "" for each in connections), default="")
+    def newest(self) -> dict[str, str]:
+        """The latest id that came from each nsqd and was handed out, by its name; none of one that is not connected."""
+        return {
+            name: link.connection.newest
+            for name, link in list(self._links.items())
+            if link.connection is not None and link.connection.open and link.connection.newest
+        }
 
     def __len__(self) -> int:
         return len(self._buffer)

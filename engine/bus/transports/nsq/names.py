@@ -54,8 +54,8 @@ def first_id(epoch_ms: int) -> str:
 
 def copy_id(copy: str, index: int) -> str:
     """By what id the message at ``index`` of a copy is handed out: no id of nsqd's, and in the order of theirs."""
-    at_ms, _, sequence = copy.partition("-")
-    return f"{_units(int(at_ms)) | index & 0xFFF:016x}.{sequence}"
+    # Two milliseconds may be one unit: the copy's own id keeps them apart.
+    return f"{_units(int(copy.partition('-')[0])) | index:016x}.{copy}"
 
 
 def _units(epoch_ms: int) -> int:

@@ -108,17 +108,17 @@ class Nodes:
                 self._look_up()
             return [*self._named, *self._found.values()]
 
-    def held_for(self, nsq_topic: str, channel: str) -> int | None:
-        """How many messages the nsqds hold for a channel; ``None`` while one of them does not answer."""
-        total = 0
+    def held_for(self, nsq_topic: str, channel: str) -> dict[str, int] | None:
+        """How many messages each nsqd holds for a channel, by its name; ``None`` while one of them does not answer."""
+        held: dict[str, int] = {}
         try:
             for node in self.all():
                 found = node.channels(nsq_topic) or {}
-                total += found.get("", {}).get("depth", 0) + unfinished(found.get(channel, {}))
+                held[node.name] = found.get("", {}).get("depth", 0) + unfinished(found.get(channel, {}))
         except Unavailable as error:
             _log.warning("the backlog of %s cannot be told: %s", channel, error)
             return None
-        return total
+        return held
 
     def close(self) -> None:
         for node in (*self._named, *self._found.values()):

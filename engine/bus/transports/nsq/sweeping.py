@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from engine.bus.transports.nsq.copies import unpacked
 from engine.bus.transports.nsq.http import ANSWER_TIMEOUT_S
-from engine.bus.transports.nsq.names import GroupNames, copy_id, digest_of, first_id, released_score
+from engine.bus.transports.nsq.names import GroupNames, copy_id, digest_of, first_id, published_ms, released_score
 from engine.bus.transports.nsq.nodes import Nodes
 from engine.bus.transports.nsq.side_store import SideStore
 
@@ -19,6 +19,11 @@ YOUNG_MS = 2_000
 #: By so much, in ms, the clocks of nsqd and store may differ. Beyond that what nsqd still has may be taken for lost:
 #: its copy is handed out, and what comes from nsqd later is finished unseen.
 APART_MS = 2_000
+#: So long, in ms, what an nsqd took again after a lease ran out may come behind what it took then. A stock nsqd hands
+#: out what it has in memory and what lies on its disk in no order.
+BEHIND_MS = 30_000
+#: Later than anything: of an nsqd that holds nothing.
+NEVER_MS = 1 << 50
 #: How much later than its copy nsqd may have taken a message, in ms: who publishes waits so long for its answer.
 TAKEN_MS = round(ANSWER_TIMEOUT_S * 1000) + APART_MS
 #: How late, in ms, a consumer whose lease ran out may be, and nsqd with sending it again.
@@ -74,10 +79,10 @@ class Sweeper:
         #: Whether there are copies, as far as is known.
         self.copies_seen = True
 
-    def turn(self, newest: str) -> None:
+    def turn(self, newest: Mapping[str, str]) -> None:
         """Go over what is next, if it is time; costs nothing most of the time.
 
-        ``newest`` is the id that every nsqd has gone beyond, see :attr:`~.inflow.Inflow.newest`. Raises
+        ``newest`` is how far each nsqd is known to have come, see :attr:`~.inflow.Inflow.newest`. Raises
         :class:`Unavailable` and :class:`~engine.bus.errors.GroupLost`.
         """
         begun = time.monotonic()
@@ -116,14 +121,14 @@ class Sweeper:
             self._count = max(1, min(COPIES, 2 * self._count, READ_BYTES // longest))
         return cursor.decode(), copies
 
-    def _go_over(self, cursor: str, messages: Sequence[_Message], newest: str) -> bool:
+    def _go_over(self, cursor: str, messages: Sequence[_Message], newest: Mapping[str, str]) -> bool:
         """Whether the group has come further."""
         last = messages[-1].copy if messages else cursor
         reply = self._run(cursor, last, [each.args(whole=False) for each in messages])
         if reply[0] == b"wanted":
             in_hand, unknown = ({number - 1 for number in numbers} for numbers in reply[1:])
-            if unknown and not self._lost(messages[max(unknown)], newest):
-                return False
+            messages = self._before_what_waits(messages, unknown, newest)
+            last = messages[-1].copy if messages else cursor
             whole = in_hand | unknown
             reply = self._run(cursor, last, [each.args(whole=index in whole) for index, each in enumerate(messages)])
         if reply[0] != b"done":
@@ -137,27 +142,50 @@ class Sweeper:
                 self._where,
             )
         if missing and self._tells:
-            self._tell_vanished(last)
-        return True
+            self._tell_vanished(last, newest)
+        return last != cursor
 
-    def _tell_vanished(self, cursor: str) -> None:
-        """Somebody held them, nobody has them, and nsqd has nothing."""
-        with_nsqd = self._nodes.held_for(self._names.topic.nsq, self._names.channel)
-        if with_nsqd != 0:
-            return
-        reply = self._run(cursor, cursor, (), with_nsqd)
+    def _tell_vanished(self, cursor: str, newest: Mapping[str, str]) -> None:
+        """Somebody held them, nobody has them, and no nsqd sends them."""
+        passed_ms = self._passed_ms(newest)
+        gone_ms = passed_ms if passed_ms == NEVER_MS else passed_ms - BEHIND_MS
+        reply = self._run(cursor, cursor, (), gone_ms)
         if reply[0] == b"done":
             self._vanished.extend(each.decode() for each in reply[2])
 
-    def _lost(self, message: _Message, newest: str) -> bool:
-        """Whether nsqd has most likely lost it; should it come after all, nobody gets it twice."""
-        if newest > first_id(message.at_ms + APART_MS):
-            return True
-        return self._nodes.held_for(self._names.topic.nsq, self._names.channel) == 0
+    def _before_what_waits(
+        self, messages: Sequence[_Message], unknown: Collection[int], newest: Mapping[str, str]
+    ) -> Sequence[_Message]:
+        """Those whose copies come before the first of which nsqd may still have a message.
 
-    def _run(self, cursor: str, last: str, messages: Sequence[tuple[str | bytes, ...]], with_nsqd: int = -1) -> Any:
+        What is taken for lost most likely is; should it come after all, nobody gets it twice.
+        """
+        if not unknown:
+            return messages
+        edge_ms = self._passed_ms(newest, messages[max(unknown)].at_ms + APART_MS) - APART_MS
+        waits = min((index for index in unknown if messages[index].at_ms >= edge_ms), default=None)
+        if waits is None:
+            return messages
+        return [each for each in messages[:waits] if each.copy != messages[waits].copy]
+
+    def _passed_ms(self, newest: Mapping[str, str], enough_ms: int = NEVER_MS) -> int:
+        """All nsqds have sent what they took before this millisecond, as it seems. They are asked what they hold unless
+        ``newest`` tells that they have gone beyond ``enough_ms``."""
+        told = {name: published_ms(each) for name, each in newest.items()}
+        nodes = self._nodes.all()
+        passed_ms = min((told.get(node.name, 0) for node in nodes), default=0)
+        if passed_ms > enough_ms:
+            return passed_ms
+        held = self._nodes.held_for(self._names.topic.nsq, self._names.channel)
+        if held is None:
+            return passed_ms
+        return min((told.get(name, 0) if number else NEVER_MS for name, number in held.items()), default=0)
+
+    def _run(self, cursor: str, last: str, messages: Sequence[tuple[str | bytes, ...]], gone_ms: int = 0) -> Any:
         names = self._names
-        args: list[str | int | bytes] = [names.channel, cursor, last, with_nsqd, self._scan, LATE_MS]
+        # What nsqd took before has its copy, if it has one, among those gone over.
+        behind = first_id(int(last.partition("-")[0]) - TAKEN_MS)
+        args: list[str | int | bytes] = [names.channel, cursor, last, gone_ms, behind, self._scan, LATE_MS]
         for each in messages:
             args += each
         return self._side_store.run("sweep", names.sweep, args, group=names.channel)

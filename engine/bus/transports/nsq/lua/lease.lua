@@ -38,6 +38,8 @@ local function tried(id)
   return tonumber(failed), history
 end
 
+local function digest_in(record) return string.match(record, '^%d+ %S+ %d+ =(%x*) ') or '' end
+
 -- The lease that `record` tells of ran out: that is a failed attempt of whoever had it.
 local function lapse(id, record)
   local failed, history = tried(id)
@@ -62,12 +64,14 @@ local function take_due(from, to)
     local body = redis.call('HGET', bodies, id)
     local failed, history
     local record = at >= 0 and at < BAND and redis.call('HGET', held, id)
+    local digest = ''
     if record then
       failed, history = lapse(id, record)
+      digest = digest_in(record)
     else
       failed, history = tried(id)
     end
-    redis.call('HSET', held, id, mine .. ' ' .. owner)
+    redis.call('HSET', held, id, mine .. digest .. ' ' .. owner)
     redis.call('ZADD', kept, deadline, id)
     from_beside[#from_beside + 1] = { id, body, failed, history }
     room = room - 1
@@ -125,7 +129,7 @@ if number > 0 then
       seen[id] = true
       members[#members + 1] = id
       -- A lease that ran out may have its body here by now.
-      local digest = known[i] and (string.match(known[i], '^%d+ %S+ %d+ =(%x*) ') or '') or digests[i]
+      local digest = known[i] and digest_in(known[i]) or digests[i]
       members[#members + 1] = mine .. digest .. ' ' .. owner
       room = room - 1
     end

@@ -35,7 +35,7 @@ end
 local function let_go(leases)
   local digests, fields = {}, {}
   for _, lease in ipairs(leases) do
-    local digest = lease and string.match(lease, '^%d+ %S+ %d+ =(%x+) ')
+    local digest = string.match(lease, '^%d+ %S+ %d+ =(%x+) ')
     if digest then digests[#digests + 1] = digest end
   end
   if #digests == 0 or not alive then return end
@@ -52,18 +52,19 @@ end
 
 -- Acks ARGV[from…to].
 local function ack(from, to)
-  local ids, seen = { unpack(ARGV, from, to) }, {}
+  local ids, seen, ended = { unpack(ARGV, from, to) }, {}, {}
   local leased = redis.call('HMGET', held, unpack(ids))
   local beside = redis.call('EXISTS', kept) == 1 and redis.call('ZMSCORE', kept, unpack(ids)) or {}
   for i, id in ipairs(ids) do
     if (leased[i] or beside[i]) and not seen[id] then
       seen[id] = true
+      ended[#ended + 1] = leased[i] or nil
       counts.settled = counts.settled + 1
     else
       refused[#refused + 1] = from - 5 + i
     end
   end
-  let_go(leased)
+  let_go(ended)
   redis.call('HDEL', held, unpack(ids))
   if #beside > 0 then redis.call('ZREM', kept, unpack(ids)) end
   if redis.call('EXISTS', bodies) == 1 then redis.call('HDEL', bodies, unpack(ids)) end

@@ -4,9 +4,10 @@
 -- KEYS  1 state · 2 held · 3 kept · 4 bodies · 5 tries · 6 stale · 7 done · 8 again · 9 copies · 10 cursors · 11 groups of
 --       the topic (see lease.lua)
 -- ARGV  1 group · 2 the copy it came to last time, or '0-0' · 3 the last copy of this time; the same when there is none ·
---       4 how many messages nsqd has for the group, or -1 when it cannot be told · 5 where to go on forgetting ·
---       6 ms by which one who holds a lease may be late · then five per message of these copies: digest · id and score
---       to hand it out with · highest id it can have with nsqd · body, or '' to learn whether it is wanted
+--       4 ms: what nsqd took back before, it has sent again · 5 id: the copies of smaller ones have been gone over ·
+--       6 where to go on forgetting · 7 ms by which one who holds a lease may be late · then five per message of these
+--       copies: digest · id and score to hand it out with · highest id it can have with nsqd · body, or '' to learn
+--       whether it is wanted
 -- Result  {'moved'}: another consumer was faster · {'wanted', numbers (from 1) of those that somebody has in hand, numbers
 --           of those that nobody is known to have}: nothing was done, the bodies of all these are needed ·
 --           {'done', handed out from their copies, ids of the vanished, how many may have vanished, where to go on
@@ -19,9 +20,9 @@
 -- A lease whose digest is gone has a body in `bodies`, though it is not in `kept` while it runs.
 
 local state, held, kept, bodies, tries, stale, done, again, copies, cursors, groups = unpack(KEYS)
-local group, from, to, with_nsqd, scan, late_ms =
-  ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
-local FIRST, DAY, FORGET, MOST = 7, 86400000, 1000, 1000
+local group, from, to, gone_ms, behind, scan, late_ms =
+  ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], tonumber(ARGV[7])
+local FIRST, DAY, FORGET, MOST = 8, 86400000, 1000, 1000
 
 if redis.call('EXISTS', state) == 0 then return redis.error_reply('GROUPLOST the group has no state') end
 if (redis.call('HGET', cursors, group) or '0-0') ~= from then return { 'moved' } end
@@ -102,7 +103,7 @@ if #others > 0 then redis.call('HINCRBY', state, 'recovered', #others) end
 local newest = redis.call('XREVRANGE', copies, '+', '-', 'COUNT', 1)[1]
 local gone_over = not newest or newest[1] == to
 leases = leases or redis.call('HGETALL', held)
-local missing = {}
+local missing, vanished = 0, {}
 for i = 1, #leases, 2 do
   local id = leases[i]
   local deadline = tonumber(string.match(leases[i + 1], '^%d+'))
@@ -110,15 +111,14 @@ for i = 1, #leases, 2 do
     if redis.call('HEXISTS', bodies, id) == 1 then
       redis.call('ZADD', kept, string.format('%.0f', deadline), id)
       redis.call('ZADD', stale, now, id)
-    elseif #missing < MOST then
-      missing[#missing + 1] = id
+    elseif (gone_over or id < behind) and deadline + late_ms >= gone_ms then
+      missing = missing + 1
+    elseif (gone_over or id < behind) and #vanished < MOST then
+      vanished[#vanished + 1] = id
     end
   end
 end
-local vanished = {}
-if not gone_over then missing = {} end
-if with_nsqd == 0 and #missing > 0 then
-  vanished = missing
+if #vanished > 0 then
   redis.call('HDEL', held, unpack(vanished))
   redis.call('HDEL', tries, unpack(vanished))
   redis.call('HINCRBY', state, 'vanished', #vanished)
@@ -149,4 +149,4 @@ if to ~= from then
   end
   redis.call('XTRIM', copies, 'MINID', string.format('%.0f-%.0f', least_ms, least_seq + 1))
 end
-return { 'done', #others, vanished, #missing - #vanished, at }
+return { 'done', #others, vanished, missing, at }

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.bus.chunking import CHUNK_MESSAGES
 from engine.bus.transport import Outgoing, Receiver, Status, Verdict
 from engine.bus.transports.nsq import sweeping
 from engine.bus.transports.nsq.copies import Keep, packed, unpacked
-from engine.bus.transports.nsq.names import GroupNames
+from engine.bus.transports.nsq.names import GroupNames, copy_id, published_ms
 from engine.bus.transports.nsq.sweeping import Sweeper
 from engine.core.errors import ConfigurationError
 from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
@@ -20,7 +21,7 @@ from tests.engine.bus.transports.nsq.raw import channel, post
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies are gone over at once, and nobody who is late is waited for."""
+    """Copies are gone over at once, and nothing that is late is waited for."""
     for name in ("YOUNG_MS", "LATE_MS"):
         monkeypatch.setattr(sweeping, name, 0)
     monkeypatch.setattr(sweeping, "IDLE_S", 0.02)
@@ -97,15 +98,81 @@ def test_without_copies_they_are_told_as_vanished_and_the_lag_is_none(
     assert heir.take_vanished() == []  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("keep", ["never", "from_publish"])
+def test_vanished_ones_are_told_though_nsqd_is_never_without_messages(
+    redis_url: str, own_nsqd: StandaloneNsqd, prefix: str, keep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BEHIND_MS", "TAKEN_MS"):
+        monkeypatch.setattr(sweeping, name, 0)
+    bench = Bench(redis_url, own_nsqd.url, prefix, keep=keep)
+    try:
+        # Given messages of another program in the hands of a consumer, which dies together with nsqd
+        for body in _bodies(5):
+            post(f"{own_nsqd.url}/pub?topic={bench.nsq_topic}", body)
+        holder = bench.receiver("holder")
+        held = take(holder, 5)
+        eventually(lambda: _noted(own_nsqd))
+        _forget(holder)
+        own_nsqd.kill()
+        own_nsqd.start()
+
+        # When others keep coming, and some of them are always in hand
+        heir = bench.receiver("heir", lease_ms=60_000)
+        told: list[str] = []
+
+        def all_told() -> bool:
+            bench.publish(b"more")
+            take(heir, 1)
+            told.extend(heir.take_vanished())  # type: ignore[attr-defined]
+            return len(told) == 5
+
+        eventually(all_told)
+
+        # Then they are off the lag, and nothing else is
+        assert sorted(told) == sorted(each.position for each in held)
+        lag = bench.admin.lag(TOPIC, GROUP)
+        assert (lag.retrying, lag.waiting) == (0, 0)
+        assert bench.admin.counts(TOPIC, GROUP)["vanished"] == 5
+    finally:
+        bench.close()
+
+
+def test_what_is_lost_is_handed_out_while_later_ones_wait_in_nsqd(
+    bench: Bench, nsqd_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "APART_MS", 0)
+    bench.publish(b"lost")
+    eventually(lambda: channel(nsqd_url, bench.nsq_topic, GROUP)["depth"] == 1)
+    post(f"{nsqd_url}/channel/empty?topic={bench.nsq_topic}&channel={GROUP}")
+    for body in (b"first", b"second"):
+        bench.publish(body)
+    receiver = bench.receiver(lease_ms=30_000)
+    receiver._sweeper._next = float("inf")  # type: ignore[attr-defined]
+    (first,) = take(receiver, 1)
+    assert first.body == b"first"
+
+    _sweeper(bench).turn(receiver._inflow.newest)  # type: ignore[attr-defined]
+
+    assert bench.admin.counts(TOPIC, GROUP)["recovered"] == 1
+    assert [each.body for each in take(receiver, 2)] == [b"lost", b"second"]
+
+
+def test_copies_are_handed_out_by_ids_of_their_own() -> None:
+    """nsqd's ids count in units a little longer than a millisecond."""
+    copies = [f"{1_790_000_000_000 + late}-{number}" for late in range(30) for number in range(2)]
+    ids = [copy_id(copy, index) for copy in copies for index in range(CHUNK_MESSAGES)]
+    assert len({*ids}) == len(ids)
+    assert all(abs(published_ms(copy_id(copy, 0)) - int(copy.partition("-")[0])) <= 2 for copy in copies)
+
+
 def test_what_was_held_for_lost_and_comes_from_nsqd_after_all_is_handed_out_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everything = _bodies(30)
     bench.publish(*everything)
-    monkeypatch.setattr(Sweeper, "_lost", lambda *_: True)
+    monkeypatch.setattr(Sweeper, "_passed_ms", lambda *_: sweeping.NEVER_MS)
     # Nothing has come from nsqd yet when the copies are gone over
-    sweeper = Sweeper(bench.transport._side_store, bench.transport._nodes, _names(bench))
-    sweeper.turn("")
+    _sweeper(bench).turn({})
     assert bench.admin.counts(TOPIC, GROUP)["recovered"] == 30
 
     receiver = bench.receiver()
@@ -133,6 +200,15 @@ def test_equal_bodies_are_messages_of_their_own(bench: Bench) -> None:
     assert bench.admin.counts(TOPIC, GROUP).get("recovered", 0) == 0
 
 
+def test_what_is_settled_twice_at_once_lets_one_copy_go(bench: Bench) -> None:
+    bench.publish(b"same", b"same")
+    receiver = bench.receiver()
+    one, _ = take(receiver, 2)
+    assert settle(receiver, [one, one]) == [True, False]
+    (noted,) = bench.transport._side_store.command("HVALS", _names(bench).settle[8])
+    assert noted.startswith(b"1 ")
+
+
 @pytest.mark.parametrize("verdict", [Verdict.ACK, Verdict.RETRY, Verdict.RELEASE, Verdict.DEAD])
 def test_no_copy_is_left_of_what_was_settled(bench: Bench, verdict: Verdict) -> None:
     bench.publish(*_bodies(10))
@@ -153,6 +229,51 @@ def test_what_is_handled_for_long_keeps_no_copy_of_all_that_came_with_it(bench: 
     assert (lag.waiting, lag.in_flight, lag.retrying) == (0, 1, 0)
     assert settle(receiver, [slow]) == [True]
     assert bench.transport._side_store.command("EXISTS", *_names(bench).working) == 0
+
+
+def test_what_lies_beside_and_whose_lease_ran_out_is_not_handed_out_from_its_copy_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given that nobody goes over the copies yet
+    monkeypatch.setattr(sweeping, "YOUNG_MS", 60_000)
+    bench.publish(b"held")
+    (held,) = take(bench.receiver("one"), 1)
+    assert bench.transport._side_store.run("park", _names(bench).park, (held.position, "", held.body, "")) == 1
+
+    # When another has it after the first, from beside nsqd
+    two = bench.receiver("two")
+    again = take(two, 1)
+    assert (again[0].position, again[0].attempt) == (held.position, 2)
+    assert settle(two, again) == [True]
+    monkeypatch.setattr(sweeping, "YOUNG_MS", 0)
+
+    # Then the group is done with the copy
+    _expect_nothing_left(bench, two)
+    assert bench.admin.counts(TOPIC, GROUP).get("recovered", 0) == 0
+
+
+def test_a_group_that_was_the_last_leaves_no_copy_to_the_next(bench: Bench) -> None:
+    bench.publish(*_bodies(10))
+    bench.admin.delete_group(TOPIC, GROUP)
+    assert bench.transport._side_store.command("EXISTS", _names(bench).topic.copies) == 0
+
+
+def test_retention_leaves_the_copies_of_what_nsqd_has_lost_and_takes_them_in_their_time(
+    bench: Bench, nsqd_url: str
+) -> None:
+    bench.admin.delete_group(TOPIC, GROUP)
+    bench.publish(b"unread")
+    post(f"{nsqd_url}/topic/empty?topic={bench.nsq_topic}")
+    eventually(lambda: bench.admin.depth(TOPIC).messages == 0)
+
+    bench.admin.trim(TOPIC, older_than_ms=60_000, keep_at_most=None)
+    bench.admin.create_group(TOPIC, GROUP)
+    assert [each.body for each in take(bench.receiver(), 1)] == [b"unread"]
+
+    bench.admin.delete_group(TOPIC, GROUP)
+    bench.publish(b"unread")
+    assert bench.admin.trim(TOPIC, older_than_ms=-2_000, keep_at_most=None).removed == 1
+    assert bench.transport._side_store.command("EXISTS", _names(bench).topic.copies) == 0
 
 
 def test_a_copy_stays_until_every_group_is_done(bench: Bench) -> None:
@@ -229,6 +350,10 @@ def _bodies(number: int) -> list[bytes]:
 
 def _names(bench: Bench) -> GroupNames:
     return bench.transport._topic(TOPIC).group(GROUP)
+
+
+def _sweeper(bench: Bench) -> Sweeper:
+    return Sweeper(bench.transport._side_store, bench.transport._nodes, _names(bench))
 
 
 def _cursor(bench: Bench, group: str) -> str:
