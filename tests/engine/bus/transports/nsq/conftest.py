@@ -73,6 +73,12 @@ def eventually(holds: Callable[[], object], patience_s: float = PATIENCE_S) -> N
         time.sleep(0.02)
 
 
+def noted(server: StandaloneNsqd) -> bool:
+    """Whether nsqd has noted that the channel's file is read to its end."""
+    notes = [each for each in server.folder.glob("*.diskqueue.meta.dat") if GROUP in each.name]
+    return bool(notes) and all(each.read_text().split("\n")[0] == "0" for each in notes)
+
+
 @pytest.fixture
 def bench(redis_url: str, nsqd_url: str, prefix: str) -> Iterator[Bench]:
     """On the nsqd that all tests share."""
@@ -85,5 +91,13 @@ def bench(redis_url: str, nsqd_url: str, prefix: str) -> Iterator[Bench]:
 def own_bench(redis_url: str, own_nsqd: StandaloneNsqd, prefix: str) -> Iterator[Bench]:
     """On an nsqd that the test may kill."""
     made = Bench(redis_url, own_nsqd.url, prefix)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def without_copies(redis_url: str, own_nsqd: StandaloneNsqd, prefix: str) -> Iterator[Bench]:
+    """The same, where nothing is kept beside what goes to it."""
+    made = Bench(redis_url, own_nsqd.url, prefix, keep="never")
     yield made
     made.close()

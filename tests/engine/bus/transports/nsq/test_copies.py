@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +14,7 @@ from engine.bus.transports.nsq.names import GroupNames, copy_id, published_ms
 from engine.bus.transports.nsq.sweeping import Sweeper
 from engine.core.errors import ConfigurationError
 from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
-from tests.engine.bus.transports.nsq.conftest import GROUP, TOPIC, Bench, eventually, settle, take
+from tests.engine.bus.transports.nsq.conftest import GROUP, TOPIC, Bench, eventually, noted, settle, take
 from tests.engine.bus.transports.nsq.raw import channel, post
 
 
@@ -27,13 +26,6 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeping, "IDLE_S", 0.02)
 
 
-@pytest.fixture
-def without_copies(redis_url: str, own_nsqd: StandaloneNsqd, prefix: str) -> Iterator[Bench]:
-    made = Bench(redis_url, own_nsqd.url, prefix, keep="never")
-    yield made
-    made.close()
-
-
 def test_what_nsqd_and_its_holder_lose_together_comes_from_its_copy(own_bench: Bench, own_nsqd: StandaloneNsqd) -> None:
     everything = _bodies(60)
     # Given some in the hands of a consumer, and more that it has read ahead of that
@@ -42,7 +34,7 @@ def test_what_nsqd_and_its_holder_lose_together_comes_from_its_copy(own_bench: B
     take(holder, 40)
     holder._inflow.want(20)  # type: ignore[attr-defined]
     eventually(lambda: channel(own_nsqd.url, own_bench.nsq_topic, GROUP)["in_flight_count"] == 60)
-    eventually(lambda: _noted(own_nsqd))
+    eventually(lambda: noted(own_nsqd))
 
     # When both are gone at one moment, as if the consumer had never had time to keep anything
     _forget(holder)
@@ -76,7 +68,7 @@ def test_without_copies_they_are_told_as_vanished_and_the_lag_is_none(
     bench.publish(*_bodies(5))
     holder = bench.receiver("holder")
     held = take(holder, 5)
-    eventually(lambda: _noted(own_nsqd))
+    eventually(lambda: noted(own_nsqd))
     _forget(holder)
     own_nsqd.kill()
     own_nsqd.start()
@@ -111,7 +103,7 @@ def test_vanished_ones_are_told_though_nsqd_is_never_without_messages(
             post(f"{own_nsqd.url}/pub?topic={bench.nsq_topic}", body)
         holder = bench.receiver("holder")
         held = take(holder, 5)
-        eventually(lambda: _noted(own_nsqd))
+        eventually(lambda: noted(own_nsqd))
         _forget(holder)
         own_nsqd.kill()
         own_nsqd.start()
@@ -367,12 +359,6 @@ def _forget(receiver: Receiver) -> None:
     inflow.take(len(inflow))
     receiver._leases._leases.clear()  # type: ignore[attr-defined]
     receiver.close()
-
-
-def _noted(server: StandaloneNsqd) -> bool:
-    """Whether nsqd has noted that the channel's file is read to its end."""
-    notes = [each for each in server.folder.glob("*.diskqueue.meta.dat") if GROUP in each.name]
-    return bool(notes) and all(each.read_text().split("\n")[0] == "0" for each in notes)
 
 
 def _expect_nothing_left(bench: Bench, receiver: Receiver) -> None:
