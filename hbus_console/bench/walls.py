@@ -15,7 +15,7 @@ import redis
 
 from engine.bus.partitions import DEFAULT_PARTITIONS
 from engine.core.errors import ConfigurationError
-from hbus_console.bench.beside_nsq import NsqWork
+from hbus_console.bench.beside_nsq import WITHOUT_COPIES, NsqWork
 from hbus_console.bench.beside_redis import RedisWork
 from hbus_console.bench.ours import envelope_size
 from hbus_console.bench.processes import Work
@@ -42,8 +42,8 @@ class Cost:
         return f"{self.wall:.2f}", f"{self.process:.2f}", f"{self.server:.2f}"
 
 
-def paths(rig: Rig) -> Iterator[Sequence[str]]:
-    """A line for each way of a message, ours and its peer's, under a head."""
+def paths(rig: Rig, only: str = "") -> Iterator[Sequence[str]]:
+    """A line for each way of a message whose name contains ``only``, ours and its peer's, under a head."""
     yield ("µs a message", "wall", "process", "server", "peer: wall", "process", "server")
     work, store = RedisWork(rig), rig.store.pid
     size = envelope_size(rig.size)
@@ -60,7 +60,7 @@ def paths(rig: Rig) -> Iterator[Sequence[str]]:
         ("publish with order", lambda: work.publish(partitions=DEFAULT_PARTITIONS), work.raw_publish),
         ("consume with order", lambda: work.consume(partitions=DEFAULT_PARTITIONS), work.raw_consume),
     ]
-    for what, ours, theirs in ways:
+    for what, ours, theirs in _wanted(ways, only):
         yield (what, *_best(rig, ours, store).cells(), *_best(rig, theirs, store).cells())
     try:
         nsqd = rig.nsqd.pid
@@ -68,32 +68,43 @@ def paths(rig: Rig) -> Iterator[Sequence[str]]:
         yield (f"NSQ: {error.what}", *("-",) * 6)
         return
     nsq = NsqWork(rig)
-    for what, ours, theirs in (
+    through_nsq: list[tuple[str, Ready, Ready]] = [
         ("publish in batches, NSQ", nsq.publish, nsq.raw_publish),
         ("… the peer with bodies as long", nsq.publish, lambda: nsq.raw_publish(size=size)),
         ("consume and settle, NSQ", nsq.consume, nsq.raw_consume),
-    ):
+    ]
+    for what, ours, theirs in _wanted(through_nsq, only):
         yield (what, *_best(rig, ours, nsqd).cells(), *_best(rig, theirs, nsqd).cells())
+    # Copies are the store's work.
+    with_copies: list[tuple[str, Ready, Ready]] = [
+        (f"publish, NSQ and its store; peer: {WITHOUT_COPIES}", nsq.publish, lambda: nsq.publish(keep="never")),
+        (f"consume, NSQ and its store; peer: {WITHOUT_COPIES}", nsq.consume, lambda: nsq.consume(keep="never")),
+    ]
+    for what, ours, theirs in _wanted(with_copies, only):
+        yield (what, *_best(rig, ours, nsqd, store).cells(), *_best(rig, theirs, nsqd, store).cells())
 
 
-def _best(rig: Rig, ready: Ready, server: int) -> Cost:
+def _wanted(ways: Sequence[tuple[str, Ready, Ready]], only: str) -> Iterator[tuple[str, Ready, Ready]]:
+    return (way for way in ways if only.casefold() in way[0].casefold())
+
+
+def _best(rig: Rig, ready: Ready, *servers: int) -> Cost:
     """The least of each figure: what disturbs a run only adds."""
-    costs = [_once(ready(), psutil.Process(server)) for _ in range(rig.samples)]
+    costs = [_once(ready(), [psutil.Process(each) for each in servers]) for _ in range(rig.samples)]
     return Cost(
         min(each.wall for each in costs), min(each.process for each in costs), min(each.server for each in costs)
     )
 
 
-def _once(work: Work, server: psutil.Process) -> Cost:
-    before = _spent(server)
+def _once(work: Work, servers: Sequence[psutil.Process]) -> Cost:
+    before = _spent(*servers)
     span = work.run()
     each = 1e6 / span.messages
-    return Cost((span.ended - span.started) * each, span.cpu_s * each, (_spent(server) - before) * each)
+    return Cost((span.ended - span.started) * each, span.cpu_s * each, (_spent(*servers) - before) * each)
 
 
-def _spent(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+def _spent(*processes: psutil.Process) -> float:
+    return sum(float(times.user + times.system) for times in (each.cpu_times() for each in processes))
 
 
 #: What the scripts of a group do in the store, a step more in each line. KEYS: stream, leases; ARGV: group, the rest.

@@ -17,10 +17,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--messages", type=number, default=50_000, help="messages a run (default 50,000)")
+        parser.add_argument("--only", default="", metavar="TEXT", help="only ways whose name contains it, and no steps")
         parser.add_argument("--samples", type=number, default=3, help="runs of each (default 3)")
 
     def handle(self, *_: Any, **options: Any) -> None:
         with bus.measured(count=options["messages"], peer_count=1, samples=options["samples"]) as rig:
-            for table in (walls.paths, walls.steps):
-                self.stdout.write(columns(list(table(rig))) + "\n")
+            self.stdout.write(columns(list(walls.paths(rig, options["only"]))) + "\n")
+            if not options["only"]:
+                self.stdout.write(columns(list(walls.steps(rig))) + "\n")
             self.stdout.write(walls.conditions(rig))
