@@ -8,36 +8,30 @@ then, and because it is the very address checked that gets connected to.
 from __future__ import annotations
 
 import ipaddress
-import socket
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from functools import partial
 from urllib.parse import urlsplit
 
-import httpcore
 import httpx
 from django.conf import settings
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
+from engine.core.http_client import LookUps, Resolve, resolve, timed_client
 
-Resolve = Callable[[str, int], list[str]]
 MAX_URL = 500
+#: Seconds for which a person who saves an address waits for its name to be looked up.
+LOOK_UP_S = 5.0
 
 
 class ForbiddenTarget(BadInput):
     """The webhook leads to an address that lies inside."""
 
 
-def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host name; raises ``OSError`` when there are none, ``UnicodeError`` for what is no name."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
 def check_url(url: object, *, look_up: Resolve = resolve) -> str:
     """The URL, trimmed; raises :class:`BadInput` (field ``webhook_url``) unless it may be called.
 
-    A name that does not resolve now is accepted: the receiver may not exist yet.
+    A name that does not resolve now, or not soon, is accepted: the receiver may not exist yet.
     """
     if not isinstance(url, str) or not url.strip():
         raise _refused("A webhook needs an address.", "For example https://partner.example/hooks/bookings.")
@@ -63,7 +57,7 @@ def check_url(url: object, *, look_up: Resolve = resolve) -> str:
     if parts.fragment:
         raise _refused("The part after # is never sent.", "Leave it out.")
     try:
-        addresses = look_up(host, port or (443 if parts.scheme == "https" else 80))
+        addresses = LookUps(look_up).find(host, port or (443 if parts.scheme == "https" else 80), LOOK_UP_S)
     except OSError:
         addresses = []
     _check_addresses(host, addresses)
@@ -78,12 +72,11 @@ def allowed_addresses(host: str, port: int, *, look_up: Resolve = resolve) -> li
 
 
 def client(timeout_s: float, *, look_up: Resolve = resolve) -> httpx.Client:
-    """An HTTP client that connects only to addresses that were checked, follows no redirect and uses no proxy."""
-    return httpx.Client(
-        transport=_GuardedTransport(look_up),
-        timeout=timeout_s,
-        follow_redirects=False,
-        trust_env=False,
+    """A :func:`~engine.core.http_client.timed_client` that connects only to addresses that were checked."""
+    return timed_client(
+        timeout_s,
+        look_up=partial(allowed_addresses, look_up=look_up),
+        ssl_context=httpx.create_ssl_context(trust_env=False),
     )
 
 
@@ -124,32 +117,3 @@ def _is_public(address: str) -> bool:
 
 def _refused(what: str, remedy: str) -> BadInput:
     return BadInput(what, remedy=remedy, field="webhook_url")
-
-
-class _GuardedBackend(httpcore.SyncBackend):
-    """Resolves, checks, and connects to what was checked: no second look-up can come between."""
-
-    def __init__(self, look_up: Resolve) -> None:
-        self._look_up = look_up
-
-    def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
-        try:
-            addresses = allowed_addresses(host, port, look_up=self._look_up)
-        except (OSError, UnicodeError) as error:
-            # UnicodeError: no name of a host at all, which was saved before that was checked.
-            raise httpcore.ConnectError(f"{host} does not resolve: {words_of(error)}") from error
-        failure: Exception | None = None
-        for address in addresses:
-            try:
-                return super().connect_tcp(address, port, *args, **kwargs)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure or httpcore.ConnectError(f"{host} has no address")
-
-
-class _GuardedTransport(httpx.HTTPTransport):
-    def __init__(self, look_up: Resolve) -> None:
-        super().__init__(trust_env=False)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=httpx.create_ssl_context(trust_env=False), network_backend=_GuardedBackend(look_up)
-        )

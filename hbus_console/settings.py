@@ -215,7 +215,9 @@ EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = env.flag("EMAIL_USE_TLS")
 EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL")
-EMAIL_TIMEOUT = 10
+#: Bounds connecting and speaking to it all in all, in seconds.
+EMAIL_TIMEOUT = 30
+EMAIL_BACKEND = "hbus_console.mail.TimedBackend"
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "hbus@localhost")
 
 #: The largest request body, in bytes: a batch of publishes. See hbus_console.body_limit.

@@ -12,6 +12,7 @@ from engine.bus.message import Message, encode
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import text_of
 from engine.core.errors import BadInput
+from engine.core.http_client import timed_client
 from engine.core.redaction import shown_url
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 
@@ -26,9 +27,10 @@ class WebhookHandler:
     """POSTs each message's envelope to ``url``, signed with ``secret``. Thread-safe.
 
     A 2xx settles. 410 and other 4xx are final, except 408, 425 and 429; everything else is tried again, not before
-    the time ``Retry-After`` asks for. Redirects are not followed. ``timeout_s`` bounds connecting and each wait for
-    the answer. The body of the answer is neither kept nor logged, and errors tell the address without its secrets. A
-    ``client`` of one's own decides where connections may go and brings its own timeout; the handler closes it.
+    the time ``Retry-After`` asks for. Redirects are not followed and no proxy is used. ``timeout_s`` bounds the whole
+    call, from the look-up of the name to the answer. The body of the answer is neither read nor logged, and errors
+    tell the address without its secrets. A ``client`` of one's own decides where connections may go and brings its own
+    timeout; the handler closes it.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class WebhookHandler:
             raise BadInput("timeout_s must be more than 0 and at most 300.", remedy="10 is usual.", field="timeout_s")
         self._secret = secret.encode()
         self._clock = clock or SystemClock()
-        self._client = client or httpx.Client(timeout=timeout_s, follow_redirects=False)
+        self._client = client or timed_client(timeout_s, clock=self._clock)
 
     def __repr__(self) -> str:
         return f"WebhookHandler({self._shown})"

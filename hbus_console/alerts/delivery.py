@@ -16,10 +16,11 @@ from django.core.mail import EmailMessage
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import text_of, words_of
 from engine.core.errors import BadInput
+from engine.core.http_client import Resolve, resolve
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from hbus_console.alerts import messages
 from hbus_console.alerts.models import Channel, Notification
-from hbus_console.outgoing import Resolve, client, resolve
+from hbus_console.outgoing import client
 from hbus_console.parts import Parts
 
 #: Seconds to the next try after each failure; after the last one it is given up.

@@ -11,17 +11,29 @@ import pytest
 from pytest_django import Settings
 
 from engine.core.errors import BadInput
+from engine.core.http_client import Resolve
 from hbus_console import outgoing as webhooks
 
 PUBLIC = "93.184.216.34"
 
 
-def leads_to(*addresses: str) -> webhooks.Resolve:
+def leads_to(*addresses: str) -> Resolve:
     return lambda host, port: list(addresses)
 
 
 def unknown(host: str, port: int) -> list[str]:
     raise OSError("no such host")
+
+
+class Hanging:
+    """A resolver that answers when it is told to, and then with an inner address."""
+
+    def __init__(self) -> None:
+        self.answer = threading.Event()
+
+    def __call__(self, host: str, port: int) -> list[str]:
+        self.answer.wait(20)
+        return ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("url", ["https://partner.example/hooks?x=1", " http://partner.example:8080/ "])
@@ -43,6 +55,20 @@ def test_a_host_that_is_no_name_is_a_connection_that_fails() -> None:
 
 def test_a_name_that_does_not_resolve_yet_is_taken() -> None:
     assert webhooks.check_url("https://soon.example/", look_up=unknown)
+
+
+def test_a_name_that_does_not_resolve_soon_is_taken_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "LOOK_UP_S", 0.05)
+    resolver = Hanging()
+    assert webhooks.check_url("https://partner.example/", look_up=resolver)
+    resolver.answer.set()
+
+
+def test_a_call_does_not_wait_for_a_resolver_that_hangs() -> None:
+    resolver = Hanging()
+    with webhooks.client(0.05, look_up=resolver) as http, pytest.raises(httpx.ConnectTimeout):
+        http.post("https://partner.example/")
+    resolver.answer.set()
 
 
 @pytest.mark.parametrize(

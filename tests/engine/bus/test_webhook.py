@@ -7,6 +7,7 @@ import hmac
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from engine.core.redaction import shown_url
 from engine.core.signing import retry_after_s
+from tests.strangers import dripping, stranger
 
 SECRET = "s3cret-of-the-partner"
 
@@ -159,6 +161,15 @@ def test_a_slow_receiver_is_given_up_and_tried_again(partner: Partner) -> None:
     with pytest.raises(WebhookFailed, match="ReadTimeout"):
         call(hook)
     hook.close()
+
+
+def test_a_receiver_that_drips_is_given_up_when_the_calls_time_is_over(clock: ManualClock) -> None:
+    drip = dripping(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"\r\nContent-Length: 0\r\n\r\n", partial(clock.advance, 1))
+    with stranger(drip) as port:
+        hook = WebhookHandler(f"http://127.0.0.1:{port}/hook", SECRET, 5.0, clock=clock)
+        with pytest.raises(WebhookFailed, match="ReadTimeout: the call took longer than the 5 s it may take"):
+            call(hook)
+        hook.close()
 
 
 def test_an_absent_receiver_is_tried_again(partner: Partner) -> None:

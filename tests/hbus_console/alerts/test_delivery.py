@@ -13,13 +13,13 @@ from django.core import mail
 from pytest_django import Settings
 
 from engine.core.clock import ManualClock
+from engine.core.http_client import resolve
 from engine.core.signing import sign
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts import services
 from hbus_console.alerts.delivery import BACKOFF_S, STALE_MS, AlertNotifier
 from hbus_console.alerts.models import Channel, Notification
 from hbus_console.audit.models import AuditEntry
-from hbus_console.outgoing import resolve
 from hbus_console.parts import PartsFailed
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 
