@@ -95,6 +95,8 @@ class Mapper:
         key = values.get(self._mapping.key)
         if key is None or key == "" or (isinstance(key, str) and key in self._nulls):
             raise RowRefused(f"the key column {self._mapping.key} is empty")
+        if not isinstance(key, str | int | float):
+            raise RowRefused(f"the key column {self._mapping.key} holds no single value but {_kind(key)}")
         return str(key)
 
     def _time(self, values: dict[str, Any]) -> datetime:
@@ -106,6 +108,10 @@ class Mapper:
             return _instant(value, self._mapping.time_format)
         except (ValueError, OverflowError, OSError) as error:
             raise RowRefused(f"the time column {column} holds {value!r}: {words_of(error)}") from error
+
+
+def _kind(value: Any) -> str:
+    return "an object" if isinstance(value, dict) else "a list"
 
 
 def _instant(value: Any, form: str) -> datetime:

@@ -16,6 +16,10 @@ class ImportRun(models.Model):
     topic = models.CharField(max_length=200)
     #: SHA-256 of everything else that shapes the messages.
     mapping_digest = models.CharField(max_length=64)
+    #: How much of it there was, in bytes; 0 where that was not noted yet.
+    file_bytes = models.PositiveBigIntegerField(default=0)
+    #: Names the rows' identities: the digest of the first file of which this one is a continuation, or its own.
+    origin = models.CharField(max_length=64, blank=True)
     file_name = models.CharField(max_length=500)
     started_by = models.CharField(max_length=150)
     started_at = models.DateTimeField(auto_now_add=True)
@@ -23,10 +27,17 @@ class ImportRun(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     #: Rows of the file that are accounted for; the next run goes on behind them.
     read = models.PositiveBigIntegerField(default=0)
+    #: Those of them that an import of a shorter file with the same beginning accounts for.
+    taken_over = models.PositiveBigIntegerField(default=0)
+    #: Where the last of them begins, and the SHA-256 of what it held: by this a row that was torn is known.
+    last_line = models.PositiveBigIntegerField(default=0)
+    last_row = models.CharField(max_length=64, blank=True)
     published = models.PositiveBigIntegerField(default=0)
     deduplicated = models.PositiveBigIntegerField(default=0)
     rejected = models.PositiveBigIntegerField(default=0)
-    #: Length of the rejects file that belongs to the rows accounted for, in bytes.
+    #: The file of rejects, which is nobody else's: absolute path, and empty until there is one.
+    rejects_file = models.TextField(blank=True)
+    #: Length of it that belongs to the rows accounted for, in bytes.
     rejects_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:

@@ -12,29 +12,49 @@ import msgspec
 from engine.core.errors import BadInput
 from hbus_console.imports.rows import ImportRow
 
+#: How each line begins.
+_BEGINNING = b'{"line":'
+
 
 class Rejects:
     """Appends to ``path``, which is made with the first reject.
 
-    ``keep`` is the length that belongs to rows already accounted for: what a killed run wrote beyond it is cut off, for
-    those rows will be read again. Used as a context manager; raises ``BadInput`` when the file cannot be written.
+    ``own`` says that an earlier run of the same import wrote it, ``keep`` what length belongs to rows already accounted
+    for: what a killed run wrote beyond it is cut off, for those rows will be read again. Used as a context manager;
+    raises ``BadInput`` when the file cannot be written, and when it holds what the import did not write.
     """
 
-    def __init__(self, path: Path, *, keep: int) -> None:
+    def __init__(self, path: Path, *, own: bool, keep: int) -> None:
         self._path = path
+        self._own = own
         self._length = keep
+        self._there = False
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Rejects:
         try:
-            if self._path.exists():
-                self._length = min(self._length, self._path.stat().st_size)
-                os.truncate(self._path, self._length)
-            else:
-                self._length = 0
+            self._there = self._path.exists()
+            self._length = self._cut() if self._there else 0
         except OSError as error:
             raise self._unwritable(error) from error
         return self
+
+    def _cut(self) -> int:
+        """Cut off what belongs to no row; returns what is left."""
+        there = self._path.stat().st_size
+        if not there:
+            return 0
+        with self._path.open("rb") as file:
+            alike = file.read(len(_BEGINNING)) == _BEGINNING
+        if not self._own or not alike:
+            raise BadInput(
+                f"{self._path} exists and holds what this import did not write.",
+                remedy="Name another file with --rejects, or move that one away.",
+                field="rejects",
+            )
+        length = min(self._length, there)
+        os.truncate(self._path, length)
+        return length
 
     def add(self, row: ImportRow, reason: str) -> None:
         """Note one row."""
@@ -42,7 +62,8 @@ class Rejects:
         line = msgspec.json.encode({"line": row.line, "row": row.number, "reason": reason, "values": values}) + b"\n"
         try:
             if self._file is None:
-                self._file = self._path.open("ab")
+                # Not over what has come there meanwhile.
+                self._file = self._path.open("ab" if self._there else "xb")
             self._file.write(line)
         except OSError as error:
             raise self._unwritable(error) from error

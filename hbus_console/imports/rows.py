@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -19,10 +20,16 @@ from engine.core.strict_json import NotJson, read_json
 
 #: The longest field of a CSV file, in characters.
 FIELD_LIMIT = 16 * 1024 * 1024
-#: The longest line of a file of JSON lines, in bytes.
+#: The longest line of a file of JSON lines, and the longest row of a CSV file, in bytes.
 LINE_LIMIT = 16 * 1024 * 1024
 #: The most lines one CSV row may have.
 ROW_LINES = 1_000
+#: A gzip may expand to so many bytes, and where it is large itself to so many times its size.
+EXPANDED_BYTES = 1024 * 1024 * 1024
+EXPANDED_TIMES = 200
+#: About how many bytes of a Parquet file's rows are held at once, and how many rows at most.
+PIECE_BYTES = 16 * 1024 * 1024
+PIECE_ROWS = 5_000
 _BLOCK = 1 << 20
 
 
@@ -35,19 +42,52 @@ class ImportRow:
     values: dict[str, Any]
     #: Why it cannot be read; empty when it can.
     problem: str = ""
+    #: About how many bytes it has in the file.
+    size: int = 0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it holds, or of why it cannot be read."""
+        return hashlib.sha256(self.problem.encode() or msgspec.json.encode(self.values)).hexdigest()
 
 
-def file_digest(path: Path, advance: Callable[[int], None] = lambda _: None) -> str:
-    """SHA-256 of the file; raises ``BadInput`` when it cannot be read."""
-    digest = hashlib.sha256()
+class Fingerprint(NamedTuple):
+    """By what a file is known."""
+
+    #: SHA-256 of its bytes.
+    digest: str
+    #: How many they are.
+    size: int
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """The file as it is now; raises ``BadInput`` when it cannot be read."""
+    *_, whole = _fingerprints(path, ())
+    return whole
+
+
+def beginnings(path: Path, sizes: Iterable[int]) -> Iterator[Fingerprint]:
+    """The file's first bytes, for each of ``sizes`` that it has; raises ``BadInput`` when it cannot be read."""
+    *shorter, _ = _fingerprints(path, sorted(set(sizes)))
+    yield from shorter
+
+
+def _fingerprints(path: Path, sizes: Sequence[int]) -> Iterator[Fingerprint]:
+    """Those of the beginnings of ``sizes``, which ascend, and in the end that of the whole."""
+    digest, read = hashlib.sha256(), 0
+    wanted = iter(sizes)
+    end = next(wanted, None)
     try:
         with path.open("rb") as file:
-            while block := file.read(_BLOCK):
+            while block := file.read(_BLOCK if end is None else min(_BLOCK, end - read)):
                 digest.update(block)
-                advance(len(block))
+                read += len(block)
+                if read == end:
+                    yield Fingerprint(digest.hexdigest(), read)
+                    end = next(wanted, None)
     except OSError as error:
         raise _unreadable(path, error) from error
-    return digest.hexdigest()
+    yield Fingerprint(digest.hexdigest(), read)
 
 
 def read_rows(path: Path) -> Iterator[ImportRow]:
@@ -70,26 +110,56 @@ def read_rows(path: Path) -> Iterator[ImportRow]:
                 remedy="Use .csv, .csv.gz, .jsonl, .jsonl.gz, .ndjson or .parquet.",
                 field="file",
             )
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        # csv.Error: of the header.
         raise _unreadable(path, error) from error
 
 
 def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.name.endswith(".gz") else path.open("rb")
+    if not path.name.endswith(".gz"):
+        return path.open("rb")
+    most = max(EXPANDED_BYTES, EXPANDED_TIMES * path.stat().st_size)
+    return io.BufferedReader(_Expanding(path, most), _BLOCK)
+
+
+class _Expanding(io.RawIOBase):
+    """What a gzip expands to, up to ``most`` bytes: a few million bytes of it may hold more than any disk."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._file = gzip.open(path, "rb")  # noqa: SIM115 - closed with this
+        self._most = self._room = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # Not more than is there: what stands before a tear is good.
+        taken = self._file.readinto1(memoryview(buffer)[: self._room or 1])
+        if taken and not self._room:
+            raise OSError(f"it expands to more than {self._most:,} bytes; unpack it if it is meant to")
+        self._room -= taken
+        return taken
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class _Lines:
     """The lines of a CSV file, which can be taken back to just behind the first line of the row at hand."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._back: list[str] = []
-        self._taken: list[str] = []
+        self._lines = _bounded_lines(file)
+        #: ``None`` stands for a line that is too long.
+        self._back: list[str | None] = []
+        self._taken: list[str | None] = []
         self._number = 0
+        #: About how many bytes the row at hand has.
+        self.size = 0
 
     def begin_row(self) -> int:
         """Note that a row begins; returns its line number."""
-        self._taken = []
+        self._taken, self.size = [], 0
         return self._number + 1
 
     def skip_first(self) -> None:
@@ -104,11 +174,18 @@ class _Lines:
     def __next__(self) -> str:
         if len(self._taken) >= ROW_LINES:
             raise csv.Error(f"a quote is not closed within {ROW_LINES} lines")
-        # Undecodable bytes become lone surrogates, so that one bad row does not end the file.
-        line = self._back.pop() if self._back else next(self._file).decode("utf-8", "surrogateescape")
+        line = self._back.pop() if self._back else self._read()
         self._taken.append(line)
         self._number += 1
+        self.size += len(line or "")
+        if line is None or self.size > LINE_LIMIT:
+            raise csv.Error(f"it is longer than {LINE_LIMIT:,} bytes")
         return line
+
+    def _read(self) -> str | None:
+        line = next(self._lines)
+        # Undecodable bytes become lone surrogates, so that one bad row does not end the file.
+        return None if line is None else line.decode("utf-8", "surrogateescape")
 
 
 def _csv_rows(path: Path) -> Iterator[ImportRow]:
@@ -117,9 +194,9 @@ def _csv_rows(path: Path) -> Iterator[ImportRow]:
         lines = _Lines(file)
         reader = csv.reader(lines, strict=True)
         header = [name.removeprefix("\ufeff").strip() for name in next(reader, [])]
-        if not header or len(set(header)) < len(header) or "" in header:
+        if not header or len(set(header)) < len(header) or "" in header or any(map(_torn, header)):
             raise BadInput(
-                f"{path.name} has no usable header: every column needs a name of its own.",
+                f"{path.name} has no usable header: every column needs a name of its own, in UTF-8.",
                 remedy="Put the column names into the first line.",
                 field="file",
             )
@@ -135,21 +212,28 @@ def _csv_rows(path: Path) -> Iterator[ImportRow]:
                 lines.skip_first()
                 reader = csv.reader(lines, strict=True)
                 number += 1
-                yield ImportRow(number, line, {}, f"not CSV: {error}")
+                yield ImportRow(number, line, {}, f"not CSV: {error}", lines.size)
                 continue
             if not values:
                 continue
             number += 1
-            yield ImportRow(number, line, dict(zip(header, values, strict=False)), _csv_problem(header, values))
+            yield ImportRow(
+                number, line, dict(zip(header, values, strict=False)), _csv_problem(header, values), lines.size
+            )
 
 
 def _csv_problem(header: list[str], values: list[str]) -> str:
     if len(values) != len(header):
         return f"has {len(values)} columns where the header has {len(header)}"
     for name, value in zip(header, values, strict=True):
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        if _torn(value):
             return f"{name} is not UTF-8"
     return ""
+
+
+def _torn(text: str) -> bool:
+    """Whether bytes of it were no UTF-8."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _json_rows(path: Path) -> Iterator[ImportRow]:
@@ -169,7 +253,7 @@ def _json_rows(path: Path) -> Iterator[ImportRow]:
                 yield ImportRow(number, line, {}, f"not a JSON object: {error}")
                 continue
             if isinstance(values, dict):
-                yield ImportRow(number, line, values)
+                yield ImportRow(number, line, values, size=len(text))
             else:
                 yield ImportRow(number, line, {}, "not a JSON object")
 
@@ -193,10 +277,14 @@ def _parquet_rows(path: Path) -> Iterator[ImportRow]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
         number = 0
-        for batch in file.iter_batches(batch_size=5_000):
-            for values in batch.to_pylist():
-                number += 1
-                yield ImportRow(number, number, msgspec.to_builtins(values, str_keys=True))
+        for group in range(file.num_row_groups):
+            about = file.metadata.row_group(group)
+            rows = max(1, min(PIECE_ROWS, PIECE_BYTES * about.num_rows // max(1, about.total_byte_size)))
+            for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
+                size = batch.nbytes // max(1, batch.num_rows)
+                for values in batch.to_pylist():
+                    number += 1
+                    yield ImportRow(number, number, msgspec.to_builtins(values, str_keys=True), size=size)
     except pyarrow.ArrowException as error:
         raise _unreadable(path, error) from error
 

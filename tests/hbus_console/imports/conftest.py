@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.imports.mapping import Mapping
-from hbus_console.imports.rows import file_digest
+from hbus_console.imports.rows import fingerprint
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.schemas.models import SchemaVersion
@@ -43,7 +43,7 @@ def stored(topic: str) -> Callable[[], list[msgspec.Raw]]:
 def request(file: Path, topic: str, **changes: object) -> ImportRequest:
     mapping = Mapping(topic=topic, casts={"nights": "integer"}, nulls=["NULL"])
     asked = ImportRequest(
-        file=file, digest=file_digest(file), mapping=mapping, rejects=file.with_name("rejects.jsonl"), batch=2
+        file=file, fingerprint=fingerprint(file), mapping=mapping, rejects=file.with_name("rejects.jsonl"), batch=2
     )
     return msgspec.structs.replace(asked, **changes)
 

@@ -67,6 +67,17 @@ def test_an_empty_key_refuses_the_row(value: object) -> None:
         Mapper(Mapping(key="id", nulls=["NULL"])).options({"id": value}, identity="x")
 
 
+@pytest.mark.parametrize(("value", "kind"), [([1, 2], "a list"), ({"a": 1}, "an object")])
+def test_a_key_that_is_no_single_value_refuses_the_row(value: object, kind: str) -> None:
+    with pytest.raises(RowRefused, match=f"the key column id holds no single value but {kind}"):
+        Mapper(Mapping(key="id")).options({"id": value}, identity="x")
+
+
+@pytest.mark.parametrize(("value", "key"), [("a", "a"), (5, "5"), (1.5, "1.5"), (True, "True")])
+def test_a_single_value_is_a_key(value: object, key: str) -> None:
+    assert Mapper(Mapping(key="id")).options({"id": value}, identity="x").key == key
+
+
 def test_identity_becomes_message_id_and_idempotency_key() -> None:
     options = Mapper(Mapping(type="t", key="id")).options({"id": 5}, identity="abc")
     assert (options.type, options.key, options.message_id, options.idempotency_key) == ("t", "5", "abc", "import:abc")

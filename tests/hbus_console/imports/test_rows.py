@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import tracemalloc
 from pathlib import Path
 
@@ -103,7 +104,7 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
 
 def test_the_digest_follows_the_content(tmp_path: Path) -> None:
     a, b = write(tmp_path / "a.csv", "id\n1\n"), write(tmp_path / "b.csv", "id\n2\n")
-    assert rows.file_digest(a) == rows.file_digest(a) != rows.file_digest(b)
+    assert rows.fingerprint(a) == rows.fingerprint(a) != rows.fingerprint(b)
 
 
 def test_a_line_without_end_costs_itself_only_and_little_memory(tmp_path: Path) -> None:
@@ -124,3 +125,75 @@ def test_a_line_without_end_costs_itself_only_and_little_memory(tmp_path: Path) 
 def test_a_line_that_nests_without_end_is_told_apart(tmp_path: Path) -> None:
     found = list(read_rows(write(tmp_path / "a.jsonl", '{"a":' + "[" * 100_000 + '\n{"id": 2}\n')))
     assert [bool(row.problem) for row in found] == [True, False]
+
+
+def test_a_csv_line_without_end_costs_itself_only_and_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "LINE_LIMIT", 1_000_000)
+    long = b"x" * 16_000_000
+    file = write(tmp_path / "a.csv", b"id,note\n1,a\n2," + long + b'\n3,"b\n' + long + b"\n4,c\n")
+    del long
+    tracemalloc.start()
+    found = list(read_rows(file))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The open quote costs its own line, and then the long one itself.
+    assert [(row.line, bool(row.problem)) for row in found] == [(2, False), (3, True), (4, True), (5, True), (6, False)]
+    assert "longer than 1,000,000 bytes" in found[1].problem
+    assert most < 8_000_000
+
+
+def test_a_csv_row_of_many_lines_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "LINE_LIMIT", 100)
+    quoted = '2,"' + "twenty bytes are here\n" * 5 + '"\n'
+    found = list(read_rows(write(tmp_path / "a.csv", f"id,note\n1,a\n{quoted}3,c\n")))
+    assert (found[1].line, found[1].problem) == (3, "not CSV: it is longer than 100 bytes")
+    assert (found[-1].line, found[-1].values) == (9, {"id": "3", "note": "c"})
+
+
+@pytest.mark.parametrize("header", [b"id,caf\xe9\n1,2\n", b'id,"no\nend\n'])
+def test_a_csv_header_that_cannot_be_read_is_refused(tmp_path: Path, header: bytes) -> None:
+    with pytest.raises(BadInput, match=r"a\.csv"):
+        list(read_rows(write(tmp_path / "a.csv", header)))
+
+
+def test_a_gzip_that_expands_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "EXPANDED_BYTES", 400_000)
+    monkeypatch.setattr(rows, "EXPANDED_TIMES", 10)
+    file = write(tmp_path / "a.jsonl.gz", gzip.compress(b'{"id": 1}\n' * 80_000))
+    reading, read = read_rows(file), []
+    with pytest.raises(BadInput, match="it expands to more than 400,000 bytes") as refused:
+        read.extend(reading)
+    assert len(read) == 40_000
+    assert "\n" not in str(refused.value)
+
+
+def test_a_gzip_that_is_large_itself_may_expand_to_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "EXPANDED_BYTES", 10)
+    assert len(list(read_rows(write(tmp_path / "a.csv.gz", gzip.compress(b"id\n" + b"1\n" * 100))))) == 100
+
+
+def test_the_beginnings_of_a_file_are_known_by_their_own_digests(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", b"id\n1\n2\n")
+    found = list(rows.beginnings(file, [5, 3, 5, 9]))
+    assert found == [(hashlib.sha256(b"id\n").hexdigest(), 3), (hashlib.sha256(b"id\n1\n").hexdigest(), 5)]
+    assert rows.fingerprint(file) == (hashlib.sha256(b"id\n1\n2\n").hexdigest(), 7)
+
+
+def test_a_parquet_of_large_rows_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "PIECE_BYTES", 10_000)
+    file = tmp_path / "a.parquet"
+    notes = [f"{number:04}" * 250 for number in range(100)]
+    pyarrow.parquet.write_table(pyarrow.table({"note": notes}), file, use_dictionary=False, compression="none")
+    tracemalloc.start()
+    reading = read_rows(file)
+    assert next(reading).values["note"] == notes[0]
+    # Its own rows are held as Python's objects one piece at a time.
+    held, _ = tracemalloc.get_traced_memory()
+    assert [row.values["note"] for row in reading] == notes[1:]
+    tracemalloc.stop()
+    found = list(read_rows(file))
+    assert [row.number for row in found] == list(range(1, 101))
+    assert all(1_000 <= row.size < 1_100 for row in found)
+    assert held < 60_000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -14,7 +15,10 @@ from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, HbusError, Unavailable
 from hbus_console.access.permissions import ANONYMOUS, SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.imports import services
+from hbus_console.imports.mapping import Mapping
 from hbus_console.imports.models import ImportRun
+from hbus_console.imports.rows import read_rows
 from hbus_console.imports.services import ImportReport, run_import, try_import
 from hbus_console.publishing.producer import shared_producer
 from tests.hbus_console.imports.conftest import imported, request
@@ -193,3 +197,154 @@ def test_an_unwritable_rejects_file_is_refused_by_name(file: Path, topic: str) -
     with pytest.raises(BadInput) as refused:
         imported(request(file, topic, rejects=file.parent / "no such folder" / "rejects"))
     assert refused.value.field == "rejects"
+
+
+def write(path: Path, text: str) -> None:
+    path.write_bytes(path.read_bytes() + text.encode())
+
+
+def test_of_a_file_that_has_grown_only_what_is_new_is_published(
+    file: Path, topic: str, stored: Callable[[], list[Any]]
+) -> None:
+    imported(request(file, topic))
+    for number in (8, 9):
+        write(file, f"{number},N{number},1\n{number},bad\n")
+        report = imported(request(file, topic))
+        assert (report.published, report.deduplicated, report.rejected, report.holds) == (1, 0, 1, True)
+        assert report.taken_over == report.read - 2
+    assert [message["data"]["room"] for message in stored()] == ["A", "B", "E", "G", "N8", "N9"]
+    # The rejects of all stand in the one file.
+    rejects = [json.loads(line)["line"] for line in Path(report.rejects_file).read_text().splitlines()]
+    assert rejects == [4, 5, 7, 10, 12]
+    # And from the start everything is recognised, whichever of the files it was read from.
+    again = imported(request(file, topic, from_start=True))
+    assert (again.taken_over, again.published, again.deduplicated, again.rejected) == (0, 0, 6, 5)
+
+
+def test_a_gzip_that_has_grown_by_a_member_goes_on(tmp_path: Path, topic: str, stored: Callable[[], list[Any]]) -> None:
+    file = tmp_path / "bookings.csv.gz"
+    file.write_bytes(gzip.compress(CSV.encode()))
+    imported(request(file, topic))
+    file.write_bytes(file.read_bytes() + gzip.compress(b"8,H,1\n"))
+    report = imported(request(file, topic))
+    assert (report.taken_over, report.published) == (7, 1)
+    assert len(stored()) == 5
+
+
+def test_a_row_that_was_not_whole_yet_is_published_once_it_is(
+    file: Path, topic: str, stored: Callable[[], list[Any]]
+) -> None:
+    write(file, "8,Hall,1")
+    first = imported(request(file, topic))
+    assert (first.published, first.rejected) == (5, 3)
+    write(file, "2\n9,I,")
+    second = imported(request(file, topic))
+    assert (second.taken_over, second.published, second.rejected, second.holds) == (7, 1, 1, True)
+    write(file, "1\n")
+    third = imported(request(file, topic))
+    assert (third.taken_over, third.published, third.holds) == (8, 1, True)
+    nights = [(message["data"]["room"], message["data"]["nights"]) for message in stored()]
+    assert nights[4:] == [("Hall", 1), ("Hall", 12), ("I", 1)]
+
+
+def test_an_import_that_was_stopped_before_its_file_grew_goes_on(
+    file: Path, topic: str, stored: Callable[[], list[Any]]
+) -> None:
+    stop = threading.Event()
+    imported(request(file, topic), stop=stop, progress=lambda report: report.read >= 4 and stop.set())
+    # Given that its second batch was published and not accounted for
+    second = next(row for row in read_rows(file) if row.number == 2)
+    ImportRun.objects.update(
+        read=2, published=2, rejected=0, rejects_bytes=0, last_line=second.line, last_row=second.digest
+    )
+    write(file, "8,H,1\n")
+    report = imported(request(file, topic))
+    assert (report.taken_over, report.published, report.rejected, report.holds) == (2, 3, 3, True)
+    assert len(stored()) == 5
+    assert len(Path(report.rejects_file).read_text().splitlines()) == 3
+
+
+def test_a_file_that_changed_in_its_beginning_has_not_grown(file: Path, topic: str) -> None:
+    imported(request(file, topic))
+    file.write_text(CSV.replace("1,A,3", "1,Z,3") + "8,H,1\n")
+    report = imported(request(file, topic, rejects=file.with_name("others.jsonl")))
+    assert (report.taken_over, report.published) == (0, 5)
+
+
+def test_another_mapping_takes_nothing_over(file: Path, topic: str) -> None:
+    imported(request(file, topic))
+    write(file, "8,H,1\n")
+    mapping = Mapping(topic=topic, casts={"nights": "integer"}, const={"source": "pms"})
+    report = imported(request(file, topic, mapping=mapping, rejects=file.with_name("others.jsonl")))
+    assert (report.taken_over, report.published) == (0, 5)
+
+
+def test_rows_that_moved_because_a_quote_was_open_are_told_and_not_lost(file: Path, topic: str) -> None:
+    write(file, '8,"H\n9,I,1\n')
+    imported(request(file, topic))
+    write(file, '",2\n10,J,1\n')
+    with pytest.raises(BadInput, match="has grown since it was imported, and its rows no longer lie where they did"):
+        imported(request(file, topic))
+    report = imported(request(file, topic, from_start=True))
+    assert (report.published, report.deduplicated, report.holds) == (2, 4, True)
+
+
+def test_a_batch_is_bounded_in_bytes(file: Path, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "BATCH_BYTES", 12)
+    producer = Flaky()
+    asked = request(file, topic, batch=5_000)
+    report = run_import(SYSTEM, asked, producer, stop=threading.Event(), clock=WillingClock())  # type: ignore[arg-type]
+    assert (report.published, report.rejected) == (4, 3)
+    # The rows have 6, 6 | 9, 7 | 6, 4, 6 bytes.
+    assert producer.calls == 3
+
+
+def foreign(path: Path) -> None:
+    path.write_text("my notes\n")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_file_that_it_did_not_write_is_never_overwritten(file: Path, topic: str, before: bool) -> None:
+    asked = request(file, topic, rejects=file.with_name("notes"))
+    if before:
+        # Also where its own has been replaced by another.
+        imported(asked)
+        asked = request(file, topic, rejects=file.with_name("notes"), from_start=True)
+    foreign(asked.rejects)
+    with pytest.raises(BadInput, match="holds what this import did not write") as refused:
+        imported(asked)
+    assert refused.value.field == "rejects"
+    assert asked.rejects.read_text() == "my notes\n"
+
+
+def test_the_rejects_of_another_import_are_not_overwritten(file: Path, topic: str, tmp_path: Path) -> None:
+    first = imported(request(file, topic))
+    kept = Path(first.rejects_file).read_text()
+    other = tmp_path / "other.csv"
+    other.write_text(CSV.replace("C", "K"))
+    with pytest.raises(BadInput, match="did not write"):
+        imported(request(other, topic))
+    assert Path(first.rejects_file).read_text() == kept
+
+
+def test_a_file_that_comes_while_it_runs_is_not_overwritten_either(file: Path, topic: str) -> None:
+    asked = request(file, topic)
+    with pytest.raises(BadInput, match="File exists"):
+        imported(asked, progress=lambda report: report.read == 2 and foreign(asked.rejects))
+    assert asked.rejects.read_text() == "my notes\n"
+
+
+def test_an_empty_file_of_rejects_is_taken(file: Path, topic: str) -> None:
+    asked = request(file, topic)
+    asked.rejects.touch()
+    assert len(Path(imported(asked).rejects_file).read_text().splitlines()) == 3
+
+
+def test_an_import_that_an_earlier_release_began_goes_on_with_its_file_of_rejects(file: Path, topic: str) -> None:
+    asked = request(file, topic)
+    stop = threading.Event()
+    imported(asked, stop=stop, progress=lambda report: report.read >= 4 and stop.set())
+    ImportRun.objects.update(rejects_file="", file_bytes=0, origin="", last_line=0, last_row="")
+    report = imported(asked)
+    assert (report.read, report.rejected, report.holds) == (7, 3, True)
+    assert [json.loads(line)["row"] for line in Path(report.rejects_file).read_text().splitlines()] == [3, 4, 6]

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.imports.mapping import Mapping, read_mapping
-from hbus_console.imports.rows import file_digest
+from hbus_console.imports.rows import fingerprint
 from hbus_console.imports.services import ImportReport, ImportRequest, run_import, try_import
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.wiring import store
@@ -60,7 +60,7 @@ class Command(BaseCommand):
         given = {name: options[name] for name in ("topic", "type", "key", "time", "time_format") if options[name]}
         request = ImportRequest(
             file=file,
-            digest=file_digest(file),
+            fingerprint=fingerprint(file),
             mapping=msgspec.structs.replace(mapping, **given),
             rejects=options["rejects"] or file.with_name(f"{file.name}.rejects.jsonl"),
             rate=options["rate"],
@@ -86,6 +86,7 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{report.file} → {report.topic}: {report.read:,} read = {report.published:,} {verb}"
             f" + {report.deduplicated:,} deduplicated + {report.rejected:,} rejected"
+            + (f" + {report.taken_over:,} of the file before it grew" if report.taken_over else "")
         )
         if report.finished and report.resumed_after == report.read:
             self.stdout.write("An earlier run had finished it; nothing was done. --from-start offers every row again.")
