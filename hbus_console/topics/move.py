@@ -27,14 +27,17 @@ _clock = SystemClock()
 
 
 class Move:
-    """Its spec is ``{"topic": name, "to": transport}``."""
+    """Its spec is ``{"topic": name, "to": transport}``; ``"without": ["priorities"]`` gives up what is not known there.
+
+    On the way a topic may turn back: a move to the transport that it leaves. The move it was on ends with that.
+    """
 
     name = "move"
     verb = "Move"
     action = TOPIC_GOVERN
     effect = (
         "Publishing goes to the other transport; the old one is read beside it until it is empty, and then given up. "
-        "It can be moved back in the same way; what the old one kept for replay is gone."
+        "Until then it can turn back at once, by the same act; afterwards what the old one kept for replay is gone."
     )
     did = "moved"
     #: It waits for the old transport, and has nothing to be slow about.
@@ -45,7 +48,9 @@ class Move:
 
     def from_query(self, query: QueryDict) -> dict[str, Any]:
         # In an address ``to`` is the end of the pages' time range.
-        return {"topic": str(query.get("topic", "")), "to": str(query.get("carrier", ""))}
+        spec = {"topic": str(query.get("topic", "")), "to": str(query.get("carrier", ""))}
+        without = query.getlist("without")
+        return {**spec, "without": without} if without else spec
 
     def choice_url(self, spec: Mapping[str, Any]) -> str:
         topic = str(spec.get("topic") or "")
@@ -61,8 +66,16 @@ class Move:
                 remedy=f"Choose one of {', '.join(bus.carriers())}.",
                 field="spec.to",
             )
-        moving.check_move(actor, spec["topic"], spec["to"])
-        return {"topic": spec["topic"], "to": spec["to"]}
+        without = spec.get("without", [])
+        if not isinstance(without, list) or any(each not in moving.DISPENSABLE for each in without):
+            raise BadInput(
+                "without names something that no topic can give up.",
+                remedy=f"It is a list of {', '.join(moving.DISPENSABLE)}.",
+                field="spec.without",
+            )
+        moving.check_move(actor, spec["topic"], spec["to"], without)
+        asked = {"topic": spec["topic"], "to": spec["to"]}
+        return {**asked, "without": sorted(set(without))} if without else asked
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
         return str(spec.get("topic") or "")
@@ -71,17 +84,21 @@ class Move:
         return f"Move {spec['topic']} to {spec['to']}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
-        row = moving.check_move(actor, spec["topic"], spec["to"])
-        old = row.leaving or carrier_of(row.transport)
+        to = spec["to"]
+        row = moving.check_move(actor, spec["topic"], to, _without(spec))
+        old = carrier_of(row.transport)
+        if old == to:
+            old = row.leaving
         groups = _groups(row)
         unsettled = sum(moving.lag_there(old, row.name, group).unsettled or 0 for group in groups)
         warnings = [
-            f"Publishing goes to {spec['to']} at once; {old} is read beside it until it is empty and quiet.",
+            f"Publishing goes to {to} at once; {old} is read beside it until it is empty and quiet.",
             f"Then what {old} holds of it is removed, also what was kept for replay. The ledger keeps its evidence.",
             "Handlers may see messages of both in any order, and some twice: inboxes stop those.",
         ]
-        if not bus.transport(spec["to"]).capabilities.seek:
-            warnings.append(f"On {spec['to']} nothing can be replayed or read back: see what the topic promises there.")
+        if moving.lacks_priorities(row, to):
+            warnings.append(f"Priorities of {row.name} are switched off, and stay so until somebody switches them on.")
+        warnings += moving.told_of_lacks(row, to)
         scanned = (
             f"{old} has {counted(unsettled, 'unsettled delivery', 'unsettled deliveries')} of "
             f"{counted(len(groups), 'subscription')}"
@@ -95,20 +112,26 @@ class Move:
             if known is None:
                 raise BadInput(f"There is no topic {name!r} any more.")
             return self._drain(task, known, cursor)
-        row = moving.check_move(task.actor, name, to)
-        if not row.leaving:
+        row = moving.check_move(task.actor, name, to, _without(task.spec))
+        if carrier_of(row.transport) != to:
+            if moving.is_being_removed(name):
+                note = f"waiting until what {name} once left behind is removed"
+                return lambda: Step((), {}, finished=False, note=note)
             moving.prepare(row, to)
         return lambda: self._cut_over(task, row)
 
     def _cut_over(self, task: Task, row: Topic) -> Step:
         name, to = task.spec["topic"], task.spec["to"]
-        if not row.leaving:
-            row = moving.cut_over(task.actor, name, to, task.reason)
+        if carrier_of(row.transport) != to:
+            row = moving.cut_over(task.actor, name, to, _without(task.spec), task.reason)
         note = f"publishing goes to {to}; {row.leaving} is being emptied"
         return Step((), {"from": row.leaving, "quiet_since": 0}, finished=False, note=note)
 
     def _drain(self, task: Task, row: Topic, cursor: dict[str, Any]) -> Do:
         old, now = cursor["from"], _clock.now_ms()
+        if row.leaving != old:
+            step = Step((), cursor, finished=True, note=f"{row.name} has turned back to {old} on the way")
+            return lambda: step
         admin = bus.admin(old)
         lags = {group: moving.lag_there(old, row.name, group) for group in _groups(row)}
         published = admin.counts(row.name).get("published", 0)
@@ -131,7 +154,7 @@ class Move:
 
     def _finish(self, task: Task, items: list[Item], cursor: dict[str, Any]) -> Step:
         name, to = task.spec["topic"], task.spec["to"]
-        moving.finish_move(task.actor, name, task.reason)
+        moving.finish_move(task.actor, name, cursor["from"], task.reason)
         return Step(items, cursor, finished=True, note=f"{name} is carried by {to} alone")
 
     def _verified(self, row: Topic, group: str, old: str, new: str) -> Item:
@@ -150,6 +173,10 @@ class Move:
 
 
 MOVE = Move()
+
+
+def _without(spec: Mapping[str, Any]) -> list[str]:
+    return list(spec.get("without", ()))
 
 
 def _groups(row: Topic) -> list[str]:

@@ -1,9 +1,12 @@
 """Moving a live topic to another transport: it is published to the new one at once, and the old one is read empty.
 
-While a topic is *leaving*, its subscriptions read both. The steps are taken by the operation of that name.
+While a topic is *leaving*, its subscriptions read both, so that it can turn back at any moment. The steps are taken by
+the operation of that name.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from django.db import transaction
 
@@ -20,13 +23,38 @@ from hbus_console.topics.services.draft import checked, snapshot
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, fit_name
 from hbus_console.wiring import bus
 
+#: What a topic can do without, where the transport that it moves to knows nothing of the kind.
+PRIORITIES = "priorities"
+DISPENSABLE = (PRIORITIES,)
 
-def check_move(actor: Actor, name: str, to: str) -> Topic:
-    """The topic, if it may move. Raises ``Forbidden``, or :class:`BadInput` naming what stands in the way."""
+
+def lacks_priorities(row: Topic, to: str) -> bool:
+    """Whether the topic takes priorities and ``to`` knows none."""
+    return row.priorities and not capabilities(to).priority
+
+
+def told_of_lacks(row: Topic, to: str) -> list[str]:
+    """What ``to`` lacks of what the topic has where it is, a sentence each."""
+    had, able = capabilities(row.transport), capabilities(to)
+    told = []
+    if lacks_priorities(row, to):
+        told.append(f"{to} knows no priorities: who asks for another than normal is refused there.")
+    if had.seek and not able.seek:
+        told.append(f"On {to} nothing can be replayed or read back: see what the topic promises there.")
+    if had.exact_keys and not able.exact_keys:
+        told.append(f"On {to} a repeat under the same key may be stored twice, where its producer lost the answer.")
+    return told
+
+
+def check_move(actor: Actor, name: str, to: str, without: Collection[str] = ()) -> Topic:
+    """The topic, if it may move, giving up what of ``without`` is not to be had there.
+
+    Raises ``Forbidden``, or :class:`BadInput` naming what stands in the way.
+    """
     require(actor, TOPIC_GOVERN, name)
     row = lookup.topic(name)
-    if row.leaving and carrier_of(row.transport) == to:
-        # An earlier move was cancelled on the way: it goes on.
+    if row.leaving and to in row.carriers:
+        # An earlier move was cancelled on the way and goes on, or turns back to where everything is still there.
         return row
     if row.leaving:
         raise Conflict(f"{name} is on its way from {row.leaving} already.", remedy="Finish that move.", field="to")
@@ -41,10 +69,19 @@ def check_move(actor: Actor, name: str, to: str) -> Topic:
     fit_name(name, to)
     if not capabilities(to).durable:
         raise BadInput(f"{to} forgets everything with a restart.", remedy="Choose another transport.", field="to")
-    checked({**snapshot(row), "transport": to})
-    if StoreRemoval.objects.filter(topic=name).exists():
-        raise Conflict(f"What {name} left behind is still being removed.", remedy="Try again in a minute.", field="to")
+    if lacks_priorities(row, to) and PRIORITIES not in without:
+        raise BadInput(
+            f"{to} knows no priorities, and {name} takes them.",
+            remedy="Move it without: --without priorities, or the box beside the button.",
+            field="without",
+        )
+    checked({**snapshot(row), "transport": to, "priorities": row.priorities and not lacks_priorities(row, to)})
     return row
+
+
+def is_being_removed(name: str) -> bool:
+    """Whether a transport still has to forget what the topic left there: it would forget what is made there anew."""
+    return StoreRemoval.objects.filter(topic=name).exists()
 
 
 def prepare(row: Topic, to: str) -> None:
@@ -58,11 +95,12 @@ def prepare(row: Topic, to: str) -> None:
 
 
 @transaction.atomic
-def cut_over(actor: Actor, name: str, to: str, reason: str) -> Topic:
+def cut_over(actor: Actor, name: str, to: str, without: Collection[str], reason: str) -> Topic:
     """From now on it is published to ``to``, and read from both."""
-    check_move(actor, name, to)
+    check_move(actor, name, to, without)
     row = lookup.topic(name, lock=True)
     before = snapshot(row)
+    row.priorities = row.priorities and not lacks_priorities(row, to)
     row.leaving, row.transport = carrier_of(row.transport), to
     row.revision += 1
     row.save()
@@ -74,10 +112,12 @@ def cut_over(actor: Actor, name: str, to: str, reason: str) -> Topic:
 
 
 @transaction.atomic
-def finish_move(actor: Actor, name: str, reason: str) -> Topic:
-    """What the old transport held is settled: it is read no more, and removed."""
+def finish_move(actor: Actor, name: str, old: str, reason: str) -> Topic:
+    """What ``old`` held is settled: it is read no more, and removed. Raises ``Conflict`` when it is not being left."""
     require(actor, TOPIC_GOVERN, name)
     row = lookup.topic(name, lock=True)
+    if row.leaving != old:
+        raise Conflict(f"{name} is not leaving {old} any more.", remedy="Look where it is now.", field="to")
     before = snapshot(row)
     StoreRemoval.objects.create(topic=name, transport=row.leaving)
     row.leaving = ""

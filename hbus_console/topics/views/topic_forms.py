@@ -21,6 +21,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic, frame
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services.draft import GOVERNANCE, SETTINGS, WORKINGS, settings_of, snapshot
+from hbus_console.topics.services.moving import lacks_priorities, told_of_lacks
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import revision, text
@@ -70,7 +71,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         **frame(request, topic, "settings"),
         **_asked(),
         "values": snapshot(topic),
-        "destinations": [each for each in bus.carriers() if each not in (carrier_of(topic.transport), "memory")],
+        **_move(topic),
         "readers": list(topic.subscriptions.values_list("group", flat=True)),
         "change_curl": CurlRequest("PATCH", f"/api/v1/topics/{name}", {"ttl_s": topic.ttl_s, "reason": "why"}),
         "delete_curl": CurlRequest("DELETE", f"/api/v1/topics/{name}", {"typed_name": name, "reason": "why"}),
@@ -92,6 +93,21 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     else:
         messages.success(request, f"{name} is changed; consumers and producers notice within seconds.")
     return redirect("topics:settings", name)
+
+
+def _move(topic: Topic) -> dict[str, Any]:
+    """Where it may go, and what it would miss there."""
+    destinations = [each for each in bus.carriers() if each not in (carrier_of(topic.transport), "memory")]
+    lacks: list[str] = []
+    without_priorities = False
+    for each in destinations:
+        try:
+            lacks += told_of_lacks(topic, each)
+            without_priorities |= lacks_priorities(topic, each)
+        except BadInput as refused:
+            # It is not set up.
+            lacks.append(f"{each}: {refused.what}")
+    return {"destinations": destinations, "lacks": lacks, "without_priorities": without_priorities}
 
 
 def _at(refused: BadInput, named: str, here: str) -> BadInput:

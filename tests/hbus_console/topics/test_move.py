@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from engine.bus.transport import Settlement
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -28,6 +28,8 @@ from hbus_console.topics import move
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.services.moving import finish_move
+from hbus_console.topics.transport_objects import remove
 from hbus_console.wiring import bus, store
 from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.topics.conftest import EDITOR
@@ -204,3 +206,119 @@ def test_the_command_tells_the_plan(moving: Topic, capsys: pytest.CaptureFixture
     call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
     assert "redis_stream has 0 unsettled deliveries of 1 subscription\n" in capsys.readouterr().out
     assert not Operation.objects.exists()
+
+
+def test_an_ordinary_topic_is_told_what_it_would_miss_and_may_do_without(
+    moving: Topic, signed_in: Callable[..., Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Topic.objects.filter(pk=moving.pk).update(priorities=True)
+    # Given that nothing was said about priorities, it is refused with the way out
+    with pytest.raises(BadInput, match="nsq knows no priorities") as refused:
+        operations.dry_run(SYSTEM, "move", SPEC)
+    assert "--without priorities" in refused.value.remedy
+
+    # The page says so beforehand, and offers it
+    browser = signed_in()
+    page = browser.get("/topics/booking.created/settings/").content.decode()
+    assert "nsq knows no priorities: who asks for another than normal is refused there." in page
+    assert 'name="without" value="priorities" checked' in page
+    dry = browser.get("/operations/plan/move/?topic=booking.created&carrier=nsq&without=priorities").content.decode()
+    assert "Priorities of booking.created are switched off" in dry
+    call_command(
+        "move_topic", "booking.created", "--to", "nsq", "--without", "priorities", "--reason", "x", "--dry-run"
+    )
+    assert "Priorities of booking.created are switched off" in capsys.readouterr().out
+
+    # And that is what happens, with the move and not before
+    spec = {**SPEC, "without": ["priorities"]}
+    operation = operations.start(SYSTEM, "move", spec, reason="more room").operation
+    assert Topic.objects.get().priorities
+    advance(operation, lambda: operation.state == "done")
+    moving.refresh_from_db()
+    assert (moving.transport, moving.priorities) == ("nsq", False)
+    assert AuditEntry.objects.get(action="topic.move").after["priorities"] is False
+
+
+@pytest.mark.parametrize("without", ["priorities", ["ordering"], [1]])
+def test_what_no_topic_can_give_up_is_refused(moving: Topic, without: object) -> None:
+    with pytest.raises(BadInput) as refused:
+        operations.dry_run(SYSTEM, "move", {**SPEC, "without": without})
+    assert refused.value.field == "spec.without"
+
+
+def test_a_transport_that_is_not_set_up_is_told_on_the_page(
+    moving: Topic, signed_in: Callable[..., Client], settings: Settings
+) -> None:
+    settings.NSQD_URL = ()
+    store.close()
+    page = signed_in().get("/topics/booking.created/settings/")
+    assert page.status_code == 200
+    assert "nsq: " in page.content.decode()
+
+
+def test_it_moves_and_ends_while_publishing_goes_on(moving: Topic) -> None:
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    published = 0
+
+    def publish_one() -> bool:
+        nonlocal published
+        if operation.state != "done":
+            publish(published)
+            published += 1
+            # Whoever reads settles what is left on the old one meanwhile.
+            if left := bus.admin("redis_stream").lag("booking.created", "billing").unsettled:
+                settle("redis_stream", left)
+        return operation.state == "done"
+
+    publish_one()
+    advance(operation, publish_one)
+    before = bus.admin("redis_stream").counts("booking.created")["published"]
+    after = bus.admin("nsq").lag("booking.created", "billing").waiting
+    assert (before > 0, after > 0, before + after) == (True, True, published)
+    settle("nsq", after)
+
+
+def test_it_turns_back_at_once_and_nothing_is_lost(moving: Topic, signed_in: Callable[..., Client]) -> None:
+    publish(1)
+    there = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(there, lambda: "1 unsettled" in there.note)
+    publish(2, 3)
+    page = signed_in().get("/topics/booking.created/settings/").content.decode()
+    assert "Turn back to redis_stream" in page
+    assert 'name="carrier" value="redis_stream"' in page
+
+    # When it is told to turn back, in the middle
+    back = operations.start(SYSTEM, "move", {**SPEC, "to": "redis_stream"}, reason="nsq is slow").operation
+    advance(back, lambda: "2 unsettled" in back.note)
+    moving.refresh_from_db()
+    assert (moving.transport, moving.leaving) == ("redis_stream", "nsq")
+    publish(4)
+    advance(there, lambda: there.state == "done")
+    assert "turned back to redis_stream" in there.note
+
+    # Then what either holds is read, and only then the other is given up
+    settle("nsq", 2)
+    settle("redis_stream", 2)
+    advance(back, lambda: back.state == "done")
+    moving.refresh_from_db()
+    assert (moving.transport, moving.leaving) == ("redis_stream", "")
+    assert StoreRemoval.objects.get().transport == "nsq"
+
+
+def test_a_move_back_after_the_end_waits_until_what_was_left_there_is_removed(moving: Topic) -> None:
+    there = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(there, lambda: there.state == "done")
+    back = operations.start(SYSTEM, "move", {**SPEC, "to": "redis_stream"}, reason="nsq is slow").operation
+    advance(back, lambda: "waiting until what booking.created once left behind is removed" in back.note)
+    assert Topic.objects.get().leaving == ""
+    remove(StoreRemoval.objects.get())
+    advance(back, lambda: back.state == "done")
+    assert Topic.objects.get().transport == "redis_stream"
+    publish(1)
+    settle("redis_stream", 1)
+
+
+def test_a_move_that_was_overtaken_removes_nothing(moving: Topic) -> None:
+    with pytest.raises(Conflict, match="not leaving redis_stream any more"):
+        finish_move(SYSTEM, "booking.created", "redis_stream", "for the test")
+    assert not StoreRemoval.objects.exists()

@@ -11,6 +11,7 @@ from engine.core.errors import HbusError
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation
+from hbus_console.topics.services.moving import DISPENSABLE
 
 #: Seconds between two looks at the operation.
 LOOK_S = 0.5
@@ -22,11 +23,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic")
         parser.add_argument("--to", required=True, help="the transport's name")
+        parser.add_argument(
+            "--without", action="append", choices=DISPENSABLE, help="switch this off where the other does not know it"
+        )
         parser.add_argument("--reason", required=True, help="kept in the audit log")
         parser.add_argument("--dry-run", action="store_true", help="only tell what would happen")
 
     def handle(self, *_: Any, **options: Any) -> None:
         actor, spec = command_line_actor(), {"topic": options["topic"], "to": options["to"]}
+        if options["without"]:
+            spec["without"] = options["without"]
         plan = services.dry_run(actor, "move", spec)
         for line in (plan.scanned, *plan.warnings):
             self.stdout.write(f"{line}")
