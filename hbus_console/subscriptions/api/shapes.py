@@ -30,21 +30,33 @@ class LagOut(msgspec.Struct):
     parked: int = 0
 
 
+_FIRST: list[tuple[str, Any]] = [("topic", str), ("group", str)]
+_AFTER: dict[str, list[tuple[str, Any]]] = {"owner": [("contact", str | None)], "handler": [("handler_name", str)]}
+_LAST: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+    ("held_fields", list[str]),
+    ("paused", bool),
+    ("pause_reason", str),
+    ("created_at", datetime),
+    ("updated_at", datetime),
+    ("revision", int),
+    ("lag", LagOut | None, None),
+]
+
 SubscriptionOut = answer(
     SETTINGS,
     "SubscriptionOut",
     "A subscription as it is configured; its secret is never given.",
-    first=[("topic", str), ("group", str)],
-    after={"owner": [("contact", str | None)], "handler": [("handler_name", str)]},
-    last=[
-        ("held_fields", list[str]),
-        ("paused", bool),
-        ("pause_reason", str),
-        ("created_at", datetime),
-        ("updated_at", datetime),
-        ("revision", int),
-        ("lag", LagOut | None, None),
-    ],
+    first=_FIRST,
+    after=_AFTER,
+    last=_LAST,
+)
+SubscriptionMade = answer(
+    SETTINGS,
+    "SubscriptionMade",
+    "A new subscription, with a webhook's secret: given this once.",
+    first=_FIRST,
+    after=_AFTER,
+    last=[*_LAST, ("webhook_secret", str, "")],
 )
 
 

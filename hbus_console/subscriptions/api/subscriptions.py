@@ -18,6 +18,7 @@ from hbus_console.accounts.api import ShownOnce
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
+from hbus_console.api.idempotency import HEADER
 from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import services as subscriptions
@@ -66,16 +67,20 @@ class Subscriptions(ApiView):
     @extend_schema(
         operation_id="subscriptions_create",
         summary="Subscribe to a topic",
-        description="A webhook gets a secret; ask for it with `rotate-secret`, which shows it once.",
+        description="The answer holds a webhook's secret, given this once. With an Idempotency-Key it does not, since "
+        "it is kept for a repeat: ask for the secret with `rotate-secret` then.",
         tags=["subscriptions"],
         request=takes(bodies.NewSubscription),
-        responses=answers(shapes.SubscriptionOut, 201),
+        responses=answers(shapes.SubscriptionMade, 201),
     )
     def post(self, request: Request, topic: str) -> Response:
         body = read(request, bodies.NewSubscription)
         draft = SubscriptionDraft(topic=topic, **body.settings())
         made = subscriptions.create_subscription(self.actor, draft, body.reason)
-        return Response(shapes.subscription(made, reader=self.actor), status=status.HTTP_201_CREATED)
+        secret = "" if HEADER in request.headers else made.webhook_secret
+        return Response(
+            {**shapes.subscription(made, reader=self.actor), "webhook_secret": secret}, status=status.HTTP_201_CREATED
+        )
 
 
 class OneSubscription(RevisedView):

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from hbus_console.access.acts import Role
+from hbus_console.api.models import IdempotencyRecord
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -91,14 +92,26 @@ def test_a_bad_subscription_is_a_problem_that_names_its_field(body: Any, status:
     assert not Subscription.objects.exists()
 
 
-def test_a_secret_is_given_once_and_only_by_rotating(call: Caller) -> None:
+def test_a_secret_is_given_once_where_the_subscription_is_made_and_by_rotating(call: Caller) -> None:
     body = {**NEW, "handler": "webhook", "webhook_url": "https://93.184.216.34/hooks"}
     made = call("POST", PATH, body)
-    assert made.status_code == 201
-    assert "whsec_" not in made.content.decode() + call("GET", ONE).content.decode()
+    assert (made.status_code, made.json()["webhook_secret"]) == (201, Subscription.objects.get().webhook_secret)
+    assert "whsec_" not in call("GET", ONE).content.decode() + call("GET", PATH).content.decode()
     secret = call("POST", f"{ONE}/rotate-secret", {"reason": "first"}).json()["webhook_secret"]
     assert Subscription.objects.get().webhook_secret == secret
     assert call("POST", f"{ONE}/rotate-secret", {"reason": "x"}, **{"Idempotency-Key": "k"}).status_code == 422
+
+
+def test_an_answer_that_is_kept_for_a_repeat_holds_no_secret(call: Caller) -> None:
+    body = {**NEW, "handler": "webhook", "webhook_url": "https://93.184.216.34/hooks"}
+    for _ in range(2):
+        made = call("POST", PATH, body, **{"Idempotency-Key": "k"})
+        assert (made.status_code, made.json()["webhook_secret"]) == (201, "")
+    assert "whsec_" not in "".join(map(str, IdempotencyRecord.objects.values_list("response", flat=True)))
+
+
+def test_a_subscription_that_is_no_webhook_has_no_secret_to_give(call: Caller) -> None:
+    assert call("POST", PATH, NEW).json()["webhook_secret"] == ""
 
 
 def test_with_the_store_away_the_rest_is_still_given(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
