@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from engine.core.error_text import class_of, words_of
 from engine.core.errors import ConfigurationError
-from engine.core.store import StoreAddress, each_primary, open_client
+from engine.core.store import StoreAddress, condition_of, each_primary, open_client
 from hbus_console.wiring import store
 
 _PATIENCE_S = 1.0
@@ -114,7 +114,8 @@ def obstacle() -> str:
     except redis.ResponseError as error:
         return _refusal(error)
     except (redis.RedisError, ConfigurationError) as error:
-        sentence = f"The store does not answer: {_reason(error)}."
+        condition = condition_of(error)
+        sentence = f"The store {condition.what}." if condition else f"The store does not answer: {_reason(error)}."
         _away[address] = time.monotonic() + _PATIENCE_S, sentence
         return sentence
     return ""
@@ -140,7 +141,8 @@ def store_state() -> StoreState:
         refusal = _refused()
         answer_us = round((time.monotonic() - begun) * 1e6)
     except (redis.RedisError, ConfigurationError) as error:
-        return StoreState(address, error=_reason(error))
+        condition = condition_of(error)
+        return StoreState(address, error=f"it {condition.what}" if condition else _reason(error))
     info = infos[0]
     name = str(info.get("server_name", "redis"))
     limits = [int(each.get("maxmemory", 0)) for each in infos]

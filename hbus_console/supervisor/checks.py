@@ -20,12 +20,14 @@ from django.db import DatabaseError, connections
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError, Unavailable
-from engine.core.store import StoreAddress, StoreKind, each_primary, open_client
+from engine.core.store import StoreAddress, StoreKind, condition_of, each_primary, open_client
 from engine.core.store.tls import tls_trouble
 from hbus_console.supervisor.installation import shown
 
 #: Older servers lack XAUTOCLAIM.
 OLDEST_STORE = (6, 2)
+#: Seconds for which one answer is waited for.
+ANSWER_S = 5.0
 #: Seconds for which a store may read its data before a start is given up, and between two looks at it.
 LOADING_S = 600.0
 _LOOK_S = 0.2
@@ -55,7 +57,7 @@ def check_store(
     """
     kind = StoreAddress.parse(url, field=field).kind
     where = shown(url)
-    client = open_client(url, field=field, answer_timeout_s=5, connect_timeout_s=5)
+    client = open_client(url, field=field, answer_timeout_s=ANSWER_S, connect_timeout_s=ANSWER_S)
     try:
         _await_ready(client, where, kind, say, clock or SystemClock())
         infos = [primary.info() for primary in each_primary(client)]
@@ -79,6 +81,10 @@ def check_store(
             raise ConfigurationError(
                 f"The store at {where} cannot be used: {trouble.what}.", remedy=trouble.remedy, field=field
             ) from error
+        if condition := condition_of(error):
+            raise Unavailable(
+                f"The store at {where} {condition.what}.", remedy=condition.remedy, field=field
+            ) from error
         raise Unavailable(
             f"The store at {where} does not answer ({_reason(error)}).",
             remedy=f"Start it, or correct {field}.",
@@ -87,12 +93,22 @@ def check_store(
     finally:
         client.close()
     for info in infos:
+        _refuse_another_kind(where, info, kind, field)
         judge_store(where, info, field=field)
-        if kind is not StoreKind.CLUSTER and info.get("cluster_enabled"):
-            raise ConfigurationError(
-                f"The store at {where} is a node of a cluster.", remedy=f"Write cluster:// in {field}.", field=field
-            )
     return []
+
+
+def _refuse_another_kind(where: str, info: Mapping[str, Any], kind: StoreKind, field: str) -> None:
+    if "sentinel_masters" in info:
+        raise ConfigurationError(
+            f"At {where} is a Sentinel, which knows where the store is and is none itself.",
+            remedy=f"Write sentinel://host:port/primary-name in {field}.",
+            field=field,
+        )
+    if kind is not StoreKind.CLUSTER and info.get("cluster_enabled"):
+        raise ConfigurationError(
+            f"The store at {where} is a node of a cluster.", remedy=f"Write cluster:// in {field}.", field=field
+        )
 
 
 def _await_ready(client: redis.Redis, where: str, kind: StoreKind, say: Callable[[str], object], clock: Clock) -> None:

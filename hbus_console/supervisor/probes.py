@@ -9,7 +9,7 @@ import redis
 
 from engine.core.clock import SystemClock
 from engine.core.error_text import words_of
-from engine.core.store import open_client
+from engine.core.store import condition_of, open_client
 from hbus_console.nodes.stamps import read_nodes
 from hbus_console.supervisor.installation import Installation
 
@@ -26,7 +26,8 @@ def store_answers(at: Installation, slot: int, pid: int) -> str:
     except redis.ResponseError as error:
         return f"takes no writes: {_first_sentence(error)}"
     except redis.RedisError as error:
-        return f"does not answer: {words_of(error)}"
+        condition = condition_of(error)
+        return condition.what if condition else f"does not answer: {words_of(error)}"
     return ""
 
 

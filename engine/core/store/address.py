@@ -108,6 +108,12 @@ class StoreAddress:
         words = dict(parse_qsl(query, keep_blank_values=True))
         replicas = _replicas(words.pop("replicas", "0"), kind, field)
         if kind is StoreKind.SINGLE:
+            if server != "unix" and "," in body.partition("/")[0].rpartition("@")[2]:
+                raise ConfigurationError(
+                    f"{field} names several hosts, and {scheme}:// is one server.",
+                    remedy="Write sentinel://host,host/primary-name for Sentinels, cluster://host,host for a cluster.",
+                    field=field,
+                )
             return _single(f"{server}://{body}?{urlencode(words)}", replicas, field)
         authority, _, path = body.partition("/")
         user, at, hosts = authority.rpartition("@")

@@ -18,6 +18,7 @@ from redis.exceptions import (
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.scripts import MORE_CONNECTIONS, all_in_use
+from engine.core.store.conditions import condition_of
 from engine.core.store.tls import tls_trouble
 
 
@@ -90,6 +91,8 @@ def not_sent(address: str, error: Exception) -> NotSent:
         return NotSent(all_in_use(f"the store at {address}"), remedy=MORE_CONNECTIONS)
     if trouble := tls_trouble(error):
         return NotSent(f"The store at {address} cannot be used: {trouble.what}.", remedy=trouble.remedy)
+    if condition := condition_of(error):
+        return NotSent(f"The store at {address} {condition.what}.", remedy=condition.remedy)
     return NotSent(
         f"The store at {address} cannot be reached: {said(error)}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",

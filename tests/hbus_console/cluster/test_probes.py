@@ -51,6 +51,18 @@ def test_a_store_that_is_away_is_an_answer_not_an_error(own_store: StandaloneSto
     assert state.troubles == [f"The store does not answer: {state.error}."]
 
 
+def test_a_store_that_takes_no_more_connections_is_told_apart_from_silence(
+    own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "_away", {})
+    with redis.Redis.from_url(own_store.url) as holding, redis.Redis.from_url(own_store.url) as client:
+        holding.config_set("maxclients", 1)
+        monkeypatch.setattr(probes, "client", lambda: client)
+        why = "takes no more connections: as many as its maxclients allows are open"
+        assert probes.store_state().troubles == [f"The store does not answer: it {why}."]
+        assert probes.obstacle() == f"The store {why}."
+
+
 def test_a_slow_store_is_called_slow(own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with slow_store(own_store.url, 0.3) as url, redis.Redis.from_url(url) as client:
         monkeypatch.setattr(probes, "client", lambda: client)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -12,10 +13,11 @@ import redis
 from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import remembered
-from hbus_console.supervisor import checks, installation
+from hbus_console.supervisor import checks, installation, store
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.loading import KEYS, start_slowly
-from tests.store_servers import SentinelTrio, StoreCluster
+from tests.slow_store import slow_store
+from tests.store_servers import SentinelTrio, StoreCluster, until
 
 PATIENCE_S = 90.0
 
@@ -87,7 +89,7 @@ def test_a_store_that_reads_its_data_for_ever_is_given_up(loading: StandaloneSto
             self.advance(checks.LOADING_S)
             return event.is_set()
 
-    with pytest.raises(Unavailable, match="loading the dataset"):
+    with pytest.raises(Unavailable, match="is still reading its data"):
         checks.check_store(loading.url, clock=Leaping())
 
 
@@ -211,3 +213,56 @@ def test_a_cluster_and_a_single_server_are_told_apart(store_cluster: StoreCluste
     with pytest.raises(ConfigurationError, match="is a node of a cluster") as refusal:
         checks.check_store(one)
     assert "cluster://" in refusal.value.remedy
+    # A replica of a cluster is one, too: its primary would be no better.
+    replica = f"redis://:{store_cluster.password}@127.0.0.1:{store_cluster.servers[3].port}"
+    with pytest.raises(ConfigurationError, match="is a node of a cluster"):
+        checks.check_store(replica)
+
+
+@pytest.fixture
+def sentinel_port(tmp_path: Path) -> Iterator[int]:
+    """A Sentinel that watches nothing."""
+    port = store.free_port()
+    config = tmp_path / "sentinel.conf"
+    config.write_text(f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\n")
+    process = subprocess.Popen([str(store.find_binary()), str(config), "--sentinel"], stdout=subprocess.DEVNULL)
+    client = redis.Redis(port=port)
+    until("the Sentinel answers", client.ping)
+    client.close()
+    yield port
+    process.kill()
+    process.wait()
+
+
+def test_a_sentinel_is_no_store(sentinel_port: int) -> None:
+    with pytest.raises(ConfigurationError, match="is a Sentinel, which knows where the store is") as refusal:
+        checks.check_store(f"redis://127.0.0.1:{sentinel_port}/0")
+    assert "sentinel://" in refusal.value.remedy
+
+
+def test_several_hosts_in_the_address_of_one_server_are_refused_with_the_ways_to_write_them() -> None:
+    for hosts in ("one:6379,two:6379", "one,two", "one,two:6379"):
+        with pytest.raises(ConfigurationError, match="REDIS_URL names several hosts") as refusal:
+            checks.check_store(f"redis://user:secret@{hosts}/0")
+        assert "cluster://" in refusal.value.remedy
+        assert "secret" not in str(refusal.value)
+
+
+def test_a_store_that_takes_no_more_connections_is_no_store_that_is_away(own_store: StandaloneStore) -> None:
+    with redis.Redis.from_url(own_store.url) as client:
+        client.config_set("maxclients", 1)
+        with pytest.raises(Unavailable, match="takes no more connections: as many as its maxclients allows") as refusal:
+            checks.check_store(own_store.url)
+    assert "does not answer" not in str(refusal.value)
+
+
+def test_a_store_that_answers_too_slowly_is_no_store_that_is_away(
+    own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "ANSWER_S", 0.1)
+    with (
+        slow_store(own_store.url, 1.0) as url,
+        pytest.raises(Unavailable, match="is there and answers too slowly") as refusal,
+    ):
+        checks.check_store(url)
+    assert "SLOWLOG" in refusal.value.remedy
