@@ -15,11 +15,18 @@ from engine.core.store.link import Link
 
 #: How many ids one call of the walking script returns.
 STRIDE = 1_000
+#: About how many bytes of bodies one page is made of; how many entries a stream is asked for before their size is
+#: known.
+PAGE_BYTES = 32 * 1024 * 1024
+FIRST_LOOK = 16
 
 
 def browse(link: Link, partitions: Sequence[TopicKeys], *, after: str, limit: int, newest_first: bool) -> Page:
-    """One page of all streams merged by position."""
+    """One page of all streams merged by position; a shorter one where the messages are large."""
     found: list[tuple[Place, Any]] = []
+    room = PAGE_BYTES // len(_streams(partitions))
+    #: Beyond the nearest of these something of a stream that was not read to its end may lie.
+    reached: list[Place] = []
     for keys in partitions:
         number = keys.partition
         if newest_first:
@@ -29,11 +36,36 @@ def browse(link: Link, partitions: Sequence[TopicKeys], *, after: str, limit: in
             starts = ids_after(after, number)
             ranges = [("XRANGE", stream, f"({start}", "+") for stream, start in zip(keys.streams, starts, strict=True)]
         for rank, command in enumerate(ranges):
-            entries = link.command(*command, "COUNT", limit + 1)
+            entries, ended = _stretch(link, *command, limit=limit + 1, room=room)
             found += [(of_entry(entry_id.decode(), rank, number), fields) for entry_id, fields in entries]
+            if not ended:
+                reached.append(found[-1][0])
     found.sort(key=lambda each: each[0], reverse=newest_first)
+    if reached:
+        nearest = max(reached) if newest_first else min(reached)
+        sure = next(index for index, (at, _) in enumerate(found) if at == nearest) + 1
+        limit = min(limit, sure)
     page = [_stored(at, fields) for at, fields in found[:limit]]
-    return Page(page, page[-1].position if page and len(found) > limit else "")
+    return Page(page, page[-1].position if page and (reached or len(found) > limit) else "")
+
+
+def _stretch(
+    link: Link, command: str, stream: str, start: str, end: str, *, limit: int, room: int
+) -> tuple[list[tuple[bytes, Sequence[bytes]]], bool]:
+    """Entries of one stream, at most ``limit`` and about ``room`` bytes, and whether there are no more of them."""
+    entries: list[tuple[bytes, Sequence[bytes]]] = []
+    size, look = 0, FIRST_LOOK
+    while True:
+        asked = min(look, limit - len(entries))
+        found = link.command(command, stream, start, end, "COUNT", asked)
+        entries += found
+        if len(found) < asked:
+            return entries, True
+        size += sum(len(fields[1]) for _, fields in found)
+        if len(entries) >= limit or size >= room:
+            return entries, False
+        look = max(1, (room - size) * len(entries) // max(1, size))
+        start = f"({entries[-1][0].decode()}"
 
 
 def read(link: Link, partitions: Sequence[TopicKeys], position: str) -> Stored | None:
