@@ -49,7 +49,7 @@ class ConsoleSessionAuthentication(authentication.SessionAuthentication):
 class SignedIn(permissions.IsAuthenticated):
     """Somebody is calling, and not with a session whose password somebody else knows: that raises ``Forbidden``.
 
-    A token is a secret of its own and goes on while its maker must change the password.
+    A token whose maker must change the password is none that lives: the reset of a password ends them all.
     """
 
     def has_permission(self, request: Request, view: Any) -> bool:

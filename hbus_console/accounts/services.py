@@ -134,10 +134,7 @@ def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
         fresh.is_active = False
         fresh.session_epoch += 1
         fresh.save(update_fields=["is_active", "session_epoch"])
-        revoked = ApiToken.objects.filter(user=fresh, revoked_at__isnull=True).update(
-            revoked_at=to_datetime(SystemClock().now_ms())
-        )
-        after = {**_evidence(fresh), "keys_revoked": revoked}
+        after = {**_evidence(fresh), "keys_revoked": _revoke_tokens(fresh)}
         record(actor, "user.deactivate", Subject("user", "", fresh.username), reason=reason, before=before, after=after)
 
 
@@ -181,7 +178,10 @@ def change_user(
 
 
 def reset_password(actor: Actor, user: User, reason: str = "") -> str:
-    """A new generated password, returned this once; every session of the user ends and they must change it."""
+    """A new generated password, returned this once, which they must change; every session and token of the user ends.
+
+    Whoever has to be given a new password may have lost the old one to somebody who made tokens with it.
+    """
     require(actor, ACCESS_MANAGE)
     with transaction.atomic():
         fresh = _locked(user)
@@ -190,7 +190,8 @@ def reset_password(actor: Actor, user: User, reason: str = "") -> str:
         fresh.must_change_password = True
         fresh.session_epoch += 1
         fresh.save(update_fields=["password", "must_change_password", "session_epoch"])
-        record(actor, "user.password.reset", Subject("user", "", fresh.username), reason=reason)
+        after = {"keys_revoked": _revoke_tokens(fresh)}
+        record(actor, "user.password.reset", Subject("user", "", fresh.username), reason=reason, after=after)
     return password
 
 
@@ -237,6 +238,12 @@ def _locked(user: User) -> User:
     admins = Grant.objects.filter(role=Role.ADMIN, scope=GLOBAL).values_list("user_id", flat=True)
     rows = User.objects.select_for_update().filter(pk__in=[*admins, user.pk]).order_by("pk")
     return next(row for row in rows if row.pk == user.pk)
+
+
+def _revoke_tokens(user: User) -> int:
+    """End every token of ``user`` for good; returns how many there were."""
+    living = ApiToken.objects.filter(user=user, revoked_at__isnull=True)
+    return living.update(revoked_at=to_datetime(SystemClock().now_ms()))
 
 
 def _keep_an_admin(actor: Actor, user: User, act: str) -> None:

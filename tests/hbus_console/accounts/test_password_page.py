@@ -109,7 +109,15 @@ def test_a_temporary_password_makes_no_token(client: Client, anna: User) -> None
     assert not ApiToken.objects.exists()
 
 
-def test_a_token_goes_on_while_its_maker_must_change_the_password(client: Client, anna: User) -> None:
+def test_a_reset_ends_every_token_of_the_account(client: Client, anna: User) -> None:
     raw = services.create_token(actor_of(anna), "ci", Role.VIEWER, "*", later()).raw
-    services.reset_password(SYSTEM, anna)
-    assert Client().get("/api/v1/me", headers={"Authorization": f"Bearer {raw}"}).status_code == 200
+    bearer = {"Authorization": f"Bearer {raw}"}
+    assert Client().get("/api/v1/me", headers=bearer).status_code == 200
+    password = services.reset_password(SYSTEM, anna, "lost it")
+    assert Client().get("/api/v1/me", headers=bearer).status_code == 401
+    client.post("/login/", {"username": "anna", "password": password})
+    change(client, current=password)
+    assert Client().get("/api/v1/me", headers=bearer).status_code == 401
+    entry = AuditEntry.objects.get(action="user.password.reset")
+    assert entry.after is not None
+    assert entry.after["keys_revoked"] == 1
