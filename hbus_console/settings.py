@@ -51,6 +51,7 @@ MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
+    "hbus_console.access.middleware.PrivateMiddleware",
     "hbus_console.ui.middleware.ContentSecurityPolicyMiddleware",
     "hbus_console.ui.middleware.PageTimeMiddleware",
     "hbus_console.access.middleware.RequestContextMiddleware",

@@ -1,4 +1,4 @@
-"""Gives every request its ids and sends them back."""
+"""Gives every request its ids and sends them back, and every answer to the one who asked alone."""
 
 from __future__ import annotations
 
@@ -29,4 +29,19 @@ class RequestContextMiddleware:
             response = self._get_response(request)
         response["X-Request-ID"] = request_id
         response["X-Correlation-ID"] = correlation_id
+        return response
+
+
+class PrivateMiddleware:
+    """What was answered to one person is kept by no proxy, and by no browser for who sits there next.
+
+    Every answer but a static file, which never comes here; a view that says something of its own about it is left.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._get_response(request)
+        response.headers.setdefault("Cache-Control", "private, no-store")
         return response

@@ -186,3 +186,14 @@ def test_a_stale_form_is_refused_with_a_page(anna: User) -> None:
 
 def test_a_refusal_stands_at_its_field() -> None:
     assert field_errors(BadInput("Odd.", field="count")) == {"count": "Odd."}
+
+
+@pytest.mark.parametrize("address", ["/", "/login/", "/topics/", "/api/v1/me", "/nothing-here/", "/live/", "/readyz"])
+def test_no_answer_to_anybody_is_kept_by_a_cache(client: Client, make_user: MakeUser, address: str) -> None:
+    for name in ("", "viewer"):
+        if name:
+            client.force_login(make_user("anna", name))
+        kept = client.get(address)["Cache-Control"]
+        assert "no-store" in kept
+        if address in ("/", "/topics/", "/api/v1/me"):
+            assert "private" in kept
