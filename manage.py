@@ -19,6 +19,8 @@ ON_WHAT_IS_THERE = {"audit", "backup"}
 def main() -> int:
     """Run one command. Whatever hbus refuses is said in one line and ends with 2."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
+    # Databases, keys, logs, backups: whatever is made from here on, by the roles too, is for this account alone.
+    os.umask(0o077)
     try:
         return _run()
     except HbusError as error:

@@ -161,6 +161,8 @@ STATICFILES_DIRS = [
     ROOT / "hbus_console" / "ui" / "assets",
     ("vendor/uplot", ROOT / "node_modules" / "uplot" / "dist"),
 ]
+# Django would open what it collects to everybody.
+FILE_UPLOAD_PERMISSIONS = 0o600
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},

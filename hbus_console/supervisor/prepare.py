@@ -19,6 +19,7 @@ from engine.core.errors import ConfigurationError
 from hbus_console.accounts.services import ensure_first_admin
 from hbus_console.registry.declared import check_declared
 from hbus_console.registry.loading import features, resolve
+from hbus_console.supervisor.closing import close
 
 #: Serialises preparations on PostgreSQL when several hosts start at once.
 _ADVISORY_LOCK = 0x6862_7573_0001
@@ -27,12 +28,13 @@ Say = Callable[[str], None]
 
 
 def prepare(say: Say) -> None:
-    """Migrate, set up what features begin with, and collect, where needed.
+    """Close the state folder to others, migrate, set up what features begin with, and collect, where needed.
 
     ``say`` hears one line for each thing that had to be done. Raises ``ConfigurationError`` when the assets that npm
     brings are not there, or an app of ``HBUS_APPS`` declares what is not.
     """
     check_declared()
+    close(settings.STATE, say)
     with _alone():
         for alias in aliases_to_migrate():
             say(f"Preparing the database {alias} …")

@@ -10,6 +10,7 @@ from django.conf import settings
 from engine.core.env import Env
 from engine.core.errors import BadInput
 from hbus_console.supervisor import checks, leash, state
+from hbus_console.supervisor.closing import close
 from hbus_console.supervisor.installation import Installation
 from hbus_console.supervisor.roles import SupervisedRole
 from hbus_console.wiring import store
@@ -33,6 +34,8 @@ def run(role: SupervisedRole, slot: int) -> None:
         return
     if supervisor:
         leash.watch_parent(supervisor, settings.HBUS_GRACE_S + _CLOSING_S)
+    if not supervisor:
+        close(settings.STATE, _print)
     checks.check_databases()
     if not supervisor:
         store.url()
