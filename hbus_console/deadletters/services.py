@@ -26,7 +26,8 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog, lookup
-from hbus_console.topics.leaving import require_return
+from hbus_console.topics.leaving import record_leaving, require_return
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import fact_log, store
 
@@ -123,7 +124,8 @@ def redrive_now(
     check_owner(catalog.shared().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
-    require_return(actor, lookup.topic(letter.topic), letter.died_at)
+    topic = lookup.topic(letter.topic)
+    leaves = require_return(actor, topic, letter.died_at)
     now_ms = clock.now_ms()
     copy = _copy(original, letter.subscription, now_ms)
     if edited is not _AS_IT_IS:
@@ -133,6 +135,9 @@ def redrive_now(
         letter.refresh_from_db()
         return False
     send_on_commit(letter.topic, copy)
+    if leaves:
+        rules, where = MaskingRules.at(topic, letter.died_at), {"topic": topic.name, "redriven_as": copy.id}
+        record_leaving(actor, letter.subject, rules, where, reason)
     how = "" if edited is _AS_IT_IS else "edited, "
     fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
     transaction.on_commit(lambda: fact_log.emitter().emit([fact.batch()]))

@@ -31,6 +31,7 @@ from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.leaving import record_leaving
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
 from hbus_console.ui.formats import counted
@@ -98,7 +99,7 @@ class Replay:
         topic = Topic.objects.filter(name=wanted.topic).first()
         if topic is None:
             raise BadInput(f"There is no topic {wanted.topic!r} any more.")
-        _still_allowed(task.actor, wanted)
+        shows = _still_allowed(task.actor, wanted)
         chosen, now_ms = Chosen(wanted), _clock.now_ms()
         after, scanned = str(task.cursor.get("after", "")), 0
         items: list[Item] = []
@@ -126,7 +127,20 @@ class Replay:
         note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")
         cursor = {"after": after, "scanned": total, "matched": matched}
         step = Step(items, cursor, finished=finished, scanned=scanned, note=note)
-        return lambda: _publish(wanted, copies, facts, step)
+        # Once, with the first of them: there may be a million.
+        begins = bool(facts) and matched == len(facts)
+
+        def do() -> Step:
+            if shows and begins:
+                _record_leaving(task, topic, wanted)
+            return _publish(wanted, copies, facts, step)
+
+        return do
+
+
+def _record_leaving(task: Task, topic: Topic, wanted: Selection) -> None:
+    where = {"into_topic": wanted.into_topic}
+    record_leaving(task.actor, topic.subject, MaskingRules.of(topic), where, task.reason)
 
 
 def _publish(wanted: Selection, copies: Sequence[Message], facts: Sequence[Fact], step: Step) -> Step:
@@ -226,9 +240,9 @@ def _expiry(message: Message) -> int | None:
         return 0
 
 
-def _still_allowed(actor: Actor, wanted: Selection) -> None:
+def _still_allowed(actor: Actor, wanted: Selection) -> bool:
     try:
-        specs.require_still(actor, wanted)
+        return specs.require_still(actor, wanted)
     except Forbidden as error:
         raise BadInput(f"It may not go on: {error.what}") from error
 

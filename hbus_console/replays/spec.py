@@ -133,12 +133,16 @@ def stored(spec: Mapping[str, Any]) -> Selection:
     return Selection(**spec)
 
 
-def require_still(actor: Actor, wanted: Selection) -> None:
-    """Ask again for every right that :func:`read` asked for, as rights and masks are now. Raises as it does."""
+def require_still(actor: Actor, wanted: Selection) -> bool:
+    """Ask again for every right that :func:`read` asked for, as rights and masks are now. Raises as it does.
+
+    Returns whether the copies show something that the topic masks.
+    """
     topic = _topic(actor, REPLAY, wanted.topic, "topic")
-    if wanted.into_topic:
-        require_move(actor, topic, _topic(actor, PUBLISH, wanted.into_topic, "into_topic"))
     _check_filter(actor, topic, wanted.filter)
+    if not wanted.into_topic:
+        return False
+    return require_move(actor, topic, _topic(actor, PUBLISH, wanted.into_topic, "into_topic"))
 
 
 def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:

@@ -1,27 +1,36 @@
 """The right to take payloads to where nobody holds back what their topic masks.
 
-Whoever may not reveal must not get there by a detour: a topic that masks less, or a receiver outside.
+Whoever may not reveal must not get there by a detour: a topic that masks less, or a receiver outside. Where somebody
+goes it who may, it is a reveal, and :func:`record_leaving` says so in the audit log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 
 from django.db.models import QuerySet
 
+from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, Forbidden, allows
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.services import record
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 
 
-def require_move(actor: Actor, topic: Topic, into: Topic) -> None:
-    """Raise ``Forbidden`` unless ``actor`` may copy payloads of ``topic`` into another one."""
+def require_move(actor: Actor, topic: Topic, into: Topic) -> bool:
+    """Raise ``Forbidden`` unless ``actor`` may copy payloads of ``topic`` into another one.
+
+    Returns whether something that ``topic`` masks is shown there: then the copying is to be recorded.
+    """
     rules = MaskingRules.of(topic)
-    if why := _shown_there(actor, rules, into, lambda: into.subscriptions.filter(handler="webhook").exists()):
+    calling = into.subscriptions.filter(handler="webhook").exists()
+    if why := _shown_there(actor, rules, into, lambda: calling):
         _require(actor, topic, rules, why)
+    return rules.hide_something and (calling or not MaskingRules.of(into).keep(rules))
 
 
 def may_move(actor: Actor, topic: Topic, among: QuerySet[Topic]) -> list[Topic]:
@@ -33,16 +42,37 @@ def may_move(actor: Actor, topic: Topic, among: QuerySet[Topic]) -> list[Topic]:
     return [into for into in among if not _shown_there(actor, rules, into, partial(calling.__contains__, into.pk))]
 
 
-def require_exit(actor: Actor, topic: Topic) -> None:
-    """Raise ``Forbidden`` unless ``actor`` may send payloads of ``topic`` to a receiver outside."""
-    _require(actor, topic, MaskingRules.of(topic), "which a webhook would send out in clear")
+def require_exit(actor: Actor, topic: Topic) -> bool:
+    """Raise ``Forbidden`` unless ``actor`` may send payloads of ``topic`` to a receiver outside.
+
+    Returns whether it masks anything: then the sending is to be recorded.
+    """
+    rules = MaskingRules.of(topic)
+    _require(actor, topic, rules, "which a webhook would send out in clear")
+    return rules.hide_something
 
 
-def require_return(actor: Actor, topic: Topic, died_at: datetime) -> None:
-    """Raise ``Forbidden`` unless ``actor`` may publish again into ``topic`` what died in one of that name."""
+def require_return(actor: Actor, topic: Topic, died_at: datetime) -> bool:
+    """Raise ``Forbidden`` unless ``actor`` may publish again into ``topic`` what died in one of that name.
+
+    Returns whether something of it may be shown there that was masked when it died: then that is to be recorded.
+    """
     rules = MaskingRules.at(topic, died_at)
-    if not MaskingRules.of(topic).keep(rules):
-        _require(actor, topic, rules, "which may be masked in what died before that topic was made")
+    if MaskingRules.of(topic).keep(rules):
+        return False
+    _require(actor, topic, rules, "which may be masked in what died before that topic was made")
+    return True
+
+
+def record_leaving(
+    actor: Actor, subject: Subject, rules: MaskingRules, where: Mapping[str, str], reason: str
+) -> AuditEntry:
+    """Audit that what ``rules`` hide of ``subject``, a topic or a message, is shown from now on in ``where``.
+
+    In the transaction of the act that shows it.
+    """
+    after = {"fields": list(rules.masked_fields) or ["*"], "classification": rules.classification, **where}
+    return record(actor, PAYLOAD_REVEAL.name, subject, reason=reason, after=after)
 
 
 def _shown_there(actor: Actor, rules: MaskingRules, into: Topic, has_webhooks: Callable[[], bool]) -> str:

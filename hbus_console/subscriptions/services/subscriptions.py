@@ -21,8 +21,9 @@ from hbus_console.subscriptions.services.draft import POLICY, SETTINGS, Subscrip
 from hbus_console.teams import services as teams
 from hbus_console.topics import lookup as topic_lookup
 from hbus_console.topics import transport_objects
-from hbus_console.topics.leaving import require_exit
+from hbus_console.topics.leaving import record_leaving, require_exit
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.wiring import bus
 
 
@@ -43,8 +44,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
     checkpoint = _start(topic_lookup.topic(draft.topic), draft.start)
     with transaction.atomic():
         topic = topic_lookup.topic(draft.topic)
-        if handler == Subscription.Handler.WEBHOOK:
-            require_exit(actor, topic)
+        leaves = handler == Subscription.Handler.WEBHOOK and require_exit(actor, topic)
         _refuse_taken(topic, group)
         row = Subscription(topic=topic, group=group, team=teams.owner(draft.owner), handler=handler)
         _apply(row, values)
@@ -55,6 +55,8 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
         row.checkpoint = checkpoint
         row.save()
         record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
+        if leaves:
+            _record_leaving(actor, row, reason)
         transport_objects.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
     return row
 
@@ -165,8 +167,7 @@ def _change(
     acts = SETTINGS.acts_of(wanted)
     for act in acts:
         require(actor, act, row.topic.name)
-    if "webhook_url" in wanted:
-        require_exit(actor, row.topic)
+    leaves = "webhook_url" in wanted and require_exit(actor, row.topic)
     reason = checks.reason(reason, required=SUBSCRIPTION_GOVERN in acts)
     checks.revision(revision, row.revision, row.label)
     _apply(row, {**before, **wanted})
@@ -179,7 +180,14 @@ def _change(
         row.held_fields = sorted({*row.held_fields, *(field for field in POLICY if after[field] != before[field])})
     save(row)
     record_act(actor, "subscription.change", row, reason, before=before, after=after)
+    if leaves:
+        _record_leaving(actor, row, reason)
     return row
+
+
+def _record_leaving(actor: Actor, row: Subscription, reason: str) -> None:
+    where = {"subscription": row.group, "webhook_url": row.webhook_url}
+    record_leaving(actor, row.topic.subject, MaskingRules.of(row.topic), where, reason)
 
 
 def _apply(row: Subscription, values: Mapping[str, Any]) -> None:

@@ -57,8 +57,17 @@ def test_it_is_published_again_by_who_may_reveal_it(letter: DeadLetter, operator
     assert not OutboxMessage.objects.exists()
     letter.refresh_from_db()
     assert letter.state == "dead"
+    assert not AuditEntry.objects.filter(action="payload.reveal").exists()
     assert services.redrive(person("governor"), letter.pk, "why").done
     assert OutboxMessage.objects.exists()
+    entry = AuditEntry.objects.get(action="payload.reveal")
+    assert (entry.subject, entry.reason) == (letter.subject, "why")
+    assert entry.after == {
+        "fields": ["*"],
+        "classification": "unknown",
+        "topic": letter.topic,
+        "redriven_as": OutboxMessage.objects.get().message_id,
+    }
 
 
 def test_many_at_once_leave_it(letter: DeadLetter, make_letter: MakeLetter) -> None:

@@ -241,6 +241,19 @@ def test_what_the_target_does_not_hide_goes_there_by_who_may_reveal_it(
     services.dry_run(actor_of(make_user("governor", "*", "gova")), "replay", MOVE)
 
 
+@pytest.mark.parametrize(("target", "revealed"), [({"masked_fields": []}, 1), ({"masked_fields": ["guest"]}, 0)])
+def test_what_the_target_shows_is_audited_as_revealed_once(
+    published: list[Receipt], make_user: MakeUser, target: dict[str, Any], revealed: int
+) -> None:
+    Topic.objects.filter(name="booking.again").update(**target)
+    run(services.start(actor_of(make_user("governor")), "replay", MOVE, reason="a move").operation)
+    entries = list(AuditEntry.objects.filter(action="payload.reveal"))
+    assert len(entries) == revealed
+    for entry in entries:
+        assert (entry.target, entry.reason) == (TOPIC, "a move")
+        assert entry.after == {"fields": ["guest"], "classification": "internal", "into_topic": "booking.again"}
+
+
 def test_a_target_that_hides_as_much_takes_it(published: list[Receipt], editor: Actor) -> None:
     Topic.objects.filter(name=TOPIC).update(masked_fields=["guest.name", "guests[].mail"])
     Topic.objects.filter(name="booking.again").update(masked_fields=["guest", "guests.mail", "room"])

@@ -143,8 +143,13 @@ def test_what_is_masked_leaves_by_a_webhook_of_who_may_reveal_it(topic: Topic, h
         services.change_subscription(EDITOR, topic.name, "partner", away)
     assert Subscription.objects.get(group="partner").webhook_url == HOOK.webhook_url
     services.change_subscription(EDITOR, topic.name, "partner", {"webhook_url": HOOK.webhook_url, "concurrency": 2})
-    services.change_subscription(GOVERNOR, topic.name, "partner", away)
+    assert AuditEntry.objects.filter(action="payload.reveal").count() == 1
+    services.change_subscription(GOVERNOR, topic.name, "partner", away, "they have moved")
     assert Subscription.objects.get(group="partner").webhook_url == away["webhook_url"]
+    entry = AuditEntry.objects.filter(action="payload.reveal").latest("seq")
+    assert (entry.target, entry.reason, entry.after["subscription"]) == (topic.name, "they have moved", "partner")
+    assert entry.after["fields"] == hides.get("masked_fields", ["*"])
+    assert entry.after["webhook_url"].startswith("https://93.184.216.34/elsewhere")
 
 
 def test_a_change_is_told_raises_the_revision_and_holds_against_code(billing: Subscription) -> None:
