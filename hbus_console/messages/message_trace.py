@@ -21,8 +21,9 @@ from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.columns import texts
 from hbus_console.messages.feature import PAYLOAD_READ
-from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.models import LONGEST_ID, LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import off_index
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, shown
@@ -241,6 +242,10 @@ def _read_envelope(actor: Actor, found: Life) -> None:
         found.envelope = envelope.decode(body)
     except MalformedEnvelope as error:
         found.gone = f"The envelope is unreadable: {error.what}"
+        return
+    if next(iter(texts(found.envelope.id, 1, LONGEST_ID))) != found.message_id:
+        # A position is a store's own: where the topic has been moved to, another message may have the same.
+        found.envelope, found.gone = None, "Another message lies where it was."
         return
     found.gone = ""
     found.payload = envelope_of(found, actor)

@@ -9,6 +9,9 @@ from engine.bus.subjects import MESSAGE, subject_of, subscription_subject
 from engine.core.subject import Subject
 from hbus_console.subjects import readable
 
+#: What is longer of an id is cut off, as a column takes it.
+LONGEST_ID = 64
+
 
 class LedgerMessage(models.Model):
     """One message in its topic. The payload stays in the transport; ``position`` leads to it, where there is one: some
@@ -18,7 +21,7 @@ class LedgerMessage(models.Model):
     message, in this table and in all that speaks of its rows.
     """
 
-    message_id = models.CharField(max_length=64)
+    message_id = models.CharField(max_length=LONGEST_ID)
     topic = models.CharField(max_length=200)
     type = models.CharField(max_length=200)
     source = models.CharField(max_length=300)
@@ -76,7 +79,7 @@ class LedgerEvent(models.Model):
     Its topic is the message's.
     """
 
-    message_id = models.CharField(max_length=64)
+    message_id = models.CharField(max_length=LONGEST_ID)
     #: A fact's kind, see :data:`engine.bus.fact_kinds.KINDS`.
     kind = models.CharField(max_length=20)
     topic = models.CharField(max_length=200)

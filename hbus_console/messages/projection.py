@@ -20,7 +20,7 @@ from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.rows import NOTICES
 from hbus_console.evidence.totals import MOST_OF_A_ROW
-from hbus_console.messages.models import FlowRollup, FlowSample
+from hbus_console.messages.models import LONGEST_ID, FlowRollup, FlowSample
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
 ROLLUP_MS = FlowRollup.BUCKET_S * 1000
@@ -162,7 +162,7 @@ def _messages(batch: FactBatch, fields: BusFields, topic: str) -> Iterable[Row]:
     return _told(
         fields.message_id,
         zip(
-            texts(fields.message_id, count, 64),
+            texts(fields.message_id, count, LONGEST_ID),
             repeat(topic, count),
             texts(fields.type, count, 200),
             texts(fields.source, count, 300),
@@ -185,7 +185,7 @@ def _events(batch: FactBatch, fields: BusFields, topic: str, subscription: str) 
     return _told(
         fields.message_id,
         zip(
-            texts(fields.message_id, count, 64),
+            texts(fields.message_id, count, LONGEST_ID),
             repeat(batch.kind, count),
             repeat(topic, count),
             repeat(subscription, count),

@@ -37,6 +37,16 @@ def test_it_shows_life_payload_and_envelope(sign_in: SignIn, sent: str) -> None:
     assert f"/api/v1/messages/{sent}" in page
 
 
+def test_a_position_that_another_message_has_got_shows_nothing_of_it(sign_in: SignIn, sent: str) -> None:
+    LedgerMessage.objects.update(message_id="another")
+    client = sign_in("governor")
+    page = client.get("/messages/another").content.decode()
+    assert "Another message lies where it was." in page
+    assert "DBL-SEA" not in page
+    answer = client.post("/messages/reveal/another", {"reason": "curious"})
+    assert (answer.status_code, "Ana Lima" in answer.content.decode()) == (400, False)
+
+
 def test_what_expired_everywhere_does_not_wait(sign_in: SignIn, sent: str) -> None:
     client = sign_in()
     context = client.get(f"/messages/{sent}").context
