@@ -13,6 +13,7 @@ from hbus_console.access.permissions import SOMEWHERE, allows
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state
+from hbus_console.audit.trail import sees_all
 from hbus_console.ui.concern import Concern, Look, at
 from hbus_console.ui.formats import clock
 
@@ -25,7 +26,10 @@ def concerns(look: Look) -> list[Concern]:
     if state.word != "broken":
         return []
     findings = state.verified.findings if state.verified else []
-    note = findings[0].what if findings else state.cut_off_sentence or "the last verification did not hold"
+    note = findings[0].what if findings else state.cut_off_sentence
+    if not note or not sees_all(look.actor):
+        # Which entry, and what it is about, is nobody's business who may not read it.
+        note = "the last verification did not hold"
     broken = Concern("bad", "The audit log has been tampered with", note, reverse("audit:list"), "Open audit log")
     return at(20, [broken])
 

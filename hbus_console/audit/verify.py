@@ -78,6 +78,11 @@ class Verdict:
         del found["walked"]
         return found
 
+    @property
+    def outcome(self) -> str:
+        """The answer for who may not know how many entries there are."""
+        return "The audit log is verified: unbroken." if self.holds else "The audit log does not hold."
+
     def sentence(self) -> str:
         """The answer first."""
         span = "" if self.first_seq <= 1 else f" (from entry {self.first_seq:,} on)"

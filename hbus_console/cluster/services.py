@@ -158,7 +158,7 @@ def roles(
     found: Sequence[Node],
     store: probes.StoreState,
     databases: Sequence[probes.DatabaseState],
-    scopes: Sequence[str] = (GLOBAL,),
+    scopes: Sequence[str],
 ) -> list[RoleStanding]:
     """Store and databases (when given) first, then each role with how many of it live, for a reader of ``scopes``."""
     unknown = "the store has the stamps" if store.error else "the store takes no stamps" if store.refusal else ""
@@ -212,7 +212,7 @@ def idle_unnamed(found: Sequence[Node]) -> int:
     return min((count if isinstance(count, int) else 0 for count in counts), default=0)
 
 
-def duties(found: Sequence[Node], scopes: Sequence[str] = (GLOBAL,)) -> list[DutyLine]:
+def duties(found: Sequence[Node], scopes: Sequence[str]) -> list[DutyLine]:
     """One line a duty, for a reader of ``scopes``: the node that does it now, else whoever knows of it."""
     best: dict[str, DutyLine] = {}
     for node in found:
@@ -273,7 +273,7 @@ def _detail_words(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> st
         seen = {(line.topic, line.group) for line in consumers(alive) if _visible(scopes, line.topic)}
         return _count(len(seen), "subscription")
     if name == "keeper":
-        found = duties(alive)
+        found = duties(alive, scopes)
         hung = sum(1 for duty in found if duty.state == "hung")
         failing = sum(1 for duty in found if duty.last_error)
         troubles = [f"{many} {word}" for many, word in ((hung, "hung"), (failing, "failing")) if many]

@@ -10,7 +10,7 @@ from itertools import islice
 from django.db.models import Count, Max, Min, QuerySet
 
 from hbus_console import cursors
-from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.access.permissions import GLOBAL, Actor, visible_scopes
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import Repeated, last_repetitions, off_index, repeated
 from hbus_console.topics.scopes import topic_names
@@ -87,9 +87,12 @@ class FoundMessages:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far back the ledger goes; ``since_ms`` is ``None`` while it is empty."""
+    """How far back the ledger goes; ``since_ms`` is ``None`` while it is empty.
 
-    messages: int
+    ``messages`` is ``None`` for who may not see them all: they are of every topic.
+    """
+
+    messages: int | None
     since_ms: int | None
 
 
@@ -141,13 +144,14 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
     return found
 
 
-def reach() -> Reach:
+def reach(actor: Actor) -> Reach:
     """From the ends of two indexes. The number is exact as long as the ledger's ids have no gaps."""
     first, last = id_ends()
+    whole = GLOBAL in visible_scopes(actor)
     if last is None or first is None:
-        return Reach(0, None)
+        return Reach(0 if whole else None, None)
     oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
-    return Reach(last - first + 1, oldest)
+    return Reach(last - first + 1 if whole else None, oldest)
 
 
 def id_ends() -> tuple[int | None, int | None]:

@@ -61,7 +61,7 @@ def messages(request: HttpRequest) -> HttpResponse:
         "query": search.Query(),
         "field": field,
         "in_log": in_log,
-        "reach": search.reach(),
+        "reach": search.reach(who_asks),
         "ledger_on": settings.HBUS_LEDGER,
         "topics": list(Topic.objects.filter(namespace_q(who_asks, "name")).values_list("name", flat=True)),
         "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],

@@ -48,6 +48,8 @@ def channels(request: HttpRequest) -> HttpResponse:
     """The list; a POST adds one, and its answer is the only page that shows a webhook's secret."""
     who = actor(request)
     used = Counter(channel.pk for rule in lookup.rules(who) for channel in rule.channels.all())
+    # What waits is of every namespace.
+    everything = GLOBAL in visible_scopes(who)
     rows = Channel.objects.annotate(
         waiting=Count("notifications", filter=Q(notifications__state=Notification.State.WAITING), distinct=True),
         last_ms=Max("notifications__sent_ms"),
@@ -56,10 +58,11 @@ def channels(request: HttpRequest) -> HttpResponse:
     page: dict[str, Any] = {
         **frame(who, "channels", clock.now_ms()),
         "channels": [
-            # What waits is told by a channel for everybody; which rules use it, for the reader's scope.
+            # Which rules use it is told for the reader's scope.
             {"row": row, "place": place(row), "last": last.get(row.pk), "used": used[row.pk]}
             for row in rows
         ],
+        "everything": everything,
         "mail": bool(settings.EMAIL_HOST),
         "asked": [SETTINGS[name] for name in _NEW if settings.EMAIL_HOST or name != "recipients"],
         "values": {"kind": Channel.Kind.WEBHOOK, "recipients": ""},

@@ -31,7 +31,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "nav": "overview",
         "overview": found,
         "concerns": concerns(look),
-        "roles": services.roles(look.once(nodes), look.once(store), probes.database_states()),
+        "roles": services.roles(look.once(nodes), look.once(store), probes.database_states(), look.scopes),
         "may_publish": allows(who, PUBLISH, SOMEWHERE),
         "examples": examples.offered(who) if not found.topics else [],
     }

@@ -79,10 +79,12 @@ def test_the_channels_count_the_rules_that_use_them_in_the_readers_scope(made: R
     made.channels.add(webhook("on-call"))
     rule(name="Payments", topics="payment.*").channels.add(Channel.objects.get())
 
-    def used(scope: str) -> list[int]:
-        return [line["used"] for line in signed_in(Role.VIEWER, scope).get("/alerts/channels/").context["channels"]]
+    def told(scope: str) -> tuple[list[int], bool]:
+        page = signed_in(Role.VIEWER, scope).get("/alerts/channels/")
+        return [line["used"] for line in page.context["channels"]], "Waiting" in page.content.decode()
 
-    assert (used("*"), used("booking.*")) == ([2], [1])
+    # What waits to be told is of every namespace.
+    assert (told("*"), told("booking.*")) == (([2], True), ([1], False))
 
 
 def test_the_list_shows_what_fires_first_and_the_most_urgent_of_it(made: Rule, signed_in: SignIn) -> None:

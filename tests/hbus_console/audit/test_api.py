@@ -14,6 +14,7 @@ from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
+from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.models import AuditEntry
 
 Write = Callable[..., list[AuditEntry]]
@@ -81,6 +82,19 @@ def test_the_chains_state_and_its_verification(call: Call, write: Write, tamper:
         {"kind": "altered", "seq": 2, "what": "Entry 2 (topic.pause) does not match its hash."}
     ]
     assert call("GET", "chain").json()["state"] == "broken"
+
+
+def test_numbers_of_what_may_not_be_read_are_not_told(call: Call, write: Write, tamper: Any) -> None:
+    write(2, subject=Subject("topic", "stay.completed"))
+    anchor_head()
+    assert call("POST", "verify", scope="booking.*").json() == {"holds": True, "findings_total": None}
+    state = call("GET", "chain", scope="booking.*").json()
+    assert state["state"] == "unbroken"
+    assert {state["entries"], state["anchored"]["seq"], state["verified"]["seq"]} == {None}
+    assert call("GET", "chain").json()["entries"] >= 2
+    tamper("UPDATE audit_auditentry SET actor = 'bob' WHERE seq = 2")
+    assert call("POST", "verify", scope="booking.*").json() == {"holds": False, "findings_total": None}
+    assert call("GET", "chain", scope="booking.*").json()["verified"]["findings_total"] is None
 
 
 def test_the_export_streams_a_file(call: Call, write: Write) -> None:

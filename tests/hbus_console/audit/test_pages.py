@@ -56,6 +56,22 @@ def test_the_answer_comes_first(sign_in: Callable[..., Client], write: Write) ->
     assert re.search(r"verified [\w ]+, 2 came since", page)
 
 
+def test_numbers_of_what_may_not_be_read_stand_on_no_page(
+    sign_in: Callable[..., Client], write: Write, tamper: Any
+) -> None:
+    write(1203, subject=Subject("topic", "stay.completed"))
+    client = sign_in("governor", "booking.*")
+    page = text(client.get("/audit/"))
+    assert "1,204" not in page
+    said = text(client.post("/audit/verify/", follow=True))
+    assert "The audit log is verified: unbroken." in said
+    assert "1,20" not in said
+    tamper("UPDATE audit_auditentry SET actor = 'bob' WHERE seq = 777")
+    said = text(client.post("/audit/verify/", {"full": "1"}, follow=True))
+    assert "The log is not what was written" in said
+    assert "777" not in said + text(client.get("/"))
+
+
 def test_a_long_search_says_how_far_it_looked(
     sign_in: Callable[..., Client], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def test_the_pages_name_the_store_and_claim_nothing_of_roles(client: redis.Redis
         assert (state.tone, state.error) == ("bad", "")
         assert probes.obstacle() == state.refusal
         assert state.refusal.startswith("The store takes no writes: it cannot write to its disk.")
-        found = {role.name: (role.tone, role.word) for role in services.roles([], state, [])}
+        found = {role.name: (role.tone, role.word) for role in services.roles([], state, [], ["*"])}
         assert found["store"] == ("bad", "takes no writes")
         assert found["consumer"] == found["keeper"] == ("warn", "unknown")
         (worst, *_) = concerns(look(admin_actor, SystemClock().now_ms(), store=state, nodes=[]))

@@ -14,6 +14,7 @@ from hbus_console.evidence.models import Notice
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.nodes.stamps import key
 from hbus_console.wiring import store
+from tests.hbus_console.accounts.conftest import MakeUser
 
 ENGINE = "PostgreSQL" if connection.vendor == "postgresql" else "SQLite"
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -89,3 +90,10 @@ def test_the_endpoint_says_the_same(
 def test_both_need_a_sign_in() -> None:
     assert Client().get("/cluster/").status_code == 302
     assert Client().get("/api/v1/cluster").status_code == 401
+
+
+def test_the_overview_counts_what_its_reader_may_see(client: Client, make_user: MakeUser, stamped: None) -> None:
+    for scope, said in (("*", "2 subscriptions"), ("booking.*", "1 subscription")):
+        client.force_login(make_user(said.replace(" ", "-"), "viewer", scope))
+        (consumers,) = [role for role in client.get("/").context["roles"] if role.name == "consumer"]
+        assert consumers.note == f"1 node · {said}"

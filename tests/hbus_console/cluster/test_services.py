@@ -10,6 +10,7 @@ from hbus_console.supervisor import status
 from hbus_console.ui.concern import Look
 
 STORE = StoreState("x", server="Valkey", version="9.1", memory=222_298_112, durable=True)
+ALL = ["*"]
 
 
 def node(role: str, slot: str = "0", *, silent: bool = False, **detail: object) -> Node:
@@ -25,7 +26,7 @@ def duty(state: str, slot: str = "0", *, silent: bool = False, **more: object) -
 
 
 def word(name: str, nodes: list[Node], store: StoreState = STORE) -> tuple[str, str]:
-    (role,) = [role for role in services.roles(nodes, store, [DatabaseState("default")]) if role.name == name]
+    (role,) = [role for role in services.roles(nodes, store, [DatabaseState("default")], ALL) if role.name == name]
     return role.tone, role.note
 
 
@@ -46,22 +47,22 @@ def test_without_the_store_nothing_is_claimed_about_roles() -> None:
 def test_store_and_database_say_what_they_are() -> None:
     assert word("store", []) == ("ok", "Valkey 9.1 · 212 MB · AOF")
     full = DatabaseState("default", engine="SQLite", size=1024, journal="WAL", place="a")
-    (role,) = [role for role in services.roles([], STORE, [full, full]) if role.name == "database"]
+    (role,) = [role for role in services.roles([], STORE, [full, full], ALL) if role.name == "database"]
     assert role.note == "SQLite · WAL · 2 KB"
-    broken = services.roles([], STORE, [full, DatabaseState("ledger", error="locked")])[1]
+    broken = services.roles([], STORE, [full, DatabaseState("ledger", error="locked")], ALL)[1]
     assert (broken.tone, broken.note) == ("bad", "ledger: locked")
 
 
 def test_a_duty_is_shown_where_it_runs() -> None:
-    (line,) = services.duties([duty("elsewhere", "0"), duty("running", "1", last_tick_s=0.0031)])
+    (line,) = services.duties([duty("elsewhere", "0"), duty("running", "1", last_tick_s=0.0031)], ALL)
     assert (line.node, line.state, line.last_tick_us) == ("h:keeper:1", "running", 3_100)
-    (line,) = services.duties([duty("running", "0", silent=True)])
+    (line,) = services.duties([duty("running", "0", silent=True)], ALL)
     assert (line.state, line.tone) == ("nowhere", "bad")
     # One that hangs shows, until another node does it.
-    (line,) = services.duties([duty("elsewhere", "0"), duty("hung", "1")])
+    (line,) = services.duties([duty("elsewhere", "0"), duty("hung", "1")], ALL)
     assert (line.node, line.state, line.tone) == ("h:keeper:1", "hung", "bad")
     assert word("keeper", [duty("hung")]) == ("ok", "1 node · 1 hung of 1 duties")
-    (line,) = services.duties([duty("hung", "0"), duty("running", "1")])
+    (line,) = services.duties([duty("hung", "0"), duty("running", "1")], ALL)
     assert (line.node, line.state) == ("h:keeper:1", "running")
 
 
@@ -85,7 +86,7 @@ def test_what_a_worker_only_counts_is_idle_as_far_as_no_other_has_a_handler() ->
 def test_a_stamp_of_another_version_does_not_break_the_page() -> None:
     odd = node("consumer", consumers="many", idle=None, duties={"a": 1})
     assert services.consumers([odd]) == []
-    assert services.duties([odd]) == []
+    assert services.duties([odd], ALL) == []
 
 
 def test_a_reader_of_a_scope_learns_nothing_of_what_lies_beyond_it() -> None:

@@ -109,11 +109,12 @@ def test_what_became_of_a_page_is_one_query(django_assert_num_queries: DjangoAss
     assert outcomes[TOPIC, "m2"] == search.Outcome()
 
 
-def test_the_reach_is_told() -> None:
-    assert search.reach() == search.Reach(0, None)
+def test_the_reach_is_told_and_how_many_there_are_to_who_may_see_them_all() -> None:
+    everybody, narrow = person("viewer"), person("admin", "booking.*")
+    assert (search.reach(everybody), search.reach(narrow)) == (search.Reach(0, None), search.Reach(None, None))
     message("m1", AT + 5)
     message("m2", AT)
-    assert search.reach() == search.Reach(2, AT)
+    assert (search.reach(everybody), search.reach(narrow)) == (search.Reach(2, AT), search.Reach(None, AT))
 
 
 def test_a_page_costs_the_same_at_a_hundred_thousand_messages() -> None:
