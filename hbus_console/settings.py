@@ -225,6 +225,11 @@ DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "hbus@localhost")
 
 #: The largest request body, in bytes: a batch of publishes. See hbus_console.body_limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+#: What of it is taken of anybody; more of who is signed in and may do more than look.
+BODY_OF_ANYBODY = 64 * 1024
+#: Seconds for a request's head to come, and then for its body. See hbus_console.supervisor.punctual.
+REQUEST_HEAD_S = env.integer("HBUS_REQUEST_HEAD_S", 20, least=1, most=3600)
+REQUEST_BODY_S = env.integer("HBUS_REQUEST_BODY_S", 120, least=1, most=3600)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from hbus_console.lean import without
 from hbus_console.nodes.beat import NodeBeat
+from hbus_console.supervisor.punctual import PunctualProtocol
 from hbus_console.wiring import store
 
 
@@ -49,6 +50,7 @@ def config(
     """
     return uvicorn.Config(
         application,
+        http=PunctualProtocol,
         host=settings.BIND,
         port=settings.PORT,
         lifespan="off",
