@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
@@ -12,4 +13,8 @@ from hbus_console.metric_files import share
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
 share(settings.PROMETHEUS_MULTIPROC_DIR)
-application = BodyLimit(get_asgi_application())
+_console = get_asgi_application()
+# Not at the top: it needs the models, which are there from here on.
+from hbus_console.accounts.callers import why_not_at_length  # noqa: E402
+
+application = BodyLimit(_console, sync_to_async(why_not_at_length))

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import pytest
+from django.conf import settings as configured
+from django.test import Client
 from pytest_django import Settings
 
+from hbus_console.access.acts import Role
+from hbus_console.accounts import services
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.callers import why_not_at_length
+from hbus_console.accounts.models import User
 from hbus_console.asgi import application
+from hbus_console.body_limit import App, BodyLimit
+from tests.hbus_console.accounts.conftest import later, make_user
+
+__all__ = ["make_user"]
 
 LIMIT = 1_000
 
 
 @pytest.fixture(autouse=True)
 def _limit(settings: Settings) -> None:
-    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = LIMIT
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = settings.BODY_OF_ANYBODY = LIMIT
 
 
-def send(chunks: Iterator[bytes], **headers: str) -> tuple[int, bytes]:
+def send(chunks: Iterator[bytes], to: App = application, **headers: str) -> tuple[int, bytes]:
     """The status and the body that the application answers to a body of ``chunks``."""
     sent: list[dict[str, Any]] = []
     ended = False
@@ -44,7 +56,7 @@ def send(chunks: Iterator[bytes], **headers: str) -> tuple[int, bytes]:
         "query_string": b"",
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
     }
-    asyncio.run(application(scope, receive, answer))
+    asyncio.run(to(scope, receive, answer))
     return sent[0]["status"], b"".join(part.get("body", b"") for part in sent)
 
 
@@ -71,3 +83,63 @@ def test_a_body_of_no_told_length_is_read_up_to_the_limit() -> None:
 @pytest.mark.django_db
 def test_a_body_within_the_limit_goes_on_to_the_application() -> None:
     assert send(iter([b"x" * LIMIT]), content_length=str(LIMIT), host="localhost")[0] == 401
+
+
+def _endless(taken: list[int]) -> Iterator[bytes]:
+    while True:
+        taken.append(100)
+        yield b"x" * 100
+
+
+def test_a_long_body_of_nobody_is_refused_unread(settings: Settings) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * LIMIT
+    chunks = iter([b"x" * 10])
+    status, body = send(chunks, content_length=str(LIMIT + 1))
+    assert (status, json.loads(body)["title"]) == (401, "Sign in first")
+    assert next(chunks) == b"x" * 10
+    taken: list[int] = []
+    assert send(_endless(taken))[0] == 401
+    assert sum(taken) == LIMIT + 100
+
+
+@pytest.mark.parametrize(("refusal", "status", "read"), [(None, 413, 9 * LIMIT), (HTTPStatus.FORBIDDEN, 403, LIMIT)])
+def test_whoever_sends_a_long_body_is_asked_for_once(
+    settings: Settings, refusal: HTTPStatus | None, status: int, read: int
+) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 9 * LIMIT
+    asked: list[str] = []
+
+    async def refuse(scope: dict[str, Any]) -> HTTPStatus | None:
+        asked.append(scope["path"])
+        return refusal
+
+    async def reader(scope: Any, receive: Any, send: Any) -> None:
+        while True:
+            await receive()
+
+    taken: list[int] = []
+    assert send(_endless(taken), BodyLimit(reader, refuse))[0] == status
+    assert (sum(taken), len(asked)) == (read + 100, 1)
+
+
+@pytest.mark.django_db
+def test_who_may_more_than_look_sends_at_length(make_user: Callable[..., User]) -> None:
+    def asked(**headers: str) -> HTTPStatus | None:
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        return why_not_at_length({"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": pairs})
+
+    def bearer(person: User, role: Role) -> str:
+        return f"Bearer {services.create_token(actor_of(person), f'as {role}', role, '*', later()).raw}"
+
+    olga, vera = make_user("olga", "operator"), make_user("vera", "viewer")
+    assert asked() == asked(authorization="Bearer hbus_made_up") == HTTPStatus.UNAUTHORIZED
+    assert asked(authorization=bearer(olga, Role.OPERATOR)) is None
+    assert asked(authorization=bearer(olga, Role.VIEWER)) == HTTPStatus.FORBIDDEN
+    assert asked(authorization=bearer(vera, Role.VIEWER)) == HTTPStatus.FORBIDDEN
+    client = Client()
+    client.force_login(olga)
+    session = client.cookies[configured.SESSION_COOKIE_NAME].value
+    assert asked(cookie=f"{configured.SESSION_COOKIE_NAME}={session}") is None
+    assert asked(cookie=f"{configured.SESSION_COOKIE_NAME}=made-up") == HTTPStatus.UNAUTHORIZED
+    User.objects.filter(pk=olga.pk).update(must_change_password=True)
+    assert asked(cookie=f"{configured.SESSION_COOKIE_NAME}={session}") == HTTPStatus.FORBIDDEN
