@@ -1,10 +1,15 @@
-"""Is a role ready? Every probe answers the empty string for yes, else the reason in a few words; it never raises."""
+"""Is a role ready? Every probe answers the empty string for yes, else the reason in a few words; it never raises.
+
+A reason that is :class:`Deaf` says more: the process lives and does not answer for itself. The supervisor starts one
+anew that stays so. Whatever answers, be it that it reads its log, takes no writes or waits for another, is not deaf.
+"""
 
 from __future__ import annotations
 
 import http.client
 
 import msgspec
+import psutil
 import redis
 
 from engine.core.clock import SystemClock
@@ -14,6 +19,16 @@ from hbus_console.nodes.stamps import read_nodes
 from hbus_console.supervisor.installation import Installation
 
 _PATIENCE_S = 2.0
+
+
+class Deaf(str):
+    """Why a process that lives seems to stand still."""
+
+    __slots__ = ()
+
+
+#: What :func:`node_beats` says of a process that lives and whose loop stands still.
+SILENT = Deaf("has stopped stamping: its loop stands still")
 
 
 def store_answers(at: Installation, slot: int, pid: int) -> str:
@@ -27,8 +42,21 @@ def store_answers(at: Installation, slot: int, pid: int) -> str:
         return f"takes no writes: {_first_sentence(error)}"
     except redis.RedisError as error:
         condition = condition_of(error)
-        return condition.what if condition else f"does not answer: {words_of(error)}"
+        said = condition.what if condition else f"does not answer: {words_of(error)}"
+        # Who refuses a password, or one connection more, has answered. And one that waits for its disk, as after each
+        # write, is let wait: another would wait for the same disk, and read its log first.
+        answered = isinstance(error, redis.AuthenticationError) or (
+            condition and not isinstance(error, redis.TimeoutError)
+        )
+        return said if answered or _waits_for_a_disk(pid) else Deaf(said)
     return ""
+
+
+def _waits_for_a_disk(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_DISK_SLEEP)
+    except psutil.Error:
+        return False
 
 
 def _first_sentence(error: Exception) -> str:
@@ -43,31 +71,40 @@ def nsqd_answers(at: Installation, slot: int, pid: int) -> str:
         response = connection.getresponse()
         words = response.read().decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
-        return f"does not answer: {words_of(error)}"
+        return Deaf(f"does not answer: {words_of(error)}")
     finally:
         connection.close()
     return "" if response.status == 200 else words[:200]
 
 
 def web_answers(at: Installation, slot: int, pid: int) -> str:
-    """``/readyz`` answers 200."""
-    address = at.console_url.removeprefix("http://")
-    connection = http.client.HTTPConnection(address, timeout=_PATIENCE_S)
+    """``/readyz`` answers 200. It is deaf when ``/healthz``, which asks nobody else, has no answer either."""
     try:
-        connection.request("GET", "/readyz", headers={"Host": at.host})
-        response = connection.getresponse()
-        body = response.read()
+        status, body = _asked(at, "/readyz")
     except (OSError, http.client.HTTPException) as error:
-        return f"does not answer: {words_of(error)}"
-    finally:
-        connection.close()
-    if response.status == 200:
+        said = f"does not answer: {words_of(error)}"
+        try:
+            _asked(at, "/healthz")
+        except (OSError, http.client.HTTPException):
+            return Deaf(said)
+        return said
+    if status == 200:
         return ""
     try:
         parts = msgspec.json.decode(body)["parts"]
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"/readyz answered {response.status}"
+        return f"/readyz answered {status}"
     return ", ".join(f"{part} {word}" for part, word in parts.items() if word != "ok")
+
+
+def _asked(at: Installation, path: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(at.console_url.removeprefix("http://"), timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", path, headers={"Host": at.host})
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
 
 
 def node_beats(at: Installation, slot: int, pid: int) -> str:
@@ -84,7 +121,3 @@ def node_beats(at: Installation, slot: int, pid: int) -> str:
     if not found:
         return "has not stamped yet"
     return SILENT if found[0].silent else ""
-
-
-#: What :func:`node_beats` says of a process that lives and whose loop stands still.
-SILENT = "has stopped stamping: its loop stands still"

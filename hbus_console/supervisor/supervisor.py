@@ -41,8 +41,8 @@ class Pace:
     backoff_most_s: float = 30.0
     #: Ready for so long, a process has proved itself and its backoff starts over.
     healthy_s: float = 60.0
-    #: A loop that stands still for so long is killed and started again.
-    hung_s: float = 60.0
+    #: A process that was ready and is deaf for so long is killed and started again.
+    deaf_s: float = 20.0
     #: How long what a killed supervisor left behind may take to end by itself.
     leftover_s: float = 6.0
 
@@ -239,19 +239,25 @@ class Supervisor:
         return process
 
     async def _watch(self, unit: _Unit, process: Process) -> None:
-        """Probe until the process ends; kill it when its loop has stood still for too long."""
-        still_since: float | None = None
+        """Probe until the process ends; kill it when it has been deaf for too long."""
+        deaf_since: float | None = None
         pause_s = self._pace.probe_first_s
         while True:
-            problem = await asyncio.to_thread(unit.role.probe, self._at, unit.slot, process.pid)
+            asked = self._clock.monotonic()
+            said = await asyncio.to_thread(unit.role.probe, self._at, unit.slot, process.pid)
+            problem = str(said)
             self._notes.retry()
             if not problem:
-                still_since = None
+                deaf_since = None
                 self._became_ready(unit)
             elif unit.seen.state in {state.READY, state.NOT_READY}:
                 self._became_unready(unit, problem)
-                still_since = self._still_since(still_since, problem)
-                if still_since is not None and self._clock.monotonic() - still_since >= self._pace.hung_s:
+                if not isinstance(said, probes.Deaf):
+                    deaf_since = None
+                elif deaf_since is None:
+                    deaf_since = asked
+                if deaf_since is not None and self._clock.monotonic() - deaf_since >= self._pace.deaf_s:
+                    self._console.say(f"{unit.name} has been deaf for {self._pace.deaf_s:g} s and is killed.")
                     process.kill()
                     return
             elif unit.seen.reason != problem:
@@ -260,11 +266,6 @@ class Supervisor:
                 pause_s = self._pace.probe_running_s
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, self._pace.probe_most_s)
-
-    def _still_since(self, before: float | None, problem: str) -> float | None:
-        if problem != probes.SILENT:
-            return None
-        return self._clock.monotonic() if before is None else before
 
     def _became_ready(self, unit: _Unit) -> None:
         if unit.seen.state == state.READY:

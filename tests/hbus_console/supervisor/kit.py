@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.core.clock import Clock
 from hbus_console.registry.declaration import ProcessRole
 from hbus_console.supervisor import state
 from hbus_console.supervisor.console import Console
@@ -26,7 +27,7 @@ FAST = Pace(
     backoff_first_s=0.05,
     backoff_most_s=0.2,
     healthy_s=0.3,
-    hung_s=0.2,
+    deaf_s=0.2,
     leftover_s=2.0,
 )
 Probe = Callable[[Installation, int, int], str]
@@ -93,12 +94,17 @@ class Bench:
         return Installation(self.state, "127.0.0.1", 8119, "t", "localhost", "redis://127.0.0.1:1/0", 0)
 
     def run(
-        self, roles: list[SupervisedRole], scenario: Callable[[Bench], Awaitable[None]], pace: Pace = FAST
+        self,
+        roles: list[SupervisedRole],
+        scenario: Callable[[Bench], Awaitable[None]],
+        pace: Pace = FAST,
+        clock: Clock | None = None,
     ) -> tuple[int, Supervisor]:
         """Run ``roles``, play ``scenario`` beside them, ask for the end, and return the exit code."""
 
         async def both() -> tuple[int, Supervisor]:
-            supervisor = Supervisor(self.at(), [(one, 0) for one in roles], Console(self.said), pace=pace)
+            wanted = [(one, 0) for one in roles]
+            supervisor = Supervisor(self.at(), wanted, Console(self.said), pace=pace, clock=clock)
             running = asyncio.create_task(supervisor.run())
             try:
                 await asyncio.wait_for(scenario(self), 90)
