@@ -13,17 +13,23 @@ _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b((?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1{REDACTED}"),
     # The password in scheme://user:password@host.
     (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,200}:)[^\s/@]{1,500}(?=@)", re.IGNORECASE), rf"\1{REDACTED}"),
+    # A key in its place: scheme://key@host.
+    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://)[^\s/:@?#]{1,500}(?=@)", re.IGNORECASE), rf"\1{REDACTED}"),
     # Secrets in the query of a webhook's URL.
     (
         re.compile(
-            r"([?&][^\s=&#?]{0,60}(?:password|secret|token|signature|sig|api[_-]?key|access[_-]?key|auth)"
-            r"[^\s=&#?]{0,60}=)[^\s&#]+",
+            r"([?&](?:[^\s=&#?]{0,60}(?:password|passwd|secret|token|signature|sig|api[_-]?key|access[_-]?key|auth"
+            r"|credential)[^\s=&#?]{0,60}|key|code|pass|pwd)=)[^\s&#]+",
             re.IGNORECASE,
         ),
         rf"\1{REDACTED}",
     ),
 )
 
+#: An address in a text, up to what comes after its path.
+_PATH = re.compile(r"https?://[^\s/?#\"'<>]{1,300}/[^\s?#\"'<>]{1,2000}", re.IGNORECASE)
+#: A part of a path that is long and of small and capital letters and digits: a key, and neither an id nor a hash.
+_KEY_PART = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[A-Za-z0-9_-]{16,}")
 
 #: A part of a path that says something and is nobody's key: a lower-case word, or a version.
 _PLAIN_PART = re.compile(r"[a-z]{0,12}(?:[-_.][a-z]{1,12}){0,2}|v[0-9]{1,2}")
@@ -46,4 +52,9 @@ def redact_text(text: str) -> str:
     """``text`` with what looks like a credential replaced."""
     for pattern, replacement in _LOOKS_SECRET:
         text = pattern.sub(replacement, text)
-    return text
+    return _PATH.sub(_without_keys, text)
+
+
+def _without_keys(address: re.Match[str]) -> str:
+    parts = address[0].split("/")
+    return "/".join(REDACTED if _KEY_PART.fullmatch(part.rstrip(".,;:)]}")) else part for part in parts)

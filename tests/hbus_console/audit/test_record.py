@@ -114,6 +114,9 @@ def test_a_text_no_database_holds_is_written_readably() -> None:
         ("redis://default:hunter2@store:6379/0", "hunter2"),
         ("https://partner.example/in?a=1&sig=abc123&b=2", "abc123"),
         ("https://partner.example/in?api_key=abc123", "abc123"),
+        ("https://partner.example/in?key=abc123", "abc123"),
+        ("https://f3a9c01b@partner.example/in", "f3a9c01b"),
+        ("moved to https://hooks.example/services/T02AB/B07XY/q8ZkPw3LmNv5RtYsXcDe1FgH.", "q8ZkPw3LmNv5RtYsXcDe1FgH"),
     ],
 )
 def test_credentials_in_a_text_are_not_written_down(text: str, secret: str) -> None:
@@ -122,8 +125,12 @@ def test_credentials_in_a_text_are_not_written_down(text: str, secret: str) -> N
 
 
 def test_what_is_no_secret_stays_readable() -> None:
-    text = "https://partner.example:8443/in?booking=48213#top and 10:30@noon"
-    assert redact_text(text) == text
+    for text in (
+        "https://partner.example:8443/in?booking=48213#top and 10:30@noon",
+        "see https://hbus.example/messages/01M7QK9WZ3T5V8X2B4N6P0R1S7 and https://git.example/a/9f2b7c1e0d4a58b36f7e",
+        "no such file: /srv/Releases/HotelBooking2026Spring/app.py",
+    ):
+        assert redact_text(text) == text
 
 
 def test_secret_fields_are_redacted_wherever_they_lie() -> None:
