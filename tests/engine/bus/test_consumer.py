@@ -324,3 +324,18 @@ def test_the_status_tells_what_is_going_on(bus: Bus, clock: ManualClock) -> None
         # Two in the one second since the last look.
         assert consumer.status().rate == 2.0
     assert consumer.status().state == "stopped"
+
+
+def test_no_fact_of_a_life_carries_the_payload(bus: Bus, clock: ManualClock) -> None:
+    """Published, retried and dead: evidence is shown to who may not see what is masked."""
+    bus.publish({"guest": {"email": "ana@lima.example"}}, key="g1")
+
+    def fails(message: Message, context: Context) -> None:
+        raise RuntimeError("the partner is away")
+
+    with running(bus.consumer(fails, retry=RetryPolicy(2, (10.0,)))):
+        bus.facts.wait_for("retried")
+        clock.advance(10)
+        bus.facts.wait_for("dead")
+    assert {fact.kind for fact in bus.facts.seen} >= {"published", "retried", "dead"}
+    assert not any("lima" in str(fact) for fact in bus.facts.seen)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.test import Client
 
@@ -142,3 +143,9 @@ def test_signing_out_twice_is_no_error_and_no_entry(client: Client, anna: User) 
 def test_who_is_signed_in_is_led_on(client: Client, anna: User) -> None:
     sign_in(client)
     assert client.get("/login/?next=/access/")["Location"] == "/access/"
+
+
+def test_the_session_cookie_goes_with_nobody_elses_request(client: Client, anna: User) -> None:
+    sign_in(client)
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+    assert (cookie["samesite"], cookie["httponly"]) == ("Lax", True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -301,3 +302,15 @@ def test_beyond_the_cap_the_view_says_when_to_come_back(viewer: User, monkeypatc
         assert int(response["Retry-After"]) > 0
 
     asyncio.run(run())
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_the_stream_of_a_browser_is_named_by_the_person(
+    page: Client, viewer: User, browse: Callable[[User], Client]
+) -> None:
+    """The worker that its tabs share is another's when another signs in."""
+    names = [
+        re.findall(r'data-stream-name="([^"]*)"', client.get("/").content.decode()) for client in (page, browse(viewer))
+    ]
+    assert all(names)
+    assert names[0] != names[1]
