@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
@@ -15,6 +14,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
 share(settings.PROMETHEUS_MULTIPROC_DIR)
 _console = get_asgi_application()
 # Not at the top: it needs the models, which are there from here on.
-from hbus_console.accounts.callers import why_not_at_length  # noqa: E402
+from hbus_console.accounts.callers import refusal  # noqa: E402
 
-application = BodyLimit(_console, sync_to_async(why_not_at_length))
+application = BodyLimit(_console, refusal)

@@ -7,6 +7,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import auth
 from django.core.handlers.asgi import ASGIRequest
@@ -27,16 +28,27 @@ def why_not_at_length(scope: dict[str, Any]) -> HTTPStatus | None:
     ``None``: it is read, and whoever it is for decides. So it is while the database does not answer, which the answer
     will say.
     """
-    close_old_connections()
     try:
         who = _caller(ASGIRequest(scope, BytesIO()))
     except DatabaseError:
         return None
-    finally:
-        close_old_connections()
     if not who.is_authenticated:
         return HTTPStatus.UNAUTHORIZED
     return None if visible_scopes(who, _SEND) and not who.must_change_password else HTTPStatus.FORBIDDEN
+
+
+async def refusal(scope: dict[str, Any]) -> HTTPStatus | None:
+    """:func:`why_not_at_length`, beside the loop."""
+    return await sync_to_async(_asked)(scope)
+
+
+def _asked(scope: dict[str, Any]) -> HTTPStatus | None:
+    # Its thread belongs to no request, at whose end Django would close what the database has given up.
+    close_old_connections()
+    try:
+        return why_not_at_length(scope)
+    finally:
+        close_old_connections()
 
 
 def _caller(request: ASGIRequest) -> Actor:

@@ -246,11 +246,12 @@ def test_what_the_target_shows_is_audited_as_revealed_once(
     published: list[Receipt], make_user: MakeUser, target: dict[str, Any], revealed: int
 ) -> None:
     Topic.objects.filter(name="booking.again").update(**target)
-    run(services.start(actor_of(make_user("governor")), "replay", MOVE, reason="a move").operation)
+    operation = services.start(actor_of(make_user("governor")), "replay", MOVE, reason="a move").operation
+    run(operation)
     entries = list(AuditEntry.objects.filter(action="payload.reveal"))
     assert len(entries) == revealed
     for entry in entries:
-        assert (entry.target, entry.reason) == (TOPIC, "a move")
+        assert (entry.target, entry.reason) == (TOPIC, f"operation {operation.pk}: a move")
         assert entry.after == {"fields": ["guest"], "classification": "internal", "into_topic": "booking.again"}
 
 
