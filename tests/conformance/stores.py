@@ -9,6 +9,7 @@ from typing import Protocol
 import redis
 
 from engine.bus.conformance.delays import MakeDelays
+from engine.bus.conformance.lost_answers import Lose
 from engine.bus.delays import RedisDelays
 from tests.engine.bus.transports.proxy import Proxy
 
@@ -46,6 +47,20 @@ def cutting(proxy: Proxy) -> Callable[[], AbstractContextManager[None]]:
             proxy.mode = "pass"
 
     return cut
+
+
+def losing(proxy: Proxy) -> Lose:
+    """Everything that asks meanwhile reaches the store, and one of its replies is lost on the way back."""
+
+    @contextmanager
+    def lose(number: int) -> Iterator[Callable[[], bool]]:
+        proxy.lose_in = number
+        try:
+            yield lambda: proxy.lose_in is None
+        finally:
+            proxy.lose_in = None
+
+    return lose
 
 
 def delays_on(redis_url: str, prefix: str) -> MakeDelays:

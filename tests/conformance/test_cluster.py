@@ -20,6 +20,13 @@ class TestCluster(TransportConformance):
     # test cuts it.
     test_a_publish_whose_answer_was_lost_is_unknown = None
     test_repeating_an_unknown_publish_under_its_key_is_safe = None
+    test_what_was_leased_in_an_answer_that_was_lost_comes_again = None
+    test_a_settlement_whose_answer_was_lost_is_made_once = None
+    test_a_lease_whose_extension_was_not_answered_is_held_and_extended_again = None
+    test_in_order_what_was_leased_in_a_lost_answer_comes_before_anything_newer = None
+    test_a_key_is_parked_once_though_the_answer_was_lost_and_its_owner_knows_it = None
+    test_a_turn_whose_answer_was_lost_leaves_no_partition_without_a_reader = None
+    test_a_lone_consumer_keeps_the_order_of_a_key_whichever_answer_is_lost = None
 
     @pytest.fixture
     def config(self, store_cluster: StoreCluster, prefix: str) -> BusConfig:

@@ -14,8 +14,10 @@ import pytest
 from engine.bus.config import BusConfig
 from engine.bus.conformance import TransportConformance
 from engine.bus.conformance.delays import MakeDelays
+from engine.bus.conformance.lost_answers import Lose
+from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
-from tests.conformance.stores import cutting, delays_on, restarting
+from tests.conformance.stores import cutting, delays_on, losing, restarting
 from tests.engine.bus.transports.proxy import Proxy
 
 #: nsqd looks for lapsed leases every 100 ms, but takes notice of a new channel only every 5 s.
@@ -36,6 +38,10 @@ class TestNsq(TransportConformance):
             nsqd_url = request.getfixturevalue("own_nsqd").url
         if "cut" in request.fixturenames:
             nsqd_url = f"http://127.0.0.1:{request.getfixturevalue('proxy').port}"
+        if "lose" in request.fixturenames:
+            # Who has what is said beside nsqd, which answers no consumer.
+            own, wire = request.getfixturevalue("own_store"), request.getfixturevalue("wire_beside")
+            redis_url = own.url.replace(str(own.port), str(wire.port))
         return BusConfig(type="nsq", url=redis_url, prefix=prefix, options={"nsqd": nsqd_url})
 
     @pytest.fixture
@@ -51,6 +57,16 @@ class TestNsq(TransportConformance):
     @pytest.fixture
     def cut(self, proxy: Proxy) -> Callable[[], AbstractContextManager[None]]:
         return cutting(proxy)
+
+    @pytest.fixture
+    def wire_beside(self, own_store: StandaloneStore) -> Iterator[Proxy]:
+        made = Proxy(own_store.port)
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def lose(self, wire_beside: Proxy) -> Lose:
+        return losing(wire_beside)
 
     @pytest.fixture
     def make_delays(self, redis_url: str, prefix: str) -> MakeDelays:

@@ -10,17 +10,19 @@ import pytest
 from engine.bus.config import BusConfig
 from engine.bus.conformance import TransportConformance, WaitingConformance
 from engine.bus.conformance.delays import MakeDelays
+from engine.bus.conformance.lost_answers import Lose
 from hbus_console.supervisor.standalone import StandaloneStore
-from tests.conformance.stores import cutting, delays_on, restarting
+from tests.conformance.stores import cutting, delays_on, losing, restarting
 from tests.engine.bus.transports.proxy import Proxy
 
 
 class TestRedisStream(TransportConformance):
     @pytest.fixture
     def config(self, request: pytest.FixtureRequest, redis_url: str, prefix: str) -> BusConfig:
-        if "restart" in request.fixturenames or "cut" in request.fixturenames:
+        asked = {"restart", "cut", "lose"}.intersection(request.fixturenames)
+        if asked:
             redis_url = request.getfixturevalue("own_store").url
-        if "cut" in request.fixturenames:
+        if asked - {"restart"}:
             proxy = request.getfixturevalue("proxy")
             redis_url = redis_url.replace(str(request.getfixturevalue("own_store").port), str(proxy.port))
         return BusConfig(type="redis_stream", url=redis_url, prefix=prefix)
@@ -38,6 +40,10 @@ class TestRedisStream(TransportConformance):
     @pytest.fixture
     def cut(self, proxy: Proxy) -> Callable[[], AbstractContextManager[None]]:
         return cutting(proxy)
+
+    @pytest.fixture
+    def lose(self, proxy: Proxy) -> Lose:
+        return losing(proxy)
 
     @pytest.fixture
     def make_delays(self, redis_url: str, prefix: str) -> MakeDelays:

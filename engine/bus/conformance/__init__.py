@@ -33,6 +33,7 @@ from engine.bus.conformance.delivery import DeliveryConformance  # noqa: E402
 from engine.bus.conformance.groups import GroupConformance  # noqa: E402
 from engine.bus.conformance.idempotency import IdempotencyConformance  # noqa: E402
 from engine.bus.conformance.leases import LeaseConformance  # noqa: E402
+from engine.bus.conformance.lost_answers import LostAnswerConformance  # noqa: E402
 from engine.bus.conformance.optional import ClaimingConformance, ConsumerNameConformance, ManyGroupsConformance  # noqa: E402
 from engine.bus.conformance.ordering import OrderingConformance  # noqa: E402
 from engine.bus.conformance.outages import OutageConformance  # noqa: E402
@@ -67,6 +68,7 @@ class TransportConformance(
     OrderingConformance,
     DelayConformance,
     OutageConformance,
+    LostAnswerConformance,
     ClaimingConformance,
     ConsumerNameConformance,
     ManyGroupsConformance,
@@ -87,6 +89,7 @@ __all__ = [
     "GroupConformance",
     "IdempotencyConformance",
     "LeaseConformance",
+    "LostAnswerConformance",
     "ManyGroupsConformance",
     "OrderingConformance",
     "OutageConformance",

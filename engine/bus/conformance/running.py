@@ -158,6 +158,7 @@ class House:
         concurrency: int = 2,
         retry: RetryPolicy = RetryPolicy(3, (0.5,)),  # noqa: B008 - frozen
         ordering: str = "none",
+        on_failed_head: str = "block",
         transactional: bool = False,
         transport: Transport | None = None,
         **more: Any,
@@ -171,6 +172,7 @@ class House:
             transactional,
             ordering,
             self.topic.partitions if ordering == "key" else 1,
+            on_failed_head,
         )
         return Consumer(
             transport or self.transport,

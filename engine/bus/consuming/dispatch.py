@@ -127,10 +127,6 @@ class Dispatcher(Protocol):
         """A worker has ``head``, and gives it back with its key; returns what waited behind it and must go after it."""
         ...
 
-    def let_go(self, held: InFlight) -> Sequence[InFlight]:
-        """A worker has ``held``, and the store takes nothing of it from here any more; returns what must go back."""
-        ...
-
     def answered(self, held: InFlight) -> None:
         """The store has taken back (or refused) what was on its way to it."""
         ...
@@ -176,9 +172,6 @@ class FifoDispatcher:
         return False
 
     def park(self, head: InFlight) -> Sequence[InFlight]:
-        return ()
-
-    def let_go(self, held: InFlight) -> Sequence[InFlight]:
         return ()
 
     def answered(self, held: InFlight) -> None:
@@ -280,12 +273,6 @@ class KeyedDispatcher:
             for held in (head, *followers):
                 self._return(held)
             return followers
-
-    def let_go(self, held: InFlight) -> Sequence[InFlight]:
-        # It comes again, and nothing of its key may overtake it.
-        followers = self.park(held)
-        self.answered(held)
-        return followers
 
     def answered(self, held: InFlight) -> None:
         if not held.returning:

@@ -121,8 +121,6 @@ class Worker:
         begun = clock.monotonic()
         if held.lost or begun - held.leased_at >= self._lease_s:
             # It may be with another consumer by now: starting it would run it twice at once.
-            self._scope.in_flight.drop(held)
-            held.lose()
             self._settler.say(held, "lease_lost", "the lease ran out before its turn")
             return self._let_go(held)
         begun_ms = clock.now_ms()
@@ -247,7 +245,6 @@ class Worker:
     def _fail(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         if held.lost:
             # Another consumer has it: what becomes of it is decided there.
-            self._scope.in_flight.drop(held)
             self._settler.say(held, "lease_lost", f"the attempt had failed: {text_of(error, 400)}")
             return self._let_go(held)
         decision = self._decider.decide(error, held.attempt, held.history, begun_ms=begun_ms, duration_us=duration_us)
@@ -301,10 +298,16 @@ class Worker:
         return True
 
     def _let_go(self, held: InFlight) -> bool:
-        """It is not ours to settle; with order, nothing of its key may be handled before it comes again."""
+        """It is not ours to settle. With order it goes back with all that waits behind it.
+
+        The store may hold it for us still: an extension reached it whose answer did not reach us. Then what waits
+        behind it, going back alone, would come before it.
+        """
+        held.lose()
         if not held.key:
+            self._scope.in_flight.drop(held)
             return False
-        self._settler.set_aside(self._dispatcher.let_go(held))
+        self._settler.set_aside((held, *self._dispatcher.park(held)))
         return True
 
 

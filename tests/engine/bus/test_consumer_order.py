@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -254,6 +255,54 @@ def test_a_lost_partition_is_read_no_more_and_its_handlers_are_told(bus: Bus, cl
         bus.facts.wait_for("lease_lost")
     assert bus.facts.of("settled") == []
     assert len(contexts) == 1
+
+
+def test_what_ran_out_here_alone_goes_back_before_what_waits_behind_it(bus: Bus, clock: ManualClock) -> None:
+    make = bus.transport.partitioned_receiver
+    blind = threading.Event()
+    unheard: list[int] = []
+
+    class Unheard:
+        """While it is blind, its extensions reach the store, their answers are lost, and it reads nothing."""
+
+        def __init__(self, inner: PartitionedReceiver) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def receive(self, limit: int, wait_s: float) -> list[Delivery]:
+            if blind.wait(0.005):
+                return []
+            return self._inner.receive(limit, wait_s)
+
+        def extend(self, receipts: Sequence[str]) -> list[bool]:
+            answers = self._inner.extend(receipts)
+            if blind.is_set():
+                unheard.append(len(receipts))
+                raise Unavailable("the connection broke")
+            return answers
+
+    bus.transport.partitioned_receiver = lambda *a, **k: Unheard(make(*a, **k))  # type: ignore[method-assign]
+    journal = Journal()
+    journal.hold[1] = threading.Event()
+    consumer = bus.consumer(journal, ordering="key", lease_s=LEASE_S, seat_s=60.0, concurrency=1)
+    with running(consumer):
+        bus.publish({"n": 0}, key="a")
+        bus.facts.wait_for("settled")
+        for n, key in enumerate("abbb", start=1):
+            bus.publish({"n": n}, key=key)
+        until(lambda: consumer.status().queued == 3)
+        blind.set()
+        # By its own count the leases have run out; the store has renewed them.
+        clock.advance(LEASE_S + 1)
+        until(lambda: 4 in unheard, between=lambda: clock.advance(0.1))
+        journal.hold[1].set()
+        bus.facts.wait_for("lease_lost")
+        blind.clear()
+        until(lambda: len(bus.facts.of("settled")) == 5, between=lambda: clock.advance(0.5))
+    assert journal.by_key == {"a": [0, 1], "b": [2, 3, 4]}
+    assert bus.unsettled() == 0
 
 
 def test_a_store_that_is_away_is_waited_for(bus: Bus, clock: ManualClock) -> None:

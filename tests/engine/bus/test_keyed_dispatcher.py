@@ -74,14 +74,6 @@ def test_a_parked_key_is_set_aside_whole_and_others_are_not(bench: Lanes) -> Non
     assert bench.lanes.take() is other
 
 
-def test_a_head_that_was_lost_takes_its_lane_with_it(bench: Lanes) -> None:
-    head, follower = bench.offer(1, 2)
-    bench.lanes.take()
-    bench.aside += bench.lanes.let_go(head)
-    assert bench.aside == [follower]
-    assert bench.lanes.ready() == 0
-
-
 def test_only_the_partitions_asked_for_are_withdrawn(bench: Lanes) -> None:
     leaving = bench.offer(1, 2, key="a", partition=1)
     (staying,) = bench.offer(3, key="b", partition=2)

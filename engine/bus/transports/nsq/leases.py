@@ -26,6 +26,8 @@ class DeliveryLease(msgspec.Struct, gc=False):
     again: bool = False
     #: Among those in flight on its connection, as far as nsqd is concerned. Touched on the loop only.
     counted: bool = True
+    #: What was decided about it may be done: the answer was lost. Then the store refuses it the next time.
+    unheard: bool = False
 
 
 def uncount(leases: Iterable[DeliveryLease]) -> int:

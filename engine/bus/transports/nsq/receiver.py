@@ -24,6 +24,7 @@ from engine.bus.transports.nsq.nodes import Node, Nodes
 from engine.bus.transports.nsq.side_store import SideStore, group_lost
 from engine.bus.transports.nsq.sweeping import Sweeper
 from engine.core.errors import Unavailable
+from engine.core.store.failures import AnswerLost
 
 #: The most messages one call leases: the store does nothing else meanwhile.
 LIMIT = 500
@@ -154,7 +155,15 @@ class NsqReceiver:
                 other_order.append(index)
         order = ack_order + other_order
         args = (len(acks), len(late), len(twice), TWICE_MOST, *acks, *late, *twice, *others)
-        for ordinal in self._side_store.run("settle", self._names.settle, args):
+        try:
+            refused = self._side_store.run("settle", self._names.settle, args)
+        except Unavailable as error:
+            if isinstance(error.__cause__, AnswerLost):
+                for lease in leases:
+                    if lease is not None:
+                        lease.unheard = True
+            raise
+        for ordinal in refused:
             results[order[ordinal - 1]] = False
         self._tell_nsqd(batch, results)
         return results
@@ -287,7 +296,8 @@ class NsqReceiver:
             if lease is None or lease.connection is None:
                 continue
             gone[lease.connection].append(lease)
-            if accepted or each.verdict is Verdict.ACK:
+            # What was decided in an answer that was lost lies beside nsqd, and is refused now.
+            if accepted or each.verdict is Verdict.ACK or lease.unheard:
                 finished[lease.connection].append(lease.id)
 
         def tell() -> None:

@@ -15,11 +15,14 @@ class Proxy:
     ``mute`` answers are dropped. Requests always reach the store.
 
     The first answer with all of ``cut_at`` in it, in however many pieces it comes, closes its connection before it has
-    gone through whole, and no later one."""
+    gone through whole, and no later one. So does the one that comes after ``lose_in`` others, on whichever
+    connection."""
 
     def __init__(self, port: int) -> None:
         self.mode: Mode = "pass"
         self.cut_at: tuple[bytes, ...] = ()
+        self.lose_in: int | None = None
+        self._counting = threading.Lock()
         self._target = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -54,6 +57,8 @@ class Proxy:
     def _back(self, store: socket.socket, client: socket.socket, answer: bytearray) -> None:
         with contextlib.suppress(OSError):
             while data := store.recv(65_536):
+                if not answer and self._loses():
+                    break
                 answer += data
                 if self.cut_at and all(part in answer for part in self.cut_at):
                     self.cut_at = ()
@@ -63,3 +68,11 @@ class Proxy:
                 if self.mode == "pass":
                     client.sendall(data)
             client.shutdown(socket.SHUT_RDWR)
+
+    def _loses(self) -> bool:
+        """Whether the answer that begins now is the one to be lost."""
+        with self._counting:
+            if self.lose_in is None:
+                return False
+            self.lose_in = self.lose_in - 1 if self.lose_in else None
+            return self.lose_in is None

@@ -5,7 +5,8 @@
 -- ARGV  1 consumer, unlike any other and any of its earlier lives · 2 now in ms, or '' for the server's clock
 --       3 how long presence and ownership last, in ms · 4 number of partitions · 5 'sit', or 'stay' to keep what it has
 --       without a claim to a share · then three per partition it owns: partition · epoch · 'keep' or 'give'
--- Result  {consumers present, share of this one, then {partition, epoch} of all it owns now…}
+-- Result  {consumers present, share of this one, then {partition, epoch} of all it owns now…}: what it was given by a turn
+--         whose answer it never had is given to it anew
 --         error GROUPLOST: a partition of the group is not there
 --
 -- members   sorted set: consumer -> until when it counts as present
@@ -78,8 +79,8 @@ end
 
 for partition = 0, partitions - 1 do
   if #mine >= share then break end
-  local epoch, _, up_to = read(partition)
-  if up_to < now then
+  local epoch, _, up_to, consumer = read(partition)
+  if up_to < now or (consumer == me and not had[partition]) then
     epoch = math.max(epoch, had[partition] or 0) + 1
     write(partition, epoch, now, now + ttl, me)
     redis.call('HSET', state_of(partition), 'epoch', epoch, 'read_from', score(last_lease(partition)))

@@ -8,7 +8,8 @@
 --       the dead or of the head that parks its key · key
 -- Result  the 1-based numbers, in the order given, of those that were refused: acks of what is settled already, other
 --         verdicts whose lease was lost, and what was to be set aside with a key that is not parked (any more), which
---         is released instead; under an old epoch all of them
+--         is released instead; under an old epoch all of them. Setting aside what is set aside with that key is not
+--         refused: the answer to the first time may have been lost, and who is refused takes the key for not parked
 --         error WRONGTYPE: the key of the dead letters holds something else; nothing was done
 --
 -- An ack needs no ownership: the handler's effect exists, so nobody else needs to have the message again.
@@ -110,13 +111,18 @@ local function park(position, id, attempt, record, key)
   return true
 end
 
+local function is_aside(position, id, key)
+  local at = tonumber(redis.call('ZSCORE', leases, position) or -1)
+  return at >= PARKED and redis.call('ZSCORE', KEYS[10], aside_member(key, id)) and redis.call('HEXISTS', KEYS[9], key) == 1
+end
+
 local ordinal = first_other - first_ack
 for i = first_other, #ARGV, 7 do
   ordinal = ordinal + 1
   local verdict, position = ARGV[i], ARGV[i + 1]
   local rank, id = locate(position)
   if not owns(leases, streams[rank], group, position, id, ARGV[i + 2], generation) then
-    refused[#refused + 1] = ordinal
+    if verdict ~= 'park' or not is_aside(position, id, ARGV[i + 6]) then refused[#refused + 1] = ordinal end
   elseif verdict == 'retry' then
     retry(position, ARGV[i + 3], ARGV[i + 4])
   elseif verdict == 'dead' then
