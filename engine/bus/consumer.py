@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from engine.bus.breaker_board import BreakerBoard
+from engine.bus.consuming.attempts import Attempts
 from engine.bus.consuming.dispatch import Dispatcher, FifoDispatcher, KeyedDispatcher
 from engine.bus.consuming.heartbeat import Heartbeat
 from engine.bus.consuming.hung import Hung
@@ -107,6 +108,7 @@ class Consumer:
             handler=handler_name or getattr(handler, "__qualname__", type(handler).__name__),
             rng=scope.rng,
         )
+        self._attempts = Attempts(scope, self._settler)
         self._threads = self._make_threads(Heartbeat(scope, recovery))
         self._started = self._draining = self._stopped = False
         self._rate_lock = threading.Lock()
@@ -211,6 +213,7 @@ class Consumer:
             self._scope,
             self._handler,
             inbox=self._inbox,
+            attempts=self._attempts,
             decider=self._decider,
             settler=self._settler,
             reader=self._reader,

@@ -9,7 +9,7 @@ from typing import Protocol
 class Inbox(Protocol):
     """Remembers which messages a subscription has handled. Thread-safe."""
 
-    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], None]) -> bool:
+    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], object]) -> bool:
         """Run ``effect`` in one transaction with the inbox row and return ``True``.
 
         ``False``: the message was handled before and ``effect`` was not run. An exception of ``effect`` rolls both

@@ -104,6 +104,9 @@ class PartitionedReceiver(Receiver, Protocol):
     ``receive`` reads only what is owned and not kept off, in the order of publishing within each partition: also what
     was released, is due again or was left by an owner before, whose leases end first. Settling and extending under an
     epoch that is no longer the partition's is refused.
+
+    Much waits in hand behind others of its key. So a lease that ran out counts as a failed attempt where that was the
+    first, which nobody announces, and otherwise only where it was said to begin.
     """
 
     def turn(self, *, sit: bool) -> Turn:

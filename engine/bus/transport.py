@@ -135,6 +135,10 @@ class Verdict(StrEnum):
     #: Set it aside with its key (partitioned transports). With a record in ``dead`` it parks the key; without one it
     #: follows a key that is parked. A key that is not, or no longer: released, and answered ``False``.
     PARK = "park"
+    #: Attempt ``number``, 2 or later, is about to be made by its holder, who keeps it (partitioned transports). From
+    #: now on it is counted, whatever becomes of them; ``attempt`` is the one before it, if that failed here. Said again
+    #: it changes nothing.
+    BEGIN = "begin"
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -148,6 +152,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     dead: bytes = b""
     #: For ``PARK``: the key.
     key: str = ""
+    #: For ``BEGIN``: which attempt it is.
+    number: int = 0
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):

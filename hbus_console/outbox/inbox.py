@@ -25,7 +25,7 @@ _turn = threading.Lock()
 class DjangoInbox:
     """An :class:`engine.bus.inbox.Inbox` in the default database. Thread-safe."""
 
-    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], None]) -> bool:
+    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], object]) -> bool:
         """Run ``effect`` unless this message was handled before; ``True`` when it ran.
 
         Entry and effect commit together: whatever ``effect`` raises rolls both back and is raised again. A second

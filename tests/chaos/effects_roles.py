@@ -55,7 +55,7 @@ class Effects:
         self._connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;")
         self._lock = threading.Lock()
 
-    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], None]) -> bool:
+    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], object]) -> bool:
         with self._lock:
             run = self._connection.execute
             run("BEGIN IMMEDIATE")

@@ -1,7 +1,8 @@
 """A process that consumes an ordered topic until it is told to stop (SIGTERM) or killed. Run by ``test_ordering``.
 
 Arguments: prefix, name, on_failed_head; the store's address comes in the environment. Everything it does goes to one
-list in the store, so that what several processes did has one order: ``begin``, ``end``, ``fail`` and ``settled``.
+list in the store, or in the one of ``JOURNAL_URL``, so that what several processes did has one order: ``begin``,
+``end``, ``fail`` and ``settled``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ THREADS = 4
 WORK_S = 0.004
 #: Fails its first attempt.
 STUMBLES = 37
+#: How often a message is tried.
+ATTEMPTS = 3
 #: Fails every attempt, until the parent says that the cause is mended.
 POISON = 1_999
 
@@ -60,7 +63,7 @@ class Journal:
 def main() -> None:
     prefix, name, on_failed_head = sys.argv[1:]
     url = os.environ["REDIS_URL"]
-    journal = Journal(url, prefix, name)
+    journal = Journal(os.environ.get("JOURNAL_URL", url), prefix, name)
     transport = open_transport(BusConfig(url=url, prefix=prefix))
 
     def handle(message: Message, context: Context) -> None:
@@ -76,7 +79,7 @@ def main() -> None:
     policy = SubscriptionPolicy(
         TOPIC,
         GROUP,
-        RetryPolicy(3, (0.05,)),
+        RetryPolicy(ATTEMPTS, (0.05,)),
         concurrency=THREADS,
         lease_s=LEASE_S,
         ordering="key",

@@ -22,8 +22,9 @@ from engine.bus.producer import BatchItem, Producer
 from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.transport import RedisStreamTransport
 from engine.core.facts import NullFacts
+from hbus_console.supervisor.standalone import StandaloneStore
 from tests.chaos.form import size
-from tests.chaos.ordered_worker import GROUP, LEASE_S, PARTITIONS, POISON, THREADS, TOPIC
+from tests.chaos.ordered_worker import ATTEMPTS, GROUP, LEASE_S, PARTITIONS, POISON, THREADS, TOPIC
 
 pytestmark = pytest.mark.chaos
 
@@ -37,15 +38,15 @@ PATIENCE_S = 240.0
 class Fleet:
     """Worker processes on one topic, and what they noted."""
 
-    def __init__(self, url: str, prefix: str, on_failed_head: str) -> None:
+    def __init__(self, url: str, prefix: str, on_failed_head: str, *, journal_url: str = "") -> None:
         self.transport: RedisStreamTransport = open_transport(BusConfig(url=url, prefix=prefix))
         self.transport.admin.create_topic(TOPIC)
         self.transport.set_partitions(TOPIC, PARTITIONS)
         self.transport.admin.create_group(TOPIC, GROUP)
         topic = TopicPolicy(TOPIC, "inventory", ordering="key", partitions=PARTITIONS)
         self.producer = Producer(lambda _: self.transport, StaticCatalog(topic), source="/chaos", facts=NullFacts())
-        self.store = redis.Redis.from_url(url)
-        self._environment = {**os.environ, "REDIS_URL": url}
+        self.store = redis.Redis.from_url(journal_url or url)
+        self._environment = {**os.environ, "REDIS_URL": url, "JOURNAL_URL": journal_url or url}
         self._prefix = prefix
         self._on_failed_head = on_failed_head
         self._running: dict[str, subprocess.Popen[str]] = {}
@@ -239,6 +240,43 @@ def test_parked_keys_keep_their_order_through_the_same_and_go_on_when_somebody_d
     assert (totals["skipped"], totals["dead"]) == (verdicts["skip"], verdicts["dead"])
     assert totals["settled"] == MESSAGES - verdicts["skip"] - verdicts["dead"]
     assert counts["handled"] == totals["settled"]
+
+
+def test_no_message_is_tried_more_often_than_allowed_however_often_consumers_and_store_are_killed(
+    own_store: StandaloneStore, redis_url: str, prefix: str
+) -> None:
+    fleet = Fleet(own_store.url, prefix, "block", journal_url=redis_url)
+
+    def tried() -> Counter[int]:
+        return Counter(n for what, _, _, n in fleet.journal() if what == "fail")
+
+    try:
+        poison = [POISON * each - 1 for each in range(1, 7)]
+        for n in poison:
+            # Each with others of its keys before and behind it.
+            fleet.publish(n - KEYS, 2 * KEYS)
+        for kills in range(4):
+            name, before = fleet.join(), tried()
+            deadline = time.monotonic() + PATIENCE_S
+            # It has tried some of them again by itself: the kill finds it between two attempts.
+            while max((tried() - before)[n] for n in poison) < 2 and time.monotonic() < deadline:
+                lag = fleet.transport.admin.lag(TOPIC, GROUP)
+                if not lag.unsettled:
+                    break
+            if kills % 2:
+                own_store.kill()
+            fleet.kill(name)
+            if kills % 2:
+                own_store.start()
+        fleet.join()
+        fleet.until_settled()
+        times = tried()
+        print(f"\ntimes that each of {len(poison)} poison messages was tried: {[times[n] for n in poison]}")
+        print(f"counted by the store {fleet.transport.admin.counts(TOPIC, GROUP)}")
+        assert max(times.values()) <= ATTEMPTS
+        assert fleet.transport.admin.counts(TOPIC, GROUP)["dead"] == len(poison)
+    finally:
+        fleet.end()
 
 
 @pytest.mark.parametrize("fleet", ["block"], indirect=True)

@@ -25,6 +25,7 @@ class TestCluster(TransportConformance):
     test_a_lease_whose_extension_was_not_answered_is_held_and_extended_again = None
     test_in_order_what_was_leased_in_a_lost_answer_comes_before_anything_newer = None
     test_a_key_is_parked_once_though_the_answer_was_lost_and_its_owner_knows_it = None
+    test_an_attempt_that_was_announced_in_a_lost_answer_is_counted_once = None
     test_a_turn_whose_answer_was_lost_leaves_no_partition_without_a_reader = None
     test_a_lone_consumer_keeps_the_order_of_a_key_whichever_answer_is_lost = None
 

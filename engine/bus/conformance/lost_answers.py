@@ -205,6 +205,23 @@ class LostAnswerConformance(TransportTests):
         bench.expect_all_settled()
 
     @needs("partitions")
+    def test_an_attempt_that_was_announced_in_a_lost_answer_is_counted_once(
+        self, bench: Workbench, owner: PartitionedReceiver, lose: Lose
+    ) -> None:
+        for number, attempt in each_reply(lose):
+            bench.transport.publish(bench.topic, [Outgoing(f"m{number}", b"m", partition=1)])
+            (delivery,) = owner.receive(10, 0)
+            failed = Attempt(1, 1_790_000_000_000, 1_500, "one", "boom")
+            batch = [Settlement(delivery.receipt, Verdict.BEGIN, attempt=failed, number=2)]
+            answers = attempt(lambda batch=batch: owner.settle(batch))  # type: ignore[misc]
+            assert (owner.settle(batch) if answers is None else answers) == [True]
+            assert settle(owner, [delivery], Verdict.RELEASE) == [True]
+            (again,) = owner.receive(10, 0)
+            assert (again.attempt, again.history) == (3, (failed,))
+            assert settle(owner, [again]) == [True]
+        bench.expect_all_settled()
+
+    @needs("partitions")
     def test_a_turn_whose_answer_was_lost_leaves_no_partition_without_a_reader(
         self, bench: Workbench, split: Partitioned, lose: Lose
     ) -> None:

@@ -10,7 +10,7 @@ from engine.bus.conformance.base import TransportTests, Workbench, bodies, bury,
 from engine.bus.conformance.promises import keeps, needs
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import Partitioned, PartitionedReceiver, partition_of
-from engine.bus.transport import Delivery, Outgoing, Settlement, Transport, Verdict
+from engine.bus.transport import Attempt, Delivery, Outgoing, Settlement, Transport, Verdict
 from engine.core.errors import BadInput
 from engine.core.ids import new_id
 
@@ -283,6 +283,51 @@ class PartitionConformance(TransportTests):
         parts.publish(b"m4", partition=0)
         assert numbers(one.receive(2, 1)) == [0, 1]
         assert numbers(one.receive(10, 1)) == [2, 3, 4]
+
+    @keeps("K19")
+    def test_an_attempt_that_was_announced_is_counted_and_what_only_waited_is_not(
+        self, parts: Partitions, pass_time: PassTime
+    ) -> None:
+        def next_owner(name: str) -> tuple[PartitionedReceiver, list[Delivery]]:
+            """Has everything, once who had it before has vanished."""
+            pass_time((SEAT_MS + parts.bench.lease_ms) / 1000 + 1)
+            made = parts.consumer(name)
+            made.turn(sit=True)
+            return made, made.receive(10, 1)
+
+        def begin(owner: PartitionedReceiver, delivery: Delivery, number: int, failed: Attempt | None = None) -> bool:
+            announced = Settlement(delivery.receipt, Verdict.BEGIN, attempt=failed, number=number)
+            # Twice, as after an answer that was lost.
+            return owner.settle([announced]) == owner.settle([announced]) == [True]
+
+        parts.publish(*numbered(2), partition=0)
+        # Two attempts of the first have failed here, and the third is under way.
+        one, (head, _) = next_owner("one")
+        failures = [Attempt(number, 1_790_000_000_000, 1_500, "one", f"boom {number}") for number in (1, 2)]
+        assert begin(one, head, 2, failures[0])
+        assert begin(one, head, 3, failures[1])
+        assert one.extend([head.receipt]) == [True]
+
+        # Nobody knows whether the second was tried.
+        _, (head, second) = next_owner("two")
+        assert (head.attempt, second.attempt) == (4, 2)
+        assert [past.error for past in head.history] == ["boom 1", "boom 2", "lease ran out"]
+
+        # Neither was: none is said to begin.
+        three, (head, second) = next_owner("three")
+        assert (head.attempt, second.attempt) == (4, 2)
+        assert begin(three, second, 2)
+        assert settle(three, [head, second], Verdict.RELEASE) == [True, True]
+
+        # What was begun counts, though its holder could not say what came of it.
+        head, second = three.receive(10, 1)
+        assert (head.attempt, second.attempt) == (4, 3)
+        assert begin(three, head, 4)
+        assert retry(three, head)
+        (again,) = three.receive(10, 1)
+        assert (again.attempt, len(again.history)) == (5, 4)
+        assert not begin(three, head, 5)
+        assert settle(three, [again, second]) == [True, True]
 
     def test_settled_is_settled_whoever_comes_next(self, parts: Partitions) -> None:
         one, two = parts.consumer("one"), parts.consumer("two")

@@ -93,7 +93,7 @@ class SetInbox:
         self.seen: set[tuple[str, str, str]] = set()
         self._lock = threading.Lock()
 
-    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], None]) -> bool:
+    def once(self, subscription: str, source: str, message_id: str, effect: Callable[[], object]) -> bool:
         with self._lock:
             if (subscription, source, message_id) in self.seen:
                 return False

@@ -201,9 +201,9 @@ class FifoDispatcher:
 class KeyedDispatcher:
     """Keeps the order of each key: one lane a key, and one delivery of a lane at a time. What has no key has its own.
 
-    A head that failed is tried again *here* after its backoff, while its lease is extended; the store's attempt count
-    does not move, so a crash in the middle starts its count again from what the store knows. With ``pass_on`` it goes
-    back to the store instead, and the next of its key comes first.
+    A head that failed is tried again *here* after its backoff, while its lease is extended; the store counts each
+    further attempt when it begins. With ``pass_on`` it goes back to the store instead, and the next of its key comes
+    first.
 
     The store alone puts messages back in order. So while one of a key is on its way there, and while the key is parked,
     whatever is read of it has to go back too, under the verdict ``PARK``.

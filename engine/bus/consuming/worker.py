@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from engine.bus import context as contexts
+from engine.bus.consuming.attempts import Attempts
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.hung import HUNG_S, Hung
 from engine.bus.consuming.reader import Breaker, Reader
@@ -20,9 +21,6 @@ from engine.bus.message import LONGEST, Message, decode
 from engine.bus.transport import Attempt, Verdict
 from engine.core.error_text import text_of
 
-#: How many attempts beyond the policy's last a message is given when its consumers died under it: a deployment or a
-#: crash is not its fault, but a message that kills every consumer must not go round for ever.
-LAPSES_FORGIVEN = 3
 #: Seconds between two looks for handlers that have taken longer than they may, at most.
 WATCH_S = 1.0
 
@@ -43,6 +41,7 @@ class Worker:
         handler: Handler,
         *,
         inbox: Inbox | None,
+        attempts: Attempts,
         decider: RetryDecider,
         settler: Settler,
         reader: Reader,
@@ -58,7 +57,7 @@ class Worker:
         self._clock, self._dispatcher = scope.clock, scope.dispatcher
         self._reader, self._prefetch = reader, reader.prefetch
         self._topic, self._group, self._lease_s = scope.topic, scope.group, scope.policy.lease_s
-        self._last_attempt = scope.policy.retry.max_attempts + LAPSES_FORGIVEN
+        self._attempts, self._last_attempt, self._ordered = attempts, attempts.last, attempts.ordered
         #: Decides between a handler's return and its being given up; needed only where there is a limit.
         self._end = threading.Lock() if scope.policy.max_handler_s else None
         self._given_up = False
@@ -134,12 +133,18 @@ class Worker:
             if message.expirytime and (message.expires_ms() or 0) <= begun_ms:
                 return self._settle_unhandled(held, "expired", begun_ms, f"expired at {message.expirytime[:40]}")
             if held.attempt > self._last_attempt:
-                raise Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")
+                raise self._attempts.used_up(held)
         except (MalformedEnvelope, Unrecoverable) as error:
             return self._fail(held, error, begun_ms, 0)
         except ValueError as error:
             return self._fail(held, MalformedEnvelope(f"expirytime: {error}", field="expirytime"), begun_ms, 0)
-        return self._attempt(held, message, begun, begun_ms)
+        attempt = self._announced if held.attempt > 1 and self._ordered else self._attempt
+        return attempt(held, message, begun, begun_ms)
+
+    def _announced(self, held: InFlight, message: Message, begun: float, begun_ms: int) -> bool:
+        if counted := self._attempts.announce(held):
+            return self._attempt(held, message, begun, begun_ms)
+        return counted is None or self._let_go(held)
 
     def _settle_unhandled(self, held: InFlight, kind: str, at_ms: int, detail: str = "") -> bool:
         self._settler.add(Finished(held, kind, at_ms, detail=detail))
@@ -155,7 +160,8 @@ class Worker:
             if self._inbox is None:
                 self._handler(message, context)
             else:
-                repeated = not self._once(self._inbox, message, context)
+                once, subscription = self._inbox.once, str(self._scope)
+                repeated = not once(subscription, message.source, message.id, lambda: self._handler(message, context))
         except BaseException as error:  # noqa: BLE001
             # Foreign code: whatever it raises, also SystemExit, is a failed attempt and never the end of this thread.
             failure = error
@@ -236,12 +242,6 @@ class Worker:
             self._scope.health.trouble(defect)
             _log.exception("the breaker of %s broke", self._scope)
 
-    def _once(self, inbox: Inbox, message: Message, context: Context) -> bool:
-        return inbox.once(str(self._scope), message.source, message.id, lambda: self._effect(message, context))
-
-    def _effect(self, message: Message, context: Context) -> None:
-        self._handler(message, context)
-
     def _fail(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         if held.lost:
             # Another consumer has it: what becomes of it is decided there.
@@ -298,15 +298,12 @@ class Worker:
         return True
 
     def _let_go(self, held: InFlight) -> bool:
-        """It is not ours to settle. With order it goes back with all that waits behind it.
-
-        The store may hold it for us still: an extension reached it whose answer did not reach us. Then what waits
-        behind it, going back alone, would come before it.
-        """
+        """It is not ours to settle. With order it goes back, and with it what waits behind it."""
         held.lose()
         if not held.key:
             self._scope.in_flight.drop(held)
             return False
+        # By an extension that was not answered the store may hold it still, and would give first what waits behind it.
         self._settler.set_aside((held, *self._dispatcher.park(held)))
         return True
 

@@ -178,6 +178,40 @@ def test_an_attempt_that_failed_here_is_not_forgotten_by_a_drain(bus: Bus, clock
     assert fact.attempt == 2
 
 
+def test_attempts_that_were_made_here_are_counted_when_this_process_dies(bus: Bus, clock: ManualClock) -> None:
+    bus.publish({"n": 0}, key="a")
+    bus.publish({"n": 1}, key="a")
+    journal = Journal(fail={0})
+    verbs = ("receive", "settle", "extend", "turn", "give_up")
+    policy: dict[str, Any] = {"ordering": "key", "retry": RetryPolicy(3, (1.0,)), "lease_s": LEASE_S, "seat_s": 2.0}
+    with running(bus.consumer(journal, **policy)):
+        until(lambda: len(bus.facts.of("retried")) == 2, between=lambda: clock.advance(0.1))
+        # As if it were killed: nothing that it says reaches the store any more.
+        bus.transport.failing.update(verbs)
+    bus.transport.failing.clear()
+    with running(bus.consumer(journal, name="c2", **policy)):
+        until(lambda: len(bus.facts.of("settled")) == 1, between=lambda: clock.advance(0.5))
+    assert [message.json()["n"] for message in journal.calls] == [0, 0, 0, 1]
+    (letter,) = bus.transport.admin.dead(TOPIC, GROUP)
+    from engine.bus import dead
+
+    assert [attempt.number for attempt in dead.decode(letter.record).history] == [1, 2, 3]
+
+
+def test_an_attempt_is_not_made_before_the_store_has_counted_it(bus: Bus, clock: ManualClock) -> None:
+    bus.publish({"n": 0}, key="a")
+    journal = Journal(fail={0})
+    with running(bus.consumer(journal, ordering="key", retry=RetryPolicy(3, (1.0,)), seat_s=60.0)):
+        bus.facts.wait_for("retried")
+        bus.transport.failing.add("settle")
+        asked = bus.transport.calls("settle")
+        until(lambda: bus.transport.calls("settle") > asked + 2, between=lambda: clock.advance(0.1))
+        assert len(journal.calls) == 1
+        bus.transport.failing.clear()
+        until(lambda: len(bus.facts.of("dead")) == 1, between=lambda: clock.advance(0.1))
+    assert len(journal.calls) == 3
+
+
 def test_one_consumer_reads_and_the_other_takes_over_when_it_stops(bus: Bus, clock: ManualClock) -> None:
     journal, idle = Journal(), Journal()
     first = bus.consumer(journal, ordering="key", seat_s=LEASE_S)

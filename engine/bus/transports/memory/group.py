@@ -39,6 +39,8 @@ class PendingEntry(msgspec.Struct):
     consumer: str = ""
     handed_ms: int = 0
     failed: int = 0
+    #: The attempt after these has begun, as its holder in an ordered group has said.
+    begun: bool = False
     history: tuple[Attempt, ...] = ()
 
 
@@ -78,7 +80,7 @@ class Group:
         for number in self._due_in_order(limit, now_ms) if in_order else self._due(limit, now_ms):
             held = self._held[number]
             if held.state is State.LEASED:
-                self._lapse(held)
+                self._lapse(held, in_order=in_order)
             deliveries.append(self._hand_out(held, now_ms, lease_ms, consumer))
         for rank in range(3):
             for entry in self._log.after(rank, self._cursors[rank], limit - len(deliveries), self.partition):
@@ -100,10 +102,12 @@ class Group:
             return False
         if settlement.verdict is Verdict.DEAD:
             self._bury(held, settlement.dead)
+        elif settlement.verdict is Verdict.BEGIN:
+            if held.failed < settlement.number - 1:
+                self._note_failure(held, settlement.number - 1, settlement.attempt)
+            held.begun = held.begun or held.failed == settlement.number - 1
         elif settlement.verdict is Verdict.RETRY:
-            held.failed += 1
-            if settlement.attempt is not None:
-                held.history = (*held.history, settlement.attempt)
+            self._note_failure(held, held.failed + 1, settlement.attempt)
             self._requeue(held, State.RETRYING, now_ms + max(0, settlement.after_ms))
             self.counts["retried"] += 1
         elif settlement.verdict is Verdict.PARK:
@@ -144,7 +148,7 @@ class Group:
             del self._held[numbers[0]]
             self.counts["skipped"] += 1
         elif first is not None:
-            first.failed, first.history = 0, ()
+            first.failed, first.begun, first.history = 0, False, ()
         again = [self._held[number] for number in numbers if number in self._held]
         for held in again:
             self._requeue(held, State.RELEASED, 0)
@@ -189,9 +193,7 @@ class Group:
         """Set aside with its key, or put back where the key is not parked."""
         key, number = settlement.key, held.entry.number
         if settlement.dead:
-            held.failed += 1
-            if settlement.attempt is not None:
-                held.history = (*held.history, settlement.attempt)
+            self._note_failure(held, held.failed + 1, settlement.attempt)
             self.parked.setdefault(key, settlement.dead)
         elif key not in self.parked:
             self._requeue(held, State.RELEASED, 0)
@@ -210,10 +212,11 @@ class Group:
             yield number
 
     def _due_in_order(self, limit: int, now_ms: int) -> list[int]:
-        numbers = []
+        # A lease that was extended in the moment it was given has two rows alike.
+        found = set()
         while (number := self._pop_due(now_ms)) is not None:
-            numbers.append(number)
-        numbers.sort()
+            found.add(number)
+        numbers = sorted(found)
         for number in numbers[limit:]:
             heappush(self._queue, _row(self._held[number]))
         return numbers[:limit]
@@ -228,6 +231,9 @@ class Group:
         return None
 
     def _hand_out(self, held: PendingEntry, now_ms: int, lease_ms: int, consumer: str) -> Delivery:
+        if held.begun:
+            # Its holder could not say what came of it.
+            self._note_failure(held, held.failed + 1, None)
         held.state, held.consumer, held.handed_ms, held.token = State.LEASED, consumer, now_ms, next(_tokens)
         held.due_ms = now_ms + lease_ms
         self._push(held)
@@ -241,12 +247,19 @@ class Group:
             partition=self.partition,
         )
 
-    def _lapse(self, held: PendingEntry) -> None:
-        held.failed += 1
-        duration_us = max(0, held.due_ms - held.handed_ms) * 1000
-        lapsed = Attempt(held.failed, held.due_ms, duration_us, held.consumer, "lease ran out")
-        held.history = (*held.history, lapsed)
+    def _lapse(self, held: PendingEntry, *, in_order: bool) -> None:
         self.counts["lapsed"] += 1
+        if in_order and held.failed and not held.begun:
+            # It waited behind others: whoever begins a second attempt says so before.
+            return
+        duration_us = max(0, held.due_ms - held.handed_ms) * 1000
+        lapsed = Attempt(held.failed + 1, held.due_ms, duration_us, held.consumer, "lease ran out")
+        self._note_failure(held, held.failed + 1, lapsed)
+
+    def _note_failure(self, held: PendingEntry, failed: int, attempt: Attempt | None) -> None:
+        held.failed, held.begun = failed, False
+        if attempt is not None:
+            held.history = (*held.history, attempt)
 
     def _requeue(self, held: PendingEntry, state: State, due_ms: int) -> None:
         held.state, held.due_ms = state, due_ms

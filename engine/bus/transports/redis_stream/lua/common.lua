@@ -8,7 +8,9 @@
 --             leased     deadline in ms          [0, BAND)       owned until then
 --             retrying   due time in ms + BAND   [BAND, PARKED)  failed, next attempt at its due time
 --             parked     id's own ms + PARKED    (PARKED and above) set aside with its key, until somebody decides
--- tries     hash: position -> "<failed attempts> <history: JSON arrays joined by commas>", failed messages only.
+-- tries     hash: position -> "<failed attempts> <history: JSON arrays joined by commas>", failed messages only. A zero
+--           before the number says that the attempt after these has begun, in an ordered group; whoever does not know
+--           of it reads the same number.
 -- token     "<times handed out>|<generation>": names one handing-out; whoever shows an older one owns nothing.
 -- epoch     of an ordered group's partition, kept in `state` with each new owner; '' from who reads under no lease.
 -- parked    hash: key -> record of why its head failed for good. `state` counts its changes in `parks`.
@@ -40,6 +42,21 @@ end
 -- 2286 or later, and all that comes after it, must not leave its band.
 local function ms_of(id)
   return math.min(tonumber(string.match(id, '^%d+')), BAND - 1)
+end
+
+-- What is known of a message's attempts: how many failed, whether another has begun, and the history.
+local function tries_of(tries, position)
+  local record = redis.call('HGET', tries, position)
+  if not record then return 0, false, '' end
+  local failed, history = string.match(record, '^(%d+) (.*)$')
+  return tonumber(failed), string.byte(failed) == 48, history
+end
+
+-- Notes them; `attempt` is one more of the history as a JSON array, or ''.
+local function note_tries(tries, position, failed, begun, history, attempt)
+  if attempt ~= '' then history = history == '' and attempt or history .. ',' .. attempt end
+  redis.call('HSET', tries, position, string.format(begun and '0%d ' or '%d ', failed) .. history)
+  return failed, history
 end
 
 -- Score of a released entry: in the order of publishing, before everything that is leased or retrying.

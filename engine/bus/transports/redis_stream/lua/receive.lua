@@ -14,7 +14,8 @@
 --         error GROUPLOST or NOGROUP: the group, or its part on one stream, is not there
 --         error FENCED: the partition has another owner
 --
--- A member whose lease ran out counts as a failed attempt of the consumer that had it.
+-- A member whose lease ran out counts as a failed attempt of the consumer that had it; under an epoch, a second or later
+-- attempt only if it was said to begin.
 
 local streams, leases, tries, state, wake_key = { KEYS[1], KEYS[2], KEYS[3] }, KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local group, consumer, limit, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -41,16 +42,14 @@ local deadline = string.format('%.0f', now + lease_ms)
 
 -- Adds what a lapsed lease says to the tries of a message; returns its failed attempts and history.
 local function lapse(position, ran_out_ms, owner, held_ms)
-  local failed, history = 0, ''
-  local record = redis.call('HGET', tries, position)
-  if record then failed, history = string.match(record, '^(%d+) (.*)$') end
+  redis.call('HINCRBY', state, 'lapsed', 1)
+  local failed, begun, history = tries_of(tries, position)
+  -- It waited behind others: whoever begins a second attempt says so before.
+  if ordered and failed > 0 and not begun then return failed, history end
   failed = failed + 1
   local attempt = string.format('[%d,%.0f,%.0f,%s,"lease ran out"]', failed, ran_out_ms, held_ms * 1000,
     cjson.encode(owner))
-  history = history == '' and attempt or history .. ',' .. attempt
-  redis.call('HSET', tries, position, failed .. ' ' .. history)
-  redis.call('HINCRBY', state, 'lapsed', 1)
-  return failed, history
+  return note_tries(tries, position, failed, false, history, attempt)
 end
 
 local function hand_out_again(position, at)
@@ -66,15 +65,16 @@ local function hand_out_again(position, at)
     redis.call('HINCRBY', state, 'vanished', 1)
     return nil
   end
-  local failed, history = 0, ''
+  local failed, begun, history
   if at >= 0 and at < BAND then
     failed, history = lapse(position, at, pending and pending[2] or '', pending and pending[3] or 0)
   else
-    local record = redis.call('HGET', tries, position)
-    if record then failed, history = string.match(record, '^(%d+) (.*)$') end
+    failed, begun, history = tries_of(tries, position)
+    -- It was begun, and its holder could not say what came of it.
+    if begun then failed, history = note_tries(tries, position, failed + 1, false, history, '') end
   end
   redis.call('ZADD', leases, deadline, position)
-  return { position, entry[2][2], times, tonumber(failed), history }
+  return { position, entry[2][2], times, failed, history }
 end
 
 local again, room = {}, limit

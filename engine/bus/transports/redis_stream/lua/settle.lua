@@ -4,8 +4,8 @@
 --       10 aside
 -- ARGV  1 group · 2 now in ms, or '' for the server's clock · 3-5 numbers of acks per stream · 6 epoch · the positions
 --       of the acks, high ones first · then seven per other verdict:
---       'retry' | 'dead' | 'release' | 'park' · position · token · after ms · attempt as a JSON array, or '' · record of
---       the dead or of the head that parks its key · key
+--       'retry' | 'dead' | 'release' | 'park' | 'begin' · position · token · after ms, or the number of what begins ·
+--       attempt as a JSON array, or '' · record of the dead or of the head that parks its key · key
 -- Result  the 1-based numbers, in the order given, of those that were refused: acks of what is settled already, other
 --         verdicts whose lease was lost, and what was to be set aside with a key that is not parked (any more), which
 --         is released instead; under an old epoch all of them. Setting aside what is set aside with that key is not
@@ -69,11 +69,18 @@ local now = others and clock(ARGV[2])
 local generation = others and redis.call('HGET', state, 'generation')
 
 local function note_failure(position, attempt)
-  local record = redis.call('HGET', tries, position)
-  local failed, history = 0, ''
-  if record then failed, history = string.match(record, '^(%d+) (.*)$') end
-  if attempt ~= '' then history = history == '' and attempt or history .. ',' .. attempt end
-  redis.call('HSET', tries, position, failed + 1 .. ' ' .. history)
+  local failed, _, history = tries_of(tries, position)
+  note_tries(tries, position, failed + 1, false, history, attempt)
+end
+
+-- Attempt `number` is about to be made. It may be counted already, where its lease had run out in its holder's hand.
+local function begin(position, number, attempt)
+  local failed, begun, history = tries_of(tries, position)
+  if failed < number - 1 then
+    note_tries(tries, position, number - 1, true, history, attempt)
+  elseif failed == number - 1 and not begun then
+    note_tries(tries, position, failed, true, history, '')
+  end
 end
 
 local function retry(position, after_ms, attempt)
@@ -129,6 +136,8 @@ for i = first_other, #ARGV, 7 do
     bury(position, rank, id, ARGV[i + 5])
   elseif verdict == 'park' then
     if not park(position, id, ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]) then refused[#refused + 1] = ordinal end
+  elseif verdict == 'begin' then
+    begin(position, tonumber(ARGV[i + 3]), ARGV[i + 4])
   else
     release(position, id)
   end

@@ -1,0 +1,58 @@
+"""How often a message may be tried, and how the store knows of each attempt though those who made it die."""
+
+from __future__ import annotations
+
+from engine.bus.consuming.dispatch import InFlight
+from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.consuming.settler import Settler
+from engine.bus.errors import Unrecoverable
+from engine.bus.transport import Settlement, Verdict
+from engine.core.errors import Unavailable
+
+#: Without order: how many attempts beyond the policy's last a message is given when its consumers died under it. A
+#: deployment or a crash is not its fault, but a message that kills every consumer must not go round for ever.
+LAPSES_FORGIVEN = 3
+#: Seconds until an attempt is announced again to a store that did not answer.
+AGAIN_S = 0.5
+
+
+class Attempts:
+    """Of one subscription. Thread-safe.
+
+    In order, what fails is tried again in the same process, and much is in hand that waits behind others. So there each
+    attempt after the first is announced to the store, which counts it whatever becomes of this process, and counts
+    nothing for what only waited. Then no message is tried more often than its policy says, but for one of a single
+    attempt: nobody knows whether that was made before a consumer vanished, so it gets a second.
+    """
+
+    def __init__(self, scope: ConsumerScope, settler: Settler) -> None:
+        self._scope = scope
+        self._settler = settler
+        self.ordered = scope.policy.ordering == "key"
+        most = scope.policy.retry.max_attempts
+        #: The number of the last attempt that may be made.
+        self.last = max(2, most) if self.ordered else most + LAPSES_FORGIVEN
+
+    def used_up(self, held: InFlight) -> Unrecoverable:
+        """Why an attempt after the last is not made."""
+        if self.ordered:
+            return Unrecoverable(f"the consumer that made attempt {held.attempt - 1} vanished, and it was the last")
+        return Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")
+
+    def announce(self, held: InFlight) -> bool | None:
+        """In order, have an attempt after the first counted before it is made. ``False`` when the lease is lost.
+
+        ``None`` when the store does not answer, and the dispatcher keeps it until it is asked again.
+        """
+        failed_here = held.attempt > held.delivery.attempt and held.history
+        before = held.history[-1] if failed_here else None
+        settlement = Settlement(held.delivery.receipt, Verdict.BEGIN, attempt=before, number=held.attempt)
+        try:
+            (counted,) = self._scope.receiver.settle([settlement])
+        except Unavailable as error:
+            self._scope.health.away(error)
+            # It may be counted already; asked again, it is counted once.
+            return None if self._scope.dispatcher.retry(held, AGAIN_S) else False
+        if not counted:
+            self._settler.say(held, "lease_lost", "the lease was lost before its turn")
+        return counted
