@@ -89,6 +89,8 @@ class Consumer:
             rng=rng or random.Random(),  # noqa: S311 - jitter
         )
         self._settler = Settler(scope)
+        if self._order_timer is not None:
+            self._order_timer.hurry = self._settler.hurry
         self._breaker = Breaker(scope, self._settler, breakers) if policy.breaker.failures else None
         recovery = Recovery(scope, positions)
         self._pool = WorkerPool(scope, self._recruit)

@@ -17,6 +17,7 @@ import redis
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
+from engine.bus.consuming.dispatch import LANE_AHEAD
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer
 from engine.bus.transports.redis_stream import open_transport
@@ -165,6 +166,7 @@ def check_order(journal: list[tuple[str, str, str, int]]) -> Counter[str]:
     counts: Counter[str] = Counter()
     seen: set[int] = set()
     frozen: Counter[str] = Counter()
+    overtaken: Counter[str] = Counter()
     for what, worker, key, n in journal:
         counts[what] += 1
         if what in ("killed", "frozen"):
@@ -189,9 +191,14 @@ def check_order(journal: list[tuple[str, str, str, int]]) -> Counter[str]:
                 seen.add(n)
             else:
                 counts["handled again after a kill"] += 1
+                if n < first[key]:
+                    counts["of these after a later one of its key"] += 1
+                    overtaken[key] += 1
             assert n > by_worker[worker, key], f"{worker} handled {n} of {key} after {by_worker[worker, key]}"
             by_worker[worker, key] = n
     counts["handled"] = len(seen)
+    # Each time that an owner dies, or another takes over from it, and no more than it was ahead of the store.
+    assert max(overtaken.values(), default=0) <= LANE_AHEAD * (counts["killed"] + counts["frozen"])
     return counts
 
 

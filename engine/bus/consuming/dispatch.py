@@ -18,6 +18,10 @@ from engine.bus.message import Message, decode
 from engine.bus.transport import Attempt, Delivery
 from engine.core.clock import Clock
 
+#: How many of one key may be handled and not yet confirmed by the store. Few, because when their consumer dies they run
+#: again after one another's successors; not one, because the store is told of many at once.
+LANE_AHEAD = 16
+
 
 class InFlight(msgspec.Struct, eq=False, gc=False):
     """One delivery in flight. Written by one thread at a time; ``lost`` may be set by any."""
@@ -127,8 +131,8 @@ class Dispatcher(Protocol):
         """A worker has ``head``, and gives it back with its key; returns what waited behind it and must go after it."""
         ...
 
-    def answered(self, held: InFlight) -> None:
-        """The store has taken back (or refused) what was on its way to it."""
+    def answered(self, *deliveries: InFlight) -> None:
+        """The store has taken, or refused, what was decided about these."""
         ...
 
     def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
@@ -174,7 +178,7 @@ class FifoDispatcher:
     def park(self, head: InFlight) -> Sequence[InFlight]:
         return ()
 
-    def answered(self, held: InFlight) -> None:
+    def answered(self, *deliveries: InFlight) -> None:
         return
 
     def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
@@ -205,6 +209,8 @@ class KeyedDispatcher:
     further attempt when it begins. With ``pass_on`` it goes back to the store instead, and the next of its key comes
     first.
 
+    A lane is never more than :data:`LANE_AHEAD` ahead of the store: it stands until decisions are confirmed.
+
     The store alone puts messages back in order. So while one of a key is on its way there, and while the key is parked,
     whatever is read of it has to go back too, under the verdict ``PARK``.
     """
@@ -217,6 +223,12 @@ class KeyedDispatcher:
         self._lanes: dict[str, deque[InFlight]] = {}
         #: How many of a key are on their way back.
         self._returning: Counter[str] = Counter()
+        #: How many of a key were handled and are not confirmed.
+        self._ahead: Counter[str] = Counter()
+        #: Keys whose lanes wait for that.
+        self._standing: set[str] = set()
+        #: Called when one begins to.
+        self.hurry: Callable[[], None] = lambda: None
         self._ready: SimpleQueue[InFlight | None] = SimpleQueue()
         self._later: list[tuple[float, int, InFlight]] = []
         self._tie = count()
@@ -241,8 +253,8 @@ class KeyedDispatcher:
                 elif (lane := self._lanes.get(key)) is not None:
                     lane.extend(followers)
                 else:
-                    self._lanes[key] = deque(followers)
-                    self._ready.put(followers[0])
+                    self._lanes[key] = lane = deque(followers)
+                    self._go_on(key, lane)
         return aside
 
     def done(self, held: InFlight) -> None:
@@ -252,8 +264,9 @@ class KeyedDispatcher:
         with self._lock:
             lane = lanes[key]
             lane.popleft()
+            self._count_ahead(key, 1)
             if lane:
-                self._ready.put(lane[0])
+                self._go_on(key, lane)
             else:
                 del lanes[key]
 
@@ -274,14 +287,20 @@ class KeyedDispatcher:
                 self._return(held)
             return followers
 
-    def answered(self, held: InFlight) -> None:
-        if not held.returning:
-            return
+    def answered(self, *deliveries: InFlight) -> None:
         with self._lock:
-            held.returning = False
-            self._returning[held.key] -= 1
-            if not self._returning[held.key]:
-                del self._returning[held.key]
+            for held in deliveries:
+                key = held.key
+                if held.returning:
+                    held.returning = False
+                    self._returning[key] -= 1
+                    if not self._returning[key]:
+                        del self._returning[key]
+                elif key:
+                    self._count_ahead(key, -1)
+                    if key in self._standing:
+                        self._standing.discard(key)
+                        self._go_on(key, self._lanes[key])
 
     def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
         """See :meth:`Dispatcher.withdraw`. What is taken back counts as on its way to the store."""
@@ -299,7 +318,8 @@ class KeyedDispatcher:
             for key, lane in list(self._lanes.items()):
                 if not _among(lane[0], partitions):
                     continue
-                begun = None if id(lane[0]) in idle else lane.popleft()
+                begun = None if id(lane[0]) in idle or key in self._standing else lane.popleft()
+                self._standing.discard(key)
                 taken.extend(lane)
                 if begun is None:
                     del self._lanes[key]
@@ -324,7 +344,7 @@ class KeyedDispatcher:
 
     def blocked(self) -> int:
         with self._lock:
-            return len(self._later) + sum(len(lane) - 1 for lane in self._lanes.values())
+            return len(self._later) + len(self._standing) + sum(len(lane) - 1 for lane in self._lanes.values())
 
     def run_timer(self) -> None:
         """Give heads back to the workers when their backoff is over; ends after :meth:`close`."""
@@ -336,6 +356,19 @@ class KeyedDispatcher:
                     self._ready.put(heapq.heappop(self._later)[2])
                 pause_s = self._later[0][0] - now if self._later else 60.0
             self._clock.wait(self._changed, pause_s)
+
+    def _go_on(self, key: str, lane: deque[InFlight]) -> None:
+        if self._ahead[key] < LANE_AHEAD:
+            self._ready.put(lane[0])
+        else:
+            self._standing.add(key)
+            self.hurry()
+
+    def _count_ahead(self, key: str, more: int) -> None:
+        # The store may answer before the worker has said that it is done.
+        self._ahead[key] += more
+        if not self._ahead[key]:
+            del self._ahead[key]
 
     def _return(self, held: InFlight) -> None:
         if held.key and not held.returning:

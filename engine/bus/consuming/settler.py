@@ -58,11 +58,12 @@ class Settler:
         self._scope = scope
         self._in_flight = scope.in_flight
         self._backoff = scope.backoff()
-        #: Order alone asks to know what has come back.
+        #: Order alone asks to know what the store has answered.
         self._answered = scope.dispatcher.answered if scope.policy.ordering == "key" else None
         self._queue: deque[Decision] = deque()
         self._wake = threading.Event()
         self._asleep = False
+        self._hurried = False
         self._closing = False
         self._abandoned = threading.Event()
         #: Since the start: deliveries settled for good, and attempts that failed.
@@ -108,6 +109,11 @@ class Settler:
         """How many decisions the store has not taken yet."""
         return len(self._queue)
 
+    def hurry(self) -> None:
+        """Somebody waits for what is queued to be confirmed: do not wait for more."""
+        self._hurried = True
+        self._wake.set()
+
     def close(self) -> None:
         """End the loop once everything queued has been settled."""
         self._closing = True
@@ -131,8 +137,10 @@ class Settler:
                 self._wake.clear()
                 self._asleep = False
                 continue
-            if len(queue) < BATCH and not self._closing:
+            if len(queue) < BATCH and not self._closing and not self._hurried:
                 self._wake.wait(LINGER_S)
+                self._wake.clear()
+            self._hurried = False
             # Peeked, not popped: what breaks halfway stays queued.
             batch = [queue[index] for index in range(min(BATCH, len(queue)))]
             self._settle(batch)
@@ -211,6 +219,8 @@ class Settler:
                 why = f"verdict {finished.verdict.value} came too late"
                 others.setdefault("lease_lost", []).append((finished, why))
         drop(*settled)
+        if self._answered is not None:
+            self._answered(*settled)
         self.handled += len(settled)
         told = [self._told_settled(settled, late)] if settled else []
         for kind, pairs in others.items():

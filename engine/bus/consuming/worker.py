@@ -105,7 +105,7 @@ class Worker:
         if number <= self._last_attempt and self._dispatcher.retry(held, self._lease_s):
             self._settler.say_retry(Finished(held, "retried", now_ms, after_ms=pause_ms, attempt=attempt, error=why))
             return True
-        self._scope.in_flight.drop(held)
+        self._settler.drop(held)
         held.lose()
         self._settler.say(held, "lease_lost", f"nothing could be decided: {why}")
         return False

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.bus.conformance.ordering import Journal
+from engine.bus.consuming.dispatch import LANE_AHEAD
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.partitions import PartitionedReceiver
@@ -99,6 +100,23 @@ def test_what_was_read_late_keeps_its_place_though_the_store_does_not_say_whethe
         until(lambda: len(bus.facts.of("settled")) == 2, between=lambda: clock.advance(0.1))
     assert journal.by_key == {"a": [0, 1]}
     assert {fact.attempt for fact in bus.facts.of("settled")} == {1}
+
+
+def test_a_lane_waits_for_the_store_and_goes_on_when_it_is_back(bus: Bus, clock: ManualClock) -> None:
+    journal = Journal()
+    with running(bus.consumer(journal, ordering="key", seat_s=60.0)):
+        bus.publish({"n": 0}, key="a")
+        bus.facts.wait_for("settled")
+        bus.transport.failing.add("settle")
+        for n in range(1, 3 * LANE_AHEAD):
+            bus.publish({"n": n}, key="a")
+        asked = bus.transport.calls("settle")
+        until(lambda: len(journal.by_key["a"]) > LANE_AHEAD, between=lambda: clock.advance(0.1))
+        until(lambda: bus.transport.calls("settle") > asked + 3, between=lambda: clock.advance(0.1))
+        assert journal.by_key["a"] == list(range(LANE_AHEAD + 1))
+        bus.transport.failing.clear()
+        until(lambda: len(bus.facts.of("settled")) == 3 * LANE_AHEAD, between=lambda: clock.advance(0.1))
+    assert journal.by_key["a"] == list(range(3 * LANE_AHEAD))
 
 
 def test_a_head_that_dies_lets_its_key_go_on(bus: Bus, clock: ManualClock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bus.consuming.dispatch import InFlight, KeyedDispatcher
+from engine.bus.consuming.dispatch import LANE_AHEAD, InFlight, KeyedDispatcher
 from engine.bus.message import Message, encode
 from engine.bus.transport import Delivery
 from engine.core.clock import ManualClock
@@ -39,6 +39,42 @@ def test_one_of_a_key_at_a_time(bench: Lanes) -> None:
     assert bench.lanes.take() is one
     bench.lanes.done(one)
     assert bench.lanes.take() is two
+
+
+def test_a_lane_runs_so_far_ahead_of_the_store_and_no_further(bench: Lanes) -> None:
+    hurried: list[bool] = []
+    bench.lanes.hurry = lambda: hurried.append(True)
+    mine = bench.offer(*range(LANE_AHEAD + 3))
+    (other,) = bench.offer(99, key="b")
+    for held in mine[:LANE_AHEAD]:
+        taken = bench.lanes.take()
+        if taken is other:
+            taken = bench.lanes.take()
+        assert taken is held
+        bench.lanes.done(held)
+    # It stands; nobody else does, and the store is asked at once.
+    assert (bench.lanes.ready(), bench.lanes.blocked(), hurried) == (0, 3, [True])
+    bench.lanes.answered(*mine[:2])
+    for held in mine[LANE_AHEAD : LANE_AHEAD + 2]:
+        assert bench.lanes.take() is held
+        bench.lanes.done(held)
+    assert (bench.lanes.ready(), bench.lanes.blocked()) == (0, 1)
+    # What stands was not begun, and can be taken back. What comes later of the key stands, too.
+    assert bench.lanes.withdraw() == mine[-1:]
+    bench.lanes.answered(mine[-1])
+    (late,) = bench.offer(100)
+    assert bench.lanes.ready() == 0
+    bench.lanes.answered(mine[2])
+    assert bench.lanes.take() is late
+
+
+def test_an_answer_that_comes_before_the_worker_is_done_counts(bench: Lanes) -> None:
+    for number in range(2 * LANE_AHEAD):
+        (held,) = bench.offer(number)
+        assert bench.lanes.take() is held
+        bench.lanes.answered(held)
+        bench.lanes.done(held)
+    assert bench.lanes.blocked() == 0
 
 
 def test_what_comes_of_a_key_that_goes_back_follows_it_until_the_store_has_answered(bench: Lanes) -> None:
