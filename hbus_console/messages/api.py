@@ -18,6 +18,7 @@ from hbus_console.api.pagination import forward_page, only_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.messages import browsing, search, services
 from hbus_console.messages import export as evidence
+from hbus_console.messages.became import MOST_JUDGED
 from hbus_console.ui.timerange import read_range
 
 _TEXT = {"type": "string"}
@@ -36,7 +37,7 @@ _MESSAGE = {
         "size": {"type": "integer"},
         "published_at": {"type": "string", "format": "date-time"},
         "due_at": {"type": ["string", "null"], "format": "date-time"},
-        "outcome": {"type": "object", "description": "Settled by, dead in, failed attempts, repeats."},
+        "outcome": {"type": "object", "description": "Settled by, dead in, retrying in, failed attempts, repeats."},
     },
 }
 _PAGE = page_of(_MESSAGE)
@@ -124,6 +125,17 @@ class Messages(ApiView):
                     "Only what was published again under the same idempotency key, what was delivered again after an "
                     "inbox had seen it, or either. Without an id, key or correlation, newest repetition first, and "
                     "the time range is that of the repetition."
+                ),
+            ),
+            OpenApiParameter(
+                "outcome",
+                enum=["dead", "retrying", "unsettled"],
+                description=(
+                    "Only what died in a subscription, what failed in one that is not done with it, or what a "
+                    "subscription is not done with. The dead and the retrying come by their last failure, and without "
+                    "an id, key or correlation the time range is that of the failure. For the unsettled one request "
+                    f"judges {MOST_JUDGED:,} messages at most: a page may be short, or empty, and `next` goes on. Not "
+                    "together with `repeated`."
                 ),
             ),
             *_TIMES,

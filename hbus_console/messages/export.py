@@ -30,6 +30,8 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "settled": sorted(outcome.settled),
             "dead": sorted(outcome.dead),
             "expired": sorted(outcome.expired),
+            "skipped": sorted(outcome.skipped),
+            "retrying": sorted(outcome.retrying),
             "failed_attempts": outcome.retried,
             "published_again": outcome.published_again,
             "delivered_again": outcome.delivered_again,

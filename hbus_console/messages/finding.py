@@ -6,8 +6,8 @@ from django.db.models import Q
 
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.messages.addresses import page_of
+from hbus_console.messages.by_event import off_index
 from hbus_console.messages.models import LedgerMessage
-from hbus_console.messages.repeats import off_index
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 

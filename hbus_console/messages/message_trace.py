@@ -22,9 +22,9 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.columns import texts
+from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LONGEST_ID, LedgerEvent, LedgerMessage
-from hbus_console.messages.repeats import off_index
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter

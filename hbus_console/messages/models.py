@@ -102,6 +102,14 @@ class LedgerEvent(models.Model):
                 condition=models.Q(kind__in=("retried", "dead")),
                 name="ledger_event_failures",
             ),
+            models.Index(
+                fields=["kind", "at_ms"], condition=models.Q(kind__in=("retried", "dead")), name="ledger_event_failed"
+            ),
+            models.Index(
+                fields=["topic", "kind", "at_ms"],
+                condition=models.Q(kind__in=("retried", "dead")),
+                name="ledger_event_topic_failed",
+            ),
             models.Index(fields=["at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_repeats"),
             models.Index(
                 fields=["topic", "at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_topic_repeats"

@@ -12,7 +12,7 @@ from engine.bus.subjects import subscription_subject
 from engine.core.clock import to_datetime
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
-from hbus_console.messages.search import id_ends
+from hbus_console.messages.reach import id_ends
 from hbus_console.operations.models import UNDECIDED, OperationItem
 from hbus_console.operations.outcomes import Fate, Made
 from hbus_console.subscriptions.models import Subscription

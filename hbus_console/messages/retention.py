@@ -11,7 +11,7 @@ from hbus_console.evidence.totals import MOST_OF_A_ROW, total
 from hbus_console.messages import lag_history
 from hbus_console.messages.lag_history import LagHistory
 from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
-from hbus_console.messages.search import id_ends
+from hbus_console.messages.reach import id_ends
 
 DAY_MS = 24 * 3_600_000
 #: Samples are kept so long.

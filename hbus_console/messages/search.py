@@ -7,12 +7,17 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
 
-from django.db.models import Count, Max, Min, QuerySet
+from django.db.models import Count, QuerySet
 
+from engine.bus.fact_kinds import FINAL
+from engine.core.errors import BadInput
 from hbus_console import cursors
-from hbus_console.access.permissions import GLOBAL, Actor, visible_scopes
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.messages import became as by_outcome
+from hbus_console.messages.became import Became
+from hbus_console.messages.by_event import Happening, last_events, off_index
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
-from hbus_console.messages.repeats import Repeated, last_repetitions, off_index, repeated
+from hbus_console.messages.repeats import Repeated
 from hbus_console.topics.scopes import topic_names
 
 PAGE = 50
@@ -27,7 +32,8 @@ _ID_PREFIX = 6
 class Query:
     """What to look for; everything may be left out. Times are epoch milliseconds, the end exclusive.
 
-    They are those of the publish; where a repetition is looked for and nothing exact is named, of the repetition.
+    They are those of the publish; where a repetition, a death or a failure is looked for and nothing exact is named, of
+    that.
     """
 
     id: str = ""
@@ -38,6 +44,7 @@ class Query:
     start_ms: int | None = None
     end_ms: int | None = None
     repeated: Repeated = Repeated.UNASKED
+    became: Became = Became.UNASKED
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> Query:
@@ -45,8 +52,11 @@ class Query:
         id_, key, correlation, topic, type_ = (
             values.get(name, "").strip() for name in ("id", "key", "correlation", "topic", "type")
         )
-        again = Repeated.read(values.get("repeated", ""))
-        return cls(id_, key, correlation, topic, type_, repeated=again)
+        again, became = Repeated.read(values.get("repeated", "")), Became.read(values.get("outcome", ""))
+        if again and became:
+            remedy = "Leave one of the two out."
+            raise BadInput("Messages are found by an outcome or by a repetition.", remedy=remedy, field="outcome")
+        return cls(id_, key, correlation, topic, type_, repeated=again, became=became)
 
     @property
     def is_exact(self) -> bool:
@@ -55,12 +65,24 @@ class Query:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.is_exact or self.topic or self.type or self.repeated)
+        return not (self.is_exact or self.topic or self.type or self.repeated or self.became)
 
     @property
-    def by_repetition(self) -> bool:
-        """Whether what is found comes in the order of its last repetition, not of its publish."""
-        return bool(self.repeated) and not self.is_exact
+    def happening(self) -> Happening | None:
+        """The events that tell of what is looked for; ``None`` where it does not show by any."""
+        return self.repeated.happening() if self.repeated else self.became.happening()
+
+    @property
+    def order(self) -> str:
+        """What is found comes in the order of its last ... , and what is looked for in a time range is that."""
+        if self.is_exact or self.became is Became.UNSETTLED:
+            return ""
+        return {Became.DEAD: "died", Became.RETRYING: "failed"}.get(self.became, "repeated" if self.repeated else "")
+
+    @property
+    def by_event(self) -> bool:
+        """Whether what is found comes in the order of its last event, not of its publish."""
+        return bool(self.order)
 
 
 @dataclass
@@ -70,7 +92,11 @@ class Outcome:
     settled: set[str] = field(default_factory=set)
     dead: set[str] = field(default_factory=set)
     retried: int = 0
+    #: Where an attempt failed and it is not done with.
+    retrying: set[str] = field(default_factory=set)
     expired: set[str] = field(default_factory=set)
+    #: A person settled it there without its being handled.
+    skipped: set[str] = field(default_factory=set)
     #: How often it was published again under the same idempotency key, and not stored.
     published_again: int = 0
     #: How often it was delivered again to each subscription whose inbox had seen it.
@@ -83,17 +109,9 @@ class FoundMessages:
 
     messages: list[LedgerMessage]
     next_cursor: str
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far back the ledger goes; ``since_ms`` is ``None`` while it is empty.
-
-    ``messages`` is ``None`` for who may not see them all: they are of every topic.
-    """
-
-    messages: int | None
-    since_ms: int | None
+    #: Of a search that judges one message after the other: how many, and when the oldest was published.
+    judged: int | None = None
+    back_to_ms: int | None = None
 
 
 def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> FoundMessages:
@@ -102,28 +120,23 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     if query.topic and names is not None and query.topic not in names:
         return FoundMessages([], "")
     rows = _narrowed(query)
-    if query.by_repetition:
-        return _by_repetition(rows, query, names, cursor, size)
-    if query.repeated:
-        rows = rows.filter(repeated(query.repeated))
-    if cursor:
-        published_ms, number = cursors.read(cursor, 2)
-        rows = rows.filter(cursors.beyond({"-published_ms": published_ms, "-pk": number}))
-        rows = rows.filter(published_ms__lte=published_ms)
-    if names is None or query.topic:
-        found = list(rows[: size + 1])
-    elif query.is_exact or len(names) > _MERGED_TOPICS:
-        found = list(rows.filter(**{f"{'its_topic' if query.id else 'topic'}__in": names})[: size + 1])
-    else:
-        found = _merged(rows, names, size + 1)
-    shown, tail = cursors.cut(found, size)
-    return FoundMessages(shown, cursors.written(tail.published_ms, tail.pk) if tail else "")
+    happening = query.happening
+    if happening is not None and query.by_event:
+        topics = [query.topic] if query.topic else names
+        last = last_events(happening, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
+        return _by_event(last, rows, cursor, size)
+    if happening is not None:
+        rows = rows.filter(happening.told())
+    if query.became is Became.UNSETTLED:
+        found = by_outcome.unsettled(lambda place, most: _page(rows, query, names, place, most), cursor, size)
+        return FoundMessages(found.messages, found.next_cursor, found.judged, found.back_to_ms)
+    return FoundMessages(*_page(rows, query, names, cursor, size))
 
 
 def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome]:
     """What became of ``messages``, by their identities, in one query."""
     found = {message.identity: Outcome() for message in messages}
-    kinds = ("settled", "retried", "dead", "expired", "deduplicated")
+    kinds = (*FINAL, "retried")
     events = LedgerEvent.objects.filter(message_id__in={id_ for _, id_ in found}, kind__in=kinds).order_by()
     told = events.values_list("topic", "message_id", "kind", "subscription").annotate(times=Count("pk"))
     for topic, message_id, kind, subscription, times in told:
@@ -133,6 +146,7 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
             continue
         if kind == "retried":
             outcome.retried += times
+            outcome.retrying.add(subscription)
         elif kind != "deduplicated":
             getattr(outcome, kind).add(subscription)
         elif subscription:
@@ -141,23 +155,9 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
             outcome.delivered_again[subscription] = times
         else:
             outcome.published_again = times
+    for outcome in found.values():
+        outcome.retrying -= outcome.settled | outcome.dead | outcome.expired | outcome.skipped
     return found
-
-
-def reach(actor: Actor) -> Reach:
-    """From the ends of two indexes. The number is exact as long as the ledger's ids have no gaps."""
-    first, last = id_ends()
-    whole = GLOBAL in visible_scopes(actor)
-    if last is None or first is None:
-        return Reach(0 if whole else None, None)
-    oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
-    return Reach(last - first + 1 if whole else None, oldest)
-
-
-def id_ends() -> tuple[int | None, int | None]:
-    """The lowest and the highest id. Asked for together, SQLite would walk the whole table."""
-    first = LedgerMessage.objects.aggregate(first=Min("pk"))["first"]
-    return first, LedgerMessage.objects.aggregate(last=Max("pk"))["last"]
 
 
 def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
@@ -165,12 +165,26 @@ def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
     return replace(query, start_ms=start_ms, end_ms=end_ms)
 
 
-def _by_repetition(
+def _page(
     rows: QuerySet[LedgerMessage], query: Query, topics: Sequence[str] | None, cursor: str, size: int
-) -> FoundMessages:
-    if query.topic:
-        topics = [query.topic]
-    last = last_repetitions(query.repeated, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
+) -> tuple[list[LedgerMessage], str]:
+    """The newest beyond ``cursor``, and where the next page begins."""
+    if cursor:
+        published_ms, number = cursors.read(cursor, 2)
+        rows = rows.filter(cursors.beyond({"-published_ms": published_ms, "-pk": number}))
+        rows = rows.filter(published_ms__lte=published_ms)
+    if topics is None or query.topic:
+        found = list(rows[: size + 1])
+    elif query.is_exact or len(topics) > _MERGED_TOPICS:
+        found = list(rows.filter(**{f"{'its_topic' if query.id else 'topic'}__in": topics})[: size + 1])
+    else:
+        found = _merged(rows, topics, size + 1)
+    shown, tail = cursors.cut(found, size)
+    return shown, cursors.written(tail.published_ms, tail.pk) if tail else ""
+
+
+def _by_event(last: QuerySet[LedgerEvent], rows: QuerySet[LedgerMessage], cursor: str, size: int) -> FoundMessages:
+    """The messages of ``rows`` in the order of their ``last`` events."""
     if cursor:
         at_ms, number = cursors.read(cursor, 2)
         last = last.filter(cursors.beyond({"-at_ms": at_ms, "-pk": number})).filter(at_ms__lte=at_ms)
@@ -191,11 +205,11 @@ def _narrowed(query: Query) -> QuerySet[LedgerMessage]:
         else:
             rows = rows.filter(message_id=query.id)
     exact = {"key": query.key, "correlation_id": query.correlation, "topic": query.topic, "type": query.type}
-    if query.id or query.by_repetition:
+    if query.id or query.by_event:
         rows = rows.alias(its_topic=off_index("topic"), its_type=off_index("type"))
         exact |= {"topic": "", "type": "", "its_topic": query.topic, "its_type": query.type}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
-    if query.by_repetition:
+    if query.by_event:
         return rows
     if query.start_ms is not None:
         rows = rows.filter(published_ms__gte=query.start_ms)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hbus_console.access.permissions import Actor
 from hbus_console.messages.browsing import Condition, Scan, peek, scan
 from hbus_console.messages.message_trace import Life, life
+from hbus_console.messages.reach import reach
 from hbus_console.messages.reveal import Revealed, reveal
-from hbus_console.messages.search import FoundMessages, Query, reach, search
+from hbus_console.messages.search import FoundMessages, Query, search
 from hbus_console.messages.timeline import Moment, moments
 
 __all__ = [

@@ -27,12 +27,13 @@ from hbus_console.messages import export as evidence
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, conversation, same_key
 from hbus_console.messages.models import LedgerMessage
+from hbus_console.messages.reach import reach
 from hbus_console.messages.reveal import Revealed
 from hbus_console.messages.timeline import moments, who
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.formats import num
+from hbus_console.ui.formats import counted, num
 from hbus_console.ui.timerange import time_range
 
 _TABS = ("timeline", "conversation", "key", "raw")
@@ -61,7 +62,7 @@ def messages(request: HttpRequest) -> HttpResponse:
         "query": search.Query(),
         "field": field,
         "in_log": in_log,
-        "reach": search.reach(who_asks),
+        "reach": reach(who_asks),
         "ledger_on": settings.HBUS_LEDGER,
         "topics": list(Topic.objects.filter(namespace_q(who_asks, "name")).values_list("name", flat=True)),
         "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
@@ -143,12 +144,16 @@ def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> 
         query = search.within(query, span.start_ms, None if span.moving else span.end_ms)
     found = search.search(who_asks, query, request.GET.get("cursor", ""))
     rows = rows_of(found.messages)
-    order = "last repeated" if query.by_repetition else "newest"
+    order = f"last {query.order}" if query.by_event else "newest"
+    shown = f"{counted(len(rows), 'message')}, {order} first" if rows else ""
+    if found.judged is not None:
+        shown = " · ".join(filter(None, [shown, f"{num(found.judged)} looked at"]))
     return {
         "rows": rows,
         "span": span,
         "next_cursor": found.next_cursor,
-        "shown": f"{num(len(rows))} message{'' if len(rows) == 1 else 's'}, {order} first" if rows else "",
+        "shown": shown,
+        "back_to_ms": found.back_to_ms,
         "curl_spec": CurlRequest("GET", f"/api/v1/messages?{request.GET.urlencode()}"),
     }
 

@@ -8,6 +8,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.evidence.booking import Booking
 from hbus_console.messages import search
+from hbus_console.messages.reach import Reach, reach
 from hbus_console.messages.search import Query
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
@@ -111,10 +112,10 @@ def test_what_became_of_a_page_is_one_query(django_assert_num_queries: DjangoAss
 
 def test_the_reach_is_told_and_how_many_there_are_to_who_may_see_them_all() -> None:
     everybody, narrow = person("viewer"), person("admin", "booking.*")
-    assert (search.reach(everybody), search.reach(narrow)) == (search.Reach(0, None), search.Reach(None, None))
+    assert (reach(everybody), reach(narrow)) == (Reach(0, None), Reach(None, None))
     message("m1", AT + 5)
     message("m2", AT)
-    assert (search.reach(everybody), search.reach(narrow)) == (search.Reach(2, AT), search.Reach(None, AT))
+    assert (reach(everybody), reach(narrow)) == (Reach(2, AT), Reach(None, AT))
 
 
 def test_a_page_costs_the_same_at_a_hundred_thousand_messages() -> None:
