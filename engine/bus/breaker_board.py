@@ -92,7 +92,10 @@ class BreakerBoard(Protocol):
 
 
 def after(now: Standing, act: str, *, consumer: str = "", why: str = "", pauses: Pauses = NO_PAUSES) -> Standing:
-    """How a breaker stands after ``act`` (trip, probe, passed, failed, open or close); the only rules there are."""
+    """How a breaker stands after ``act``: trip, probe, passed, failed, or a person's open, close or try.
+
+    These are the only rules there are.
+    """
     ours = now.state == "probing" and now.prober == consumer
     made = now
     if (act == "trip" and now.state == "closed") or (act == "failed" and ours):
@@ -106,6 +109,9 @@ def after(now: Standing, act: str, *, consumer: str = "", why: str = "", pauses:
         made = msgspec.structs.replace(now, state="closed", prober="", why="")
     elif act == "open":
         made = msgspec.structs.replace(now, state="open", until_ms=0, prober="", why=why[:WHY_LIMIT], forced=True)
+    elif act == "try" and now.state == "open":
+        # Still the same outage: how the one message ends decides, as if the pause were over.
+        made = msgspec.structs.replace(now, until_ms=now.now_ms, forced=False)
     elif act == "close":
         made = msgspec.structs.replace(now, state="closed", opens=0, prober="", why=why[:WHY_LIMIT], forced=False)
     changed = made.state != now.state
@@ -162,6 +168,10 @@ class RedisBreakers(_Board):
     def force_close(self, topic: str, group: str, why: str) -> Standing:
         """A person closes it; new failures open it again."""
         return self._do(topic, group, lambda now: after(now, "close", why=why))
+
+    def force_trial(self, topic: str, group: str) -> Standing:
+        """A person lets one message be tried now: handled it closes an open breaker, failed it opens it again."""
+        return self._do(topic, group, lambda now: after(now, "try"))
 
     def states(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Those that are not closed, by topic and group, in one round trip."""

@@ -46,6 +46,7 @@ FEATURE = Feature(
         "subscription.unpark_skip": "skipped the head of a parked key of the subscription",
         "subscription.unpark_dead": "buried the head of a parked key of the subscription",
         "subscription.breaker_open": "opened the breaker of the subscription",
+        "subscription.breaker_try": "let one message through the open breaker of the subscription",
         "subscription.breaker_close": "closed the breaker of the subscription",
         "subscription.rotate_secret": "gave a new secret to the subscription",
     },

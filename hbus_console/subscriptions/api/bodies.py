@@ -16,7 +16,7 @@ class UnparkBody(Body):
 
 
 class BreakerBody(Body):
-    """What a person wants of a breaker; ``act`` is ``open`` or ``close``."""
+    """What a person wants of a breaker; ``act`` is ``open``, ``close`` or ``try``."""
 
     act: str
     reason: str

@@ -203,8 +203,11 @@ class Breaker(ApiView):
 
     @extend_schema(
         operation_id="subscriptions_set_breaker",
-        summary="Open or close the breaker",
-        description="One that a person opened stays so until a person closes it. Needs a reason.",
+        summary="Open or close the breaker, or try one message",
+        description=(
+            "One that a person opened stays so until a person closes it. `try` lets one message through an open one: "
+            "handled it closes the breaker, failed it opens it again for longer. Needs a reason."
+        ),
         tags=["subscriptions"],
         request=takes(bodies.BreakerBody),
         responses=answers(shapes.BreakerOut),

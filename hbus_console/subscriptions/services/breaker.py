@@ -22,7 +22,8 @@ from hbus_console.subscriptions.services import lookup
 from hbus_console.subscriptions.services.subscriptions import record_act
 from hbus_console.wiring import bus, fact_log, store
 
-ACTS = ("open", "close")
+#: What a person may want of a breaker, and how the audit log says that it stands then.
+ACTS = {"open": "open, by a person", "close": "closed", "try": "open, one message is tried"}
 
 
 def breaker(actor: Actor, topic: str, group: str) -> Standing:
@@ -68,7 +69,8 @@ def outages() -> dict[tuple[str, str], int] | None:
 
 
 def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> Standing:
-    """Open it, until a person closes it; or close it, until failures open it again. ``act`` is one of :data:`ACTS`.
+    """Open it, until a person closes it; close it, until failures open it again; or try one message, which closes an
+    open one when it is handled. ``act`` is one of :data:`ACTS`.
 
     Raises ``Forbidden``, :class:`BadInput` at the field, and ``Unavailable``; then nothing has changed.
     """
@@ -84,17 +86,15 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         )
     board = bus.breakers()
     before = board.look(topic, group)
-    if (before.state == "closed") == (act == "close") and (act == "close" or before.forced):
-        if act == "open":
-            already(row.subject, "has its breaker open", "subscription.breaker_open")
-        else:
-            # Most breakers close by themselves, which no entry tells.
-            already(row.subject, "has its breaker closed")
+    if _stands_so(row, before, act):
         return before
     with transaction.atomic():
-        after = {"open": {"breaker": "open, by a person"}, "close": {"breaker": "closed"}}[act]
+        after = {"breaker": ACTS[act]}
         record_act(actor, f"subscription.breaker_{act}", row, reason, before={"breaker": before.state}, after=after)
         # Last inside the transaction: what the store refuses leaves no trace, and what it did has one.
+        if act == "try":
+            # No fact: whoever tries the message tells of it.
+            return board.force_trial(topic, group)
         force = board.force_open if act == "open" else board.force_close
         standing = force(topic, group, f"{actor.name}: {reason}")
     fact_log.emitter().emit(
@@ -110,6 +110,20 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         ]
     )
     return standing
+
+
+def _stands_so(row: Subscription, now: Standing, act: str) -> bool:
+    """Whether there is nothing to do, which is said then."""
+    if act == "open" and now.state != "closed" and now.forced:
+        already(row.subject, "has its breaker open", "subscription.breaker_open")
+    elif act != "open" and now.state == "closed":
+        # Most breakers close by themselves, which no entry tells.
+        already(row.subject, "has its breaker closed")
+    elif act == "try" and now.state == "probing":
+        already(row.subject, "has a message tried")
+    else:
+        return False
+    return True
 
 
 def _guarded() -> set[tuple[str, str]]:

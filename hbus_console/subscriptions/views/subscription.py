@@ -52,6 +52,7 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "drain_curl": CurlRequest("POST", f"{path}/drain", {"reason": "why"}, idempotent=True),
         "resume_curl": CurlRequest("POST", f"{path}/resume", {"reason": "why"}, idempotent=True),
         "breaker_open_curl": CurlRequest("POST", f"{path}/breaker", {"act": "open", "reason": "why"}),
+        "breaker_try_curl": CurlRequest("POST", f"{path}/breaker", {"act": "try", "reason": "why"}),
         "breaker_close_curl": CurlRequest("POST", f"{path}/breaker", {"act": "close", "reason": "why"}),
         "change_curl": CurlRequest("PATCH", path, {"concurrency": row.concurrency, "reason": "why"}),
         "delete_curl": CurlRequest("DELETE", path, {"typed_name": row.group, "reason": "why"}),
@@ -122,11 +123,10 @@ def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
 @console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     wanted, reason = request.POST.get("act", ""), request.POST.get("reason", "")
-    said = (
-        f"The breaker of {group} is open until somebody closes it: nothing is delivered."
-        if wanted == "open"
-        else f"The breaker of {group} is closed; its consumers go on within a second."
-    )
+    said = {
+        "open": f"The breaker of {group} is open until somebody closes it: nothing is delivered.",
+        "try": f"One message of {group} is tried within a second: handled it closes the breaker.",
+    }.get(wanted, f"The breaker of {group} is closed; its consumers go on within a second.")
     return act(
         request,
         said,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -174,6 +174,32 @@ def test_a_person_opens_and_closes_it(
             assert not bus.facts.of("breaker_probing")
             board.force_close(*WHERE, "it is over")
             until(lambda: bool(bus.facts.of("settled")), between=_tick(clock))
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_a_person_lets_one_message_be_tried_at_once(
+    bus: Bus, service: Service, redis_url: str, prefix: str, up: bool
+) -> None:
+    clock = cast("ManualClock", bus.clock)
+    if up:
+        service.up.set()
+    with redis.Redis.from_url(redis_url) as client:
+        board = RedisBreakers(client, prefix, clock)
+        board.force_open(*WHERE, "the provider asked for silence")
+        for number in range(3):
+            bus.publish({"n": number})
+        consumer = bus.consumer(service.recorder, retry=PATIENT, breaker=THREE, breakers=board)
+        with running(consumer):
+            until(lambda: _open(consumer))
+            assert board.force_trial(*WHERE).probe_due
+            if up:
+                until(lambda: len(bus.facts.of("settled")) == 3, between=_tick(clock))
+                assert board.look(*WHERE).state == "closed"
+                return
+            until(lambda: bool(bus.facts.of("breaker_opened")), between=_tick(clock))
+            standing = board.look(*WHERE)
+            assert (standing.state, standing.forced, standing.opens) == ("open", False, 1)
+            assert len(service.recorder.calls) == 1
 
 
 def test_it_goes_on_alone_while_the_board_is_away(bus: Bus, clock: ManualClock, service: Service) -> None:

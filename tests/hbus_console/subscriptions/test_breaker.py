@@ -105,6 +105,34 @@ def test_a_person_opens_and_closes_it_with_a_trace(facts: FactRecorder) -> None:
     assert facts.kinds() == ["breaker_opened", "breaker_closed"]
 
 
+def test_a_person_lets_one_message_be_tried(
+    signed_in: Callable[..., Client], calling: Callable[..., Any], facts: FactRecorder
+) -> None:
+    client, call = signed_in(Role.OPERATOR), calling(Role.OPERATOR)
+    path = f"topics/{ONE[0]}/subscriptions/{ONE[1]}/breaker"
+    assert call("POST", path, {"act": "try", "reason": "nothing is open"}).json()["state"] == "closed"
+    assert "Close and try one…" not in page_of(client)
+    services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for silence")
+    assert "Close and try one…" in page_of(client)
+
+    client.post(reverse("subscriptions:breaker", args=ONE), {"act": "try", "reason": "they say they are back"})
+    standing = services.breaker(VIEWER, *ONE)
+    assert (standing.state, standing.forced, standing.probe_due) == ("open", False, True)
+    assert bus.breakers().probe(*ONE, "node-1").state == "probing"
+    # It is being tried: there is nothing to ask for twice.
+    assert "Close and try one…" not in page_of(client)
+    assert call("POST", path, {"act": "try", "reason": "again"}).json()["state"] == "probing"
+    assert bus.breakers().failed(*ONE, "node-1", "still away", Pauses(60_000, 60_000)).state == "open"
+    (entry,) = AuditEntry.objects.filter(action="subscription.breaker_try")
+    assert (entry.reason, entry.before, entry.after) == (
+        "they say they are back",
+        {"breaker": "open"},
+        {"breaker": "open, one message is tried"},
+    )
+    # Whoever probes tells of it.
+    assert facts.kinds() == ["breaker_opened"]
+
+
 def test_who_may_not_and_what_cannot_be_leave_it_as_it_is(facts: FactRecorder) -> None:
     with pytest.raises(Forbidden):
         services.set_breaker(VIEWER, *ONE, "open", "why")
