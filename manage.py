@@ -12,8 +12,6 @@ from engine.core.errors import HbusError
 
 #: Commands of an app that is installed for them alone.
 MEASUREMENTS = {"bench", "growth", "soak", "walls"}
-#: Commands that have nothing to do where no installation is, and make none.
-ON_WHAT_IS_THERE = {"audit", "backup"}
 
 
 def main() -> int:
@@ -42,11 +40,10 @@ def _run() -> int:
         from hbus_console.supervisor.restore import main as restore
 
         return restore(sys.argv[2:])
-    if sys.argv[1:2] and sys.argv[1] in ON_WHAT_IS_THERE:
-        # Settings would make what is not there, too.
-        from hbus_console.state import refuse_nowhere
+    # Settings would make what is not there, too.
+    from hbus_console.command_needs import look_first
 
-        refuse_nowhere()
+    look_first(sys.argv[1:])
     if sys.argv[1:] == ["help"]:
         # Loading every model takes four times as long as finding the commands.
         from hbus_console.listing import listing

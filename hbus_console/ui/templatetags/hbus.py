@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from engine.core.subject import Subject
+from hbus_console.command_needs import typed
 from hbus_console.registry import subjects
 from hbus_console.subjects import readable
 from hbus_console.ui import curl as curls
@@ -35,6 +36,7 @@ register.filter("duration", formats.duration)
 register.filter("seconds", lambda value: formats.duration(None if value is None else value * 1_000_000))
 register.filter("size", formats.size)
 register.filter("short_id", formats.short_id)
+register.filter("typed", typed)
 register.filter("tone", lambda value: tone_of(str(value)))
 
 

@@ -9,8 +9,9 @@ from django.core.management import call_command
 from examples.hotel import demo
 from examples.hotel.bookings import read_feed
 from examples.hotel.lifecycle import moments
+from examples.hotel.management.commands import hotel_demo
 from examples.hotel.models import PartnerRoom, RoomNights
-from examples.hotel.verify import expected
+from examples.hotel.verify import Comparison, expected
 
 pytestmark = pytest.mark.django_db
 
@@ -67,3 +68,20 @@ def test_the_poison_is_known_before_it_dies_and_is_none_once_mended(bookings_fil
     assert [(one.room, one.booking_id[-6:]) for one in demo.poison(score)] == [("L", "000002")]
     PartnerRoom.objects.create(code="L", added_by="test")
     assert demo.poison(score) == []
+
+
+def test_the_mending_command_is_told_for_the_installation_that_the_demo_ran_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATE", "/srv/our bus")
+    monkeypatch.setenv("PORT", "8001")
+    outcome = demo.Outcome(
+        source="/hotel", bookings=1, events=1, published=1, deduplicated=0, settled=True, unsettled=0,
+        invoices_waiting=0, poison=[demo.Poison("m1", "b1", "L")], unexpected=[], publish_s=0.0, settle_s=0.0,
+        comparison=Comparison("/hotel", 1, 1, 1, 0, []),
+    )  # fmt: skip
+    hotel_demo.Command()._tell(outcome)
+    told = capsys.readouterr().out
+    typed = "STATE='/srv/our bus' PORT=8001"
+    assert f"{typed} .venv/bin/python manage.py hotel_partner add-room L\n" in told
+    assert f"(start the console with `{typed} make run`)" in told

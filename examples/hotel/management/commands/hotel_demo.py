@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ from examples.hotel import demo, feeds
 from examples.hotel.installation import console_url, installation
 from examples.hotel.seed import seed
 from hbus_console.access.command_line import command_line_actor
+from hbus_console.command_needs import typed
 from hbus_console.database import keep_connections
 from hbus_console.wiring import store
 
@@ -81,8 +83,10 @@ class Command(BaseCommand):
             say("")
             say(f"One message is dead, as it should be: {doomed.message_id}")
             say(f"  A room of category {doomed.room} fell free, and the partner's catalogue has no such category.")
-            say(f"  1. Look at it:       {console_url()}/dead-letters/   (start the console with `make run`)")
-            say(f"  2. Mend the cause:   .venv/bin/python manage.py hotel_partner add-room {doomed.room}")
+            mend = typed(f".venv/bin/python manage.py hotel_partner add-room {shlex.quote(doomed.room)}")
+            start = typed("make run")
+            say(f"  1. Look at it:       {console_url()}/dead-letters/   (start the console with `{start}`)")
+            say(f"  2. Mend the cause:   {mend}")
             say("  3. Redrive it there, and find your own act in the audit log.")
 
 

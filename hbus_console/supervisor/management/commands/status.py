@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError
+from hbus_console.command_needs import typed
 from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor.status import ProcessLine, Status, collect
@@ -47,7 +48,7 @@ def _stamped() -> list[Node]:
 
 def _table(status: Status) -> str:
     if not status.lines:
-        return f"hbus does not run on {settings.STATE}. Start it with `make run`."
+        return f"hbus does not run on {settings.STATE}. Start it with `{typed('make run')}`."
     rows = [_COLUMNS, *(_cells(line) for line in status.lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS) - 1)]
     lines = [
