@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
+from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
@@ -27,7 +28,7 @@ class IdempotencyKeyReused(Conflict):
     """The key belongs to another request."""
 
 
-def claim(request: Request, actor: Actor) -> IdempotencyRecord | None:
+def claim(request: Request | HttpRequest, actor: Actor) -> IdempotencyRecord | None:
     """The record of this request's key: fresh (``status == 0``) and ours to fill, or answered before.
 
     ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body, ``Conflict``
@@ -47,7 +48,7 @@ def claim(request: Request, actor: Actor) -> IdempotencyRecord | None:
         body = request.body
     except RawPostDataException:
         # A form, which the check of its origin has read already. No endpoint takes one.
-        raise UnsupportedMediaType(request.content_type) from None
+        raise UnsupportedMediaType(request.content_type or "") from None
     digest = hashlib.sha256(request.get_full_path().encode() + b"\n" + body).hexdigest()
     try:
         with transaction.atomic():

@@ -7,6 +7,9 @@ from django.db import models
 from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, Subject
 from hbus_console.audit.subjects import Stored, read
 
+#: The last part of what a refused act is called.
+REFUSED = ".refused"
+
 
 class AuditEntry(models.Model):
     """Who did what to which thing, when, why, before and after. Database triggers refuse UPDATE and DELETE."""
@@ -15,7 +18,7 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(db_index=True)
     actor = models.CharField(max_length=150)
     actor_kind = models.CharField(max_length=16)
-    #: ``topic.pause``, ``payload.reveal`` …; refused acts end in ``.refused``.
+    #: ``topic.pause``, ``payload.reveal`` …; refused acts end in :data:`REFUSED`.
     action = models.CharField(max_length=64)
     #: These three hold the subject, see :mod:`hbus_console.audit.subjects`.
     target_type = models.CharField(max_length=KIND_LIMIT)

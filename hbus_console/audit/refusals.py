@@ -9,7 +9,7 @@ from django.db import transaction
 from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, Forbidden
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import REFUSED, AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.audit.subjects import INSTALLATION, NAMESPACE
 from hbus_console.subjects import readable
@@ -30,7 +30,7 @@ def record_refusal(actor: Actor, error: Forbidden) -> AuditEntry | None:
     with transaction.atomic():
         return record(
             actor,
-            f"{error.action.name}.refused",
+            f"{error.action.name}{REFUSED}",
             _refused(error.action, error.resource),
             after={"why": error.what, "remedy": error.remedy},
         )

@@ -16,7 +16,7 @@ from hbus_console import cursors
 from hbus_console.access.permissions import GLOBAL, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import REFUSED, AuditEntry
 from hbus_console.audit.words import PERSONS
 
 PAGE = 50
@@ -100,7 +100,7 @@ def narrowed(
     if wanted.correlation:
         entries = entries.filter(correlation_id=wanted.correlation)
     if wanted.by == "refused":
-        entries = entries.filter(action__endswith=".refused")
+        entries = entries.filter(action__endswith=REFUSED)
     elif wanted.by:
         entries = entries.filter(
             actor_kind__in={"people": PERSONS, "programs": ("token",), "hbus": ("system",)}[wanted.by]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import REFUSED, AuditEntry
 from hbus_console.registry.acts import acts
 from hbus_console.registry.loading import features
 from hbus_console.registry.names import AUDIT_WORDS
@@ -28,7 +28,7 @@ _PAST = {
 }
 #: Acts of a person upon themselves: naming the target would say the name twice.
 _OF_ONESELF = {"session.login", "session.logout", "session.password.change"}
-_WENT_WRONG = (".refused", ".failed")
+_WENT_WRONG = (REFUSED, ".failed")
 
 
 def did(entry: AuditEntry) -> str:
@@ -36,7 +36,7 @@ def did(entry: AuditEntry) -> str:
     action = entry.action
     if action in (declared := _declared()):
         return declared[action]
-    if action.endswith(".refused"):
+    if action.endswith(REFUSED):
         return f"was not allowed to {_wanted(action.removesuffix('.refused'))}" + (" on" if names_target(entry) else "")
     family, _, last = action.rpartition(".")
     if last not in _PAST:

@@ -128,8 +128,7 @@ def test_the_theme_is_kept(watched: Watched) -> None:
     page = watched.open("/ui-kit/")
     light = page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
     page.get_by_role("button", name="Change the theme").click()
-    page.wait_for_load_state("load")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     dark = page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
     assert light != dark
     watched.open("/topics/")

@@ -76,6 +76,7 @@ TABLE: dict[str, Line] = {
     # --- audit
     "audit/": may(GET="operator", lists=True),
     "audit/verify/": may(POST="operator"),
+    "audit/posted/": may(GET="viewer"),
     "audit/export/": may(POST=("governor", {"as": "jsonl"})),
     "audit/<int:seq>/": may(GET="operator"),
     # --- topics, subscriptions, teams
@@ -259,4 +260,5 @@ TABLE: dict[str, Line] = {
     "api/v1/cluster": may(GET="viewer"),
     "api/v1/schema": may(GET=ANYONE),
     "api/v1/docs/": may(GET=ANYONE),
+    "api/v1/docs/<str:tag>/": may(GET=ANYONE),
 }

@@ -1,4 +1,5 @@
-// What a form can say before it is sent. Without it the server says the same, in its answer.
+// What a form can say before it is sent, and what became of it when its answer was lost. Without it the server says
+// what it can in its answer.
 "use strict";
 
 (() => {
@@ -15,4 +16,153 @@
   window.addEventListener("pageshow", refresh);
   // Parts of a page are fetched again, with boxes or buttons in them.
   new MutationObserver(refresh).observe(document.body, { childList: true, subtree: true });
+
+  // ---- posting --------------------------------------------------------------------------------
+  // A form is posted from here under a key of its own and stays until its answer is there. When the connection is lost
+  // nobody need guess: what became of the key is asked for, and said in the form.
+  const AGAIN_MS = 2_000;
+  const body = document.body;
+  if (!body.dataset.posted) return;
+  const posts = new WeakMap();
+
+  function fresh() {
+    return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+  // The same words again are the same act: only what has changed gets another key.
+  function keyFor(form, address, sent) {
+    const known = posts.get(form);
+    if (known?.address === address && known.sent === sent) return known.key;
+    const key = fresh();
+    posts.set(form, { address, sent, key });
+    return key;
+  }
+
+  function say(form, tone, words, link = "", href = "") {
+    let line = form.querySelector(":scope > [data-said]");
+    if (!line) {
+      line = document.createElement("div");
+      line.dataset.said = "";
+      line.setAttribute("role", "alert");
+      form.prepend(line);
+    }
+    line.className = `notice ${tone}`;
+    const text = document.createElement("div");
+    text.textContent = words;
+    if (link) {
+      const anchor = document.createElement("a");
+      anchor.href = href;
+      anchor.textContent = link;
+      text.append(" ", anchor);
+    }
+    line.replaceChildren(text);
+    line.scrollIntoView({ block: "nearest" });
+  }
+
+  function show(text, hash) {
+    const there = new DOMParser().parseFromString(text, "text/html");
+    const page = there.querySelector("#content");
+    const here = document.querySelector("#content");
+    if (!page || !here) return false;
+    for (const link of there.querySelectorAll("head link[rel=stylesheet]")) {
+      if (!document.querySelector(`head link[href="${CSS.escape(link.getAttribute("href"))}"]`)) document.head.append(document.importNode(link, true));
+    }
+    here.dataset.shows = "";
+    here.replaceChildren(...[...page.childNodes].map((node) => document.importNode(node, true)));
+    document.title = there.title;
+    body.dispatchEvent(new CustomEvent("hbus:answered", { bubbles: true }));
+    htmx.process(here);
+    body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
+    const place = here.querySelector("[aria-invalid=true], [autofocus]") ?? (hash && here.querySelector(hash));
+    if (place) {
+      place.scrollIntoView({ block: "center" });
+      place.focus?.();
+    } else window.scrollTo(0, 0);
+    return true;
+  }
+
+  async function whatBecame(form, key) {
+    try {
+      const answer = await fetch(`${body.dataset.posted}?key=${key}`, { cache: "no-store", redirect: "error" });
+      if (answer.status === 401) say(form, "warn", "You are signed out. Sign in in another tab: what you typed is kept here, and whether it was done is said then.");
+      if (!answer.ok) return null;
+      return await answer.json();
+    } catch {
+      return null;
+    }
+  }
+
+  async function lost(form, key, button) {
+    say(form, "warn", "The connection was lost. What you typed is kept here; whether it was done is said as soon as hbus answers.");
+    for (;;) {
+      await new Promise((then) => setTimeout(then, AGAIN_MS));
+      if (!form.isConnected) return;
+      const found = await whatBecame(form, key);
+      if (!found) continue;
+      const on = found.location || location.pathname + location.search;
+      if (found.state === "done") return say(form, "ok", "It was done; only its answer was lost.", "Go on", on);
+      if (found.state === "answered") return say(form, "info", "It was answered, and the answer was lost on its way.", "See how it stands", on);
+      if (found.state === "nothing") {
+        if (button) button.disabled = false;
+        return say(form, "warn", "It was not done. What you typed is still here: send it again.");
+      }
+      say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
+    }
+  }
+
+  async function post(form, button, address, sent) {
+    const key = keyFor(form, address.href, sent);
+    if (button) button.disabled = true;
+    let answer, text, file;
+    try {
+      answer = await fetch(address, {
+        method: "POST",
+        body: sent,
+        headers: { "Content-Type": "application/x-www-form-urlencoded;charset=UTF-8", Accept: "text/html", "HBUS-Form": "1", "Idempotency-Key": key, "X-Correlation-ID": `form-${key}` },
+        credentials: "same-origin",
+      });
+      file = /^attachment; filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1];
+      if (file) text = await answer.blob();
+      else text = await answer.text();
+    } catch {
+      return lost(form, key, button);
+    }
+    const on = answer.headers.get("HBUS-Location");
+    if (on !== null) {
+      const there = new URL(on, location.href);
+      // A link to a place of this very page would only scroll.
+      const same = there.pathname + there.search === location.pathname + location.search;
+      location.assign(there);
+      if (same && there.hash) location.reload();
+      return;
+    }
+    if (file) {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(text);
+      link.download = file;
+      link.click();
+      URL.revokeObjectURL(link.href);
+      if (button) button.disabled = false;
+      return;
+    }
+    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
+    if (answer.status < 500 && show(text, address.hash)) return;
+    if (button) button.disabled = false;
+    const words = new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
+    say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
+  }
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target, button = event.submitter;
+    const asked = (name) => button?.getAttribute(`form${name}`) ?? form.getAttribute(name) ?? "";
+    if (event.defaultPrevented || asked("method").toLowerCase() !== "post" || form.querySelector("input[type=file]")) return;
+    const address = new URL(asked("action") || location.href, location.href);
+    if (address.origin !== location.origin) return;
+    event.preventDefault();
+    if (button?.disabled) return;
+    post(form, button, address, new URLSearchParams(new FormData(form, button)).toString());
+  });
+  // Back from where an answer led, what was pressed can be pressed again.
+  window.addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) for (const button of document.querySelectorAll("form[method=post] button:not([data-needs])")) button.disabled = false;
+  });
 })();

@@ -114,7 +114,7 @@
   }
 
   // ---- the page -------------------------------------------------------------------------------
-  const shows = (page.dataset.shows ?? "").split(/\s+/).filter(Boolean);
+  let shows = (page.dataset.shows ?? "").split(/\s+/).filter(Boolean);
   const concerns = (name) => name === "*" || shows.some((shown) => name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
   let due = false;
   let busy = false;
@@ -171,6 +171,13 @@
     const since = performance.now() - looked;
     if (since >= Math.max(due ? LEAST_MS : MOST_MS, took * SHARE)) refresh();
   }
+
+  // The answer to a form stands here now: no reload would show it.
+  body.addEventListener("hbus:answered", () => {
+    shows = [];
+    standing.trouble = "";
+    tell();
+  });
 
   // ---- the stream -----------------------------------------------------------------------------
   let seen = 0;

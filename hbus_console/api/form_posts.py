@@ -1,0 +1,78 @@
+"""Forms of pages, posted by a script under a key of their own, so that a lost answer leaves no doubt.
+
+The script (``ui/assets/forms.js``) keeps the form until it has the answer. The same key again does nothing twice, and
+:func:`found` tells what is known of it. Without the script a form is posted as ever, and none of this is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from engine.core.errors import BadInput, Conflict
+from hbus_console.access.permissions import Actor
+from hbus_console.access.web import actor
+from hbus_console.api import idempotency
+from hbus_console.api.models import IdempotencyRecord
+
+#: A post of the script has this header; its key is in the one that the API knows, too.
+MARK = "HBUS-Form"
+#: Where the page goes on: what would be followed unseen otherwise.
+LOCATION = "HBUS-Location"
+
+
+class FormPostMiddleware:
+    """Answers a marked post once for each key, and tells a redirect in a header."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method != "POST" or MARK not in request.headers:
+            return self._get_response(request)
+        who = actor(request)
+        if not who.is_authenticated or who.must_change_password:
+            # On to another page first: nothing will be done that could be asked for.
+            return _told(self._get_response(request))
+        try:
+            record = idempotency.claim(request, who)
+        except (BadInput, Conflict) as error:
+            return JsonResponse({"detail": str(error)}, status=HTTPStatus.CONFLICT)
+        if record is not None and record.status:
+            again = HttpResponse(status=HTTPStatus.NO_CONTENT)
+            again[LOCATION] = bytes(record.response).decode()
+            return again
+        response = _told(self._get_response(request))
+        if record is not None:
+            _keep(record, response)
+        return response
+
+
+def found(who: Actor, key: str) -> IdempotencyRecord | None:
+    """What is known of the form that ``who`` posted under ``key``."""
+    return IdempotencyRecord.objects.filter(actor=who.name, key=key).first()
+
+
+def is_at_work(record: IdempotencyRecord) -> bool:
+    """Whether it may still be under way: not answered, and not so old that whoever did it must have died."""
+    return not record.status and record.created_at > datetime.now(UTC) - idempotency.ABANDONED_AFTER
+
+
+def _told(response: HttpResponse) -> HttpResponse:
+    if response.has_header("Location"):
+        response[LOCATION] = response["Location"]
+        del response["Location"]
+        response.status_code = HTTPStatus.NO_CONTENT
+    return response
+
+
+def _keep(record: IdempotencyRecord, response: HttpResponse) -> None:
+    if response.status_code >= HTTPStatus.BAD_REQUEST:
+        # Refused: nothing was done, and the same form may be sent again as it is.
+        record.delete()
+        return
+    # A page that answers may show a secret: of it is kept only that it was given.
+    idempotency.answer(record, response.status_code, response.get(LOCATION, "").encode(), "text/plain")

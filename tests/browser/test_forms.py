@@ -1,0 +1,72 @@
+"""A form whose connection is lost keeps what was typed and says whether it was done."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Console, Watched
+
+#: The killed web role is started again within seconds; a form cut off in its middle is given up after a minute.
+BACK_MS = 90_000
+
+
+@pytest.fixture
+def page(empty_console: Console, new_page: Callable[..., Watched]) -> Page:
+    return new_page().open("/teams/")
+
+
+def fill(page: Page, name: str) -> None:
+    page.get_by_role("button", name="New team").click()
+    page.fill("#new [name=name]", name)
+    page.fill("#new [name=contact]", "#front-desk")
+
+
+def send(page: Page) -> None:
+    page.locator("#new form .form-acts button:not([type=button])").click()
+
+
+def test_a_form_sent_while_the_console_is_away_is_kept_and_not_done(page: Page, empty_console: Console) -> None:
+    fill(page, "Front desk")
+    os.kill(empty_console.installation.role("web")["pid"], signal.SIGKILL)
+    send(page)
+    said = page.locator("#new [data-said]")
+    expect(said).to_contain_text("The connection was lost", timeout=10_000)
+    expect(said).to_contain_text("It was not done", timeout=BACK_MS)
+    expect(page.locator("#new [name=name]")).to_have_value("Front desk")
+    send(page)
+    expect(page.locator(".said")).to_contain_text("Front desk can now own")
+
+
+def test_an_act_whose_answer_was_lost_is_said_to_be_done(page: Page) -> None:
+    def cut(route: Route) -> None:
+        if route.request.method == "POST":
+            route.fetch(max_redirects=0)
+            route.abort("connectionreset")
+        else:
+            route.continue_()
+
+    page.route("**/teams/", cut)
+    fill(page, "Night desk")
+    send(page)
+    said = page.locator("#new [data-said]")
+    expect(said).to_contain_text("It was done; only its answer was lost.", timeout=BACK_MS)
+    expect(page.locator("#new [name=name]")).to_have_value("Night desk")
+    said.get_by_role("link", name="Go on").click()
+    expect(page.locator("main")).to_contain_text("Night desk")
+
+
+def test_what_the_server_refuses_is_said_on_the_same_page(page: Page) -> None:
+    page.locator("#new [name=name]").evaluate("field => field.removeAttribute('maxlength')")
+    fill(page, "x" * 2_000)
+    send(page)
+    expect(page.locator("main [role=alert]")).to_contain_text("At most")
+    expect(page.locator("#new [name=name]")).to_have_value("x" * 2_000)
+    page.get_by_role("button", name="New team").click()
+    page.fill("#new [name=name]", "Back office")
+    send(page)
+    expect(page.locator(".said")).to_contain_text("Back office can now own")

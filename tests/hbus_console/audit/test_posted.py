@@ -1,0 +1,116 @@
+"""A form that a script posts under a key: done once, and what became of it can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.http import HttpResponse
+from django.test import Client
+
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM, ScopedRole
+from hbus_console.accounts import services
+from hbus_console.accounts.models import User
+from hbus_console.api.models import IdempotencyRecord
+from hbus_console.audit.models import AuditEntry
+from hbus_console.teams.models import Team
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+SignIn = Callable[..., Client]
+KEY = "0f3c1d"
+TEAM = {"act": "create", "name": "Reservations", "contact": "#reservations"}
+
+
+@pytest.fixture
+def signed_in(audit_state: object) -> SignIn:
+    def enter(role: str = "admin") -> Client:
+        user = User.objects.create_user(f"a-{role}")
+        services.change_grants(SYSTEM, user, [ScopedRole(Role(role), "*")])
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return enter
+
+
+def post(client: Client, path: str = "/teams/", key: str = KEY, **form: str) -> HttpResponse:
+    marks = {"HBUS-Form": "1", "Idempotency-Key": key, "X-Correlation-ID": f"form-{key}"}
+    return client.post(path, form, headers=marks)  # type: ignore[return-value]
+
+
+def became(client: Client, key: str = KEY) -> Any:
+    return client.get("/audit/posted/", {"key": key}).json()
+
+
+def test_what_was_done_is_told_with_where_it_led(signed_in: SignIn) -> None:
+    client = signed_in()
+    assert became(client)["state"] == "nothing"
+    done = post(client, **TEAM)
+    assert (done.status_code, done["HBUS-Location"]) == (204, "/teams/")
+    assert not done.has_header("Location")
+    assert became(client) == {"state": "done", "location": "/teams/"}
+
+
+def test_the_same_form_again_does_nothing_twice_and_leads_to_the_same_place(signed_in: SignIn) -> None:
+    client = signed_in()
+    post(client, **TEAM)
+    again = post(client, **TEAM)
+    assert (again.status_code, again["HBUS-Location"]) == (204, "/teams/")
+    assert Team.objects.count() == 1
+    assert AuditEntry.objects.filter(action="team.create").count() == 1
+
+
+def test_what_was_refused_was_not_done_and_may_be_sent_again(signed_in: SignIn) -> None:
+    client = signed_in()
+    refused = post(client, act="create", name="", contact="")
+    assert refused.status_code >= 400
+    assert not IdempotencyRecord.objects.exists()
+    assert became(client)["state"] == "nothing"
+    assert post(client, **TEAM).status_code == 204
+
+
+def test_what_left_no_entry_was_answered_at_most(signed_in: SignIn) -> None:
+    client = signed_in()
+    post(client, "/theme/", theme="dark", next="/")
+    assert became(client)["state"] == "answered"
+
+
+def test_an_act_cut_off_by_a_death_is_known_by_its_audit_entry(signed_in: SignIn) -> None:
+    client = signed_in()
+    post(client, **TEAM)
+    # Killed between the commit and the answer: the record says nothing.
+    IdempotencyRecord.objects.update(status=0, response=b"")
+    assert became(client)["state"] == "done"
+
+
+def test_one_that_may_be_under_way_is_waited_for_and_given_up_in_time(signed_in: SignIn) -> None:
+    client = signed_in()
+    post(client, "/theme/", theme="dark", next="/")
+    IdempotencyRecord.objects.update(status=0, response=b"")
+    assert became(client)["state"] == "working"
+    record = IdempotencyRecord.objects.get()
+    IdempotencyRecord.objects.update(created_at=record.created_at - timedelta(minutes=2))
+    assert became(client)["state"] == "nothing"
+
+
+def test_nobody_is_told_of_what_another_posted(signed_in: SignIn) -> None:
+    post(signed_in(), **TEAM)
+    assert became(signed_in("operator"))["state"] == "nothing"
+
+
+def test_who_is_not_signed_in_is_led_to_the_door_and_no_key_is_kept(client: Client) -> None:
+    led = post(client, **TEAM)
+    assert (led.status_code, led["HBUS-Location"]) == (204, "/login/")
+    assert not IdempotencyRecord.objects.exists()
+    assert client.get("/audit/posted/", {"key": KEY}).status_code == 401
+
+
+def test_without_the_mark_a_form_is_answered_as_ever(signed_in: SignIn) -> None:
+    done = signed_in().post("/teams/", TEAM, headers={"Idempotency-Key": KEY})
+    assert (done.status_code, done["Location"]) == (302, "/teams/")
+    assert [str(said) for said in get_messages(done.wsgi_request)]
+    assert not IdempotencyRecord.objects.exists()
