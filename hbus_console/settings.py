@@ -252,6 +252,8 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1.0.0",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    # What the base of all endpoints says of itself is no description of any.
+    "GET_LIB_DOC_EXCLUDES": "hbus_console.api.openapi.undescribing",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     # Where the document came from; the paths in it are whole.

@@ -17,7 +17,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 
 @dataclass(frozen=True)
-class Field:
+class ToldField:
     """One line: ``results[].id``, what it is, and what it means."""
 
     name: str
@@ -27,16 +27,16 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToldAnswer:
     """``status`` is the code; an answer without fields has a text at most."""
 
     status: str
     text: str
-    fields: list[Field]
+    fields: list[ToldField]
 
 
 @dataclass(frozen=True)
-class Operation:
+class ToldOperation:
     """What one method does at one address."""
 
     id: str
@@ -45,9 +45,9 @@ class Operation:
     path: str
     summary: str
     text: str
-    parameters: list[Field]
-    body: list[Field]
-    answers: list[Answer]
+    parameters: list[ToldField]
+    body: list[ToldField]
+    answers: list[ToldAnswer]
     #: The codes of refusals, which all have the form of one problem.
     refusals: list[str]
 
@@ -57,16 +57,16 @@ class Operation:
         return CurlRequest(self.method, self.path, {it.name: "…" for it in self.body if it.required} or None)
 
 
-def read(version: str) -> dict[str, list[Operation]]:
+def read(version: str) -> dict[str, list[ToldOperation]]:
     """The operations of the API by their tags, in order of name."""
     document = SchemaGenerator(api_version=version).get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    found: dict[str, list[Operation]] = {}
+    found: dict[str, list[ToldOperation]] = {}
     for operation in operations(document):
         found.setdefault(operation.tag, []).append(operation)
     return dict(sorted(found.items()))
 
 
-def operations(document: Node) -> Iterator[Operation]:
+def operations(document: Node) -> Iterator[ToldOperation]:
     """All operations of an OpenAPI document, in its order."""
     for path, methods in document["paths"].items():
         for method in _METHODS:
@@ -74,15 +74,15 @@ def operations(document: Node) -> Iterator[Operation]:
                 yield _operation(document, path, method, told)
 
 
-def _operation(document: Node, path: str, method: str, told: Node) -> Operation:
+def _operation(document: Node, path: str, method: str, told: Node) -> ToldOperation:
     answers, refusals = [], []
     for status, answer in told.get("responses", {}).items():
         content = answer.get("content", {})
         if "application/problem+json" in content:
             refusals.append(str(status))
         else:
-            answers.append(Answer(str(status), answer.get("description", ""), _content(document, content)))
-    return Operation(
+            answers.append(ToldAnswer(str(status), answer.get("description", ""), _content(document, content)))
+    return ToldOperation(
         id=told["operationId"],
         tag=(told.get("tags") or ["other"])[0],
         method=method.upper(),
@@ -96,21 +96,21 @@ def _operation(document: Node, path: str, method: str, told: Node) -> Operation:
     )
 
 
-def _parameter(document: Node, told: Node) -> Field:
+def _parameter(document: Node, told: Node) -> ToldField:
     schema = _resolved(document, told.get("schema", {}))
     where = "" if told["in"] == "query" else f"in the {told['in']}"
     kind = ", ".join(filter(None, [_kind(schema), where]))
-    return Field(told["name"], kind, bool(told.get("required")), told.get("description", ""))
+    return ToldField(told["name"], kind, bool(told.get("required")), told.get("description", ""))
 
 
-def _content(document: Node, content: Node) -> list[Field]:
+def _content(document: Node, content: Node) -> list[ToldField]:
     """The fields of the first form that it has; they differ in their spelling alone."""
     for form in content.values():
         return list(_fields(document, form.get("schema", {}), "", _DEPTH))
     return []
 
 
-def _fields(document: Node, schema: Node, prefix: str, depth: int) -> Iterator[Field]:
+def _fields(document: Node, schema: Node, prefix: str, depth: int) -> Iterator[ToldField]:
     schema = _resolved(document, schema)
     if "array" in _types(schema):
         yield from _fields(document, schema.get("items", {}), f"{prefix}[]", depth)
@@ -118,7 +118,7 @@ def _fields(document: Node, schema: Node, prefix: str, depth: int) -> Iterator[F
     for name, told in schema.get("properties", {}).items():
         inner = _resolved(document, told)
         place = f"{prefix}.{name}".removeprefix(".")
-        yield Field(place, _kind(inner), name in schema.get("required", ()), told.get("description", ""))
+        yield ToldField(place, _kind(inner), name in schema.get("required", ()), told.get("description", ""))
         if depth > 1:
             yield from _fields(document, inner, place, depth - 1)
 

@@ -56,7 +56,7 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
     lines: list[tuple[str, str, Sequence[float]]] = [
         ("published", "accent", series.published),
         ("settled", "ok", series.settled),
-        ("retried", "warn", series.retried),
+        ("failed", "warn", series.retried),
         ("dead", "bad", series.dead),
     ]
     return {
@@ -68,8 +68,8 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
                 "tone": tone,
                 "values": [round(value, 2) for value in values[:whole]],
                 "area": name == "published",
-                # Failures are few beside the flow: a line of theirs would lie on the axis, so the crosshair reads them.
-                "quiet": name in ("retried", "dead"),
+                # Few beside the flow: a line of theirs would lie on the axis, so each slot with any has a bar.
+                "quiet": name in ("failed", "dead"),
             }
             for name, tone, values in lines
         ],

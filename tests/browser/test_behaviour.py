@@ -88,6 +88,21 @@ def test_the_chart_is_drawn_and_its_crosshair_reads_all_series(watched: Watched)
     expect(page.locator(".readout")).to_contain_text("settled")
 
 
+def test_failures_stand_in_the_chart_of_a_flow_and_in_its_legend(watched: Watched) -> None:
+    page = watched.open("/subscriptions/booking.cancelled/partner-sync/?range=3h")
+    legend = page.locator("#flow [data-legend]")
+    expect(legend).to_contain_text("failed")
+    expect(legend).to_contain_text("dead")
+    red = """() => {
+        const canvas = document.querySelector("#flow canvas"), { width, height } = canvas;
+        const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+        let count = 0;
+        for (let at = 0; at < data.length; at += 4) count += data[at] > 150 && data[at + 1] < 60 && data[at + 2] < 60;
+        return count;
+    }"""
+    page.wait_for_function(f"({red})() > 4")
+
+
 def test_selecting_in_the_chart_narrows_the_time_range_of_the_page(watched: Watched) -> None:
     page = watched.open("/?range=3h")
     box = page.locator(".chart .u-over").bounding_box()

@@ -30,6 +30,14 @@
     return power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= step * 0.9999);
   }
 
+  /** What the scale has to hold: all, unless a peak would press the rest onto the axis; then that rest, and some. */
+  const PEAK = 8;
+  function toShow(data, most) {
+    const values = data.series.filter((series) => !series.quiet).flatMap((series) => series.values).filter((value) => value > 0).sort((one, other) => one - other);
+    const usual = values[Math.floor(values.length * 0.95)] ?? 0;
+    return values.length >= 20 && most > PEAK * usual ? 2 * usual : most;
+  }
+
   const roundTop = (most) => Math.max(1, Math.ceil(most / roundStep(most) - 1e-9)) * roundStep(most);
 
   function address(box) {
@@ -76,6 +84,46 @@
         free = Math.max(free, x + 10 * scale);
       }
     }
+    ctx.restore();
+  }
+
+  /** Failures at their slots: a bar from the axis, tall enough to be seen however few they are. */
+  function drawQuiet(u, data) {
+    const { ctx, bbox } = u;
+    const scale = devicePixelRatio || 1;
+    const bottom = bbox.top + bbox.height;
+    const width = Math.max(2 * scale, data.t.length > 1 ? (u.valToPos(data.t[1], "x", true) - u.valToPos(data.t[0], "x", true)) * 0.7 : 0);
+    ctx.save();
+    for (const series of data.series.filter((each) => each.quiet)) {
+      ctx.fillStyle = toneColour(series.tone);
+      series.values.forEach((value, index) => {
+        if (!value) return;
+        const height = clip(bottom - u.valToPos(value, "y", true), 5 * scale, bbox.height);
+        ctx.fillRect(u.valToPos(data.t[index], "x", true) - width / 2, bottom - height, width, height);
+      });
+    }
+    ctx.restore();
+  }
+
+  /** What runs over the scale is told in figures where it does. */
+  function drawPeak(u, data) {
+    const top = u.scales.y.max;
+    let peak = null;
+    for (const series of data.series.filter((each) => !each.quiet)) {
+      series.values.forEach((value, index) => {
+        if (value > top && value > (peak?.value ?? 0)) peak = { value, index };
+      });
+    }
+    if (!peak) return;
+    const { ctx, bbox } = u;
+    const scale = devicePixelRatio || 1;
+    const x = u.valToPos(data.t[peak.index], "x", true);
+    ctx.save();
+    ctx.fillStyle = css("--ink-2");
+    ctx.font = `${11 * scale}px ${css("--sans")}`;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = x > bbox.left + bbox.width / 2 ? "right" : "left";
+    ctx.fillText(`↑ ${number(peak.value)}${data.unit || ""}`, x + (ctx.textAlign === "left" ? 8 : -8) * scale, bbox.top + 16 * scale);
     ctx.restore();
   }
 
@@ -126,7 +174,8 @@
 
   function options(box, data, read) {
     const axis = { stroke: () => css("--ink-2"), font: `11px ${css("--sans")}`, ticks: { show: false }, border: { show: false } };
-    const units = data().unit && data().unit !== "/s" ? ` ${data().unit}` : "";
+    const unit = data().unit ?? "";
+    const units = unit && unit !== "/s" ? ` ${unit}` : "";
     return {
       width: box.clientWidth,
       height: box.clientHeight,
@@ -134,7 +183,7 @@
       tzDate: (second) => uPlot.tzDate(new Date(second * 1000), zone),
       legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false } },
-      scales: { x: { time: true }, y: { range: (u, least, most) => [0, roundTop(most)] } },
+      scales: { x: { time: true }, y: { range: (u, least, most) => [0, roundTop(toShow(data(), most))] } },
       axes: [
         {
           ...axis, grid: { show: false }, size: 26, gap: 6, space: 74,
@@ -150,7 +199,8 @@
           values: (u, splits) => {
             const step = splits.length > 1 ? splits[1] - splits[0] : 1;
             const digits = [0, 1, 2, 3, 4, 5, 6].find((count) => Math.abs(step * 10 ** count - Math.round(step * 10 ** count)) < 1e-6) ?? 6;
-            return splits.map((value) => value.toLocaleString("en-US", { maximumFractionDigits: digits }) + units);
+            // A rate is named once, at the top; what is short stands at each value.
+            return splits.map((value, place) => value.toLocaleString("en-US", { maximumFractionDigits: digits }) + (units || (place === splits.length - 1 ? unit : "")));
           },
         },
       ],
@@ -165,7 +215,7 @@
           show: !series.quiet,
         })),
       ],
-      hooks: { setCursor: [read], setSelect: [narrow], draw: [(u) => drawMarks(u, data().marks)] },
+      hooks: { setCursor: [read], setSelect: [narrow], draw: [(u) => drawQuiet(u, data()), (u) => drawPeak(u, data()), (u) => drawMarks(u, data().marks)] },
     };
   }
 
@@ -173,7 +223,7 @@
     const panel = box.closest(".panel");
     const list = panel && panel.querySelector("[data-legend]");
     if (!list) return;
-    const entries = data.series.filter((series) => !series.quiet).map((series) => [series.name, series.tone]);
+    const entries = data.series.filter((series) => !series.quiet || series.values.some((value) => value)).map((series) => [series.name, series.tone]);
     if (data.marks.length) entries.push(["change", "act"]);
     list.replaceChildren(
       ...entries.map(([name, tone]) => {

@@ -117,9 +117,9 @@ def test_fields_inside_lists_and_alternatives_are_told_in_lines() -> None:
     }
     (operation,) = reference_page.operations(document)
     assert operation.body == [
-        reference_page.Field("rows", "list", required=True),
-        reference_page.Field("rows[].tone", "one of ok, bad", text="how it is"),
-        reference_page.Field("due", "time"),
+        reference_page.ToldField("rows", "list", required=True),
+        reference_page.ToldField("rows[].tone", "one of ok, bad", text="how it is"),
+        reference_page.ToldField("due", "time"),
     ]
 
 
