@@ -11,6 +11,7 @@ from engine.core.errors import BadInput
 from hbus_console import checks
 from hbus_console.access.acts import Act
 from hbus_console.ui import forms
+from hbus_console.ui.formats import in_larger_unit
 
 #: Checked values by name, of the settings that were checked before.
 Clean = Mapping[str, Any]
@@ -82,6 +83,10 @@ class Setting(ABC):
         """A value, or what was typed, as a form shows it."""
         return value
 
+    def reads(self, value: Any) -> str:
+        """A value in a unit that is easier to read than its own; empty where it is easy as it stands."""
+        return ""
+
     def answered(self, kind: Any) -> Any:
         """Of the draft's type, what an answer of the API gives."""
         return kind
@@ -109,6 +114,9 @@ class Whole(Setting):
     def check(self, value: Any, clean: Clean) -> int:
         least, most = self.bounds(clean) if self.bounds else (self.least, self.most)
         return checks.whole(value, self.name, least=least, most=most, unit=self.unit)
+
+    def reads(self, value: Any) -> str:
+        return in_larger_unit(value, self.unit)
 
     def typed(self, form: forms.Form) -> Any:
         return forms.whole(form, self.name)

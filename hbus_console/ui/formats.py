@@ -131,6 +131,24 @@ def duration(value_us: Any) -> str:
     return f"{seconds} s"
 
 
+#: Larger units of a setting's own, the largest first; those of bytes have no plural.
+_LARGER = {
+    "seconds": (("day", 86_400), ("hour", 3_600), ("minute", 60)),
+    "hours": (("day", 24),),
+    "bytes": (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)),
+}
+
+
+def in_larger_unit(value: Any, unit: str) -> str:
+    """86,400 ``seconds`` as ``1 day``, 1,048,576 ``bytes`` as ``1 MiB``; empty where no larger unit holds it whole."""
+    if not isinstance(value, int):
+        return ""
+    for name, size_ in _LARGER.get(unit, ()):
+        if value >= size_ and value % size_ == 0:
+            return counted(value // size_, name, name if name.endswith("iB") else "")
+    return ""
+
+
 def size(value: Any) -> str:
     """Bytes as ``214 B``, ``1.5 KB``, ``212 MB`` (steps of 1,024)."""
     if value is None or value == "":

@@ -31,6 +31,7 @@ def setting(context: Context, each: Any) -> Any:
         "options": getattr(each, "options", ()),
         "value": each.shown(context["values"].get(each.name)),
         "error": (context.get("errors") or {}).get(each.name),
+        "reads": each.reads(context["values"].get(each.name)),
         "help": each.help or context.get(f"{each.name}_help", ""),
         "placeholder": each.placeholder,
         "inputmode": _KEYS.get(each.widget, ""),

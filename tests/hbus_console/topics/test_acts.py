@@ -111,6 +111,13 @@ def settings_form(topic: Topic, part: str, **change: str) -> dict[str, str]:
     return {**form, "part": part, "revision": str(topic.revision), **change}
 
 
+def test_settings_are_told_in_units_that_are_easy_to_read(topic: Topic, signed_in: Callable[..., Client]) -> None:
+    page = signed_in().get(reverse("topics:settings", args=[topic.name])).content.decode()
+    assert '<p class="help">1 MiB</p>' in page
+    assert '<p class="help">1 day. How long an idempotency key is remembered.</p>' in page
+    assert '<p class="help">7 days. What a subscription' in page
+
+
 def test_settings_are_changed_by_the_two_forms(client: Client, topic: Topic) -> None:
     url = reverse("topics:settings", args=[topic.name])
     assert client.post(url, settings_form(topic, "workings", ttl_s="60")).status_code == 302

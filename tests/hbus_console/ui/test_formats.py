@@ -108,3 +108,23 @@ def test_one_thing_is_not_told_as_several() -> None:
     assert formats.counted(1_204, "message") == "1,204 messages"
     assert formats.counted(0, "entry", "entries") == "0 entries"
     assert formats.counted(1, "letter waits", "letters wait") == "1 letter waits"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (86_400, "seconds", "1 day"),
+        (7_200, "seconds", "2 hours"),
+        (90, "seconds", ""),
+        (168, "hours", "7 days"),
+        (1_048_576, "bytes", "1 MiB"),
+        (65_536, "bytes", "64 KiB"),
+        (1_000_000, "bytes", ""),
+        (0, "seconds", ""),
+        (4, "threads", ""),
+        ("many", "seconds", ""),
+        (None, "bytes", ""),
+    ],
+)
+def test_a_value_is_told_in_a_larger_unit_that_holds_it_whole(value: object, unit: str, words: str) -> None:
+    assert formats.in_larger_unit(value, unit) == words
