@@ -56,7 +56,7 @@ class Owed:
         if self._controls:
             self._tell_again(session)
         yield
-        if self._controls:
+        if self._controls and self._config.pluginmanager.hasplugin("cacheprovider"):
             self._keep(session)
 
     def _tell_again(self, session: pytest.Session) -> None:

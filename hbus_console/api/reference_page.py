@@ -76,7 +76,8 @@ def operations(document: Node) -> Iterator[ToldOperation]:
 
 def _operation(document: Node, path: str, method: str, told: Node) -> ToldOperation:
     answers, refusals = [], []
-    for status, answer in told.get("responses", {}).items():
+    for status, stated in told.get("responses", {}).items():
+        answer = _resolved(document, stated)
         content = answer.get("content", {})
         if "application/problem+json" in content:
             refusals.append(str(status))
@@ -92,7 +93,7 @@ def _operation(document: Node, path: str, method: str, told: Node) -> ToldOperat
         parameters=[_parameter(document, each) for each in told.get("parameters", [])],
         body=_content(document, told.get("requestBody", {}).get("content", {})),
         answers=answers,
-        refusals=refusals,
+        refusals=sorted(refusals),
     )
 
 

@@ -76,7 +76,7 @@ class Nursery:
 
     def _run(self, tests: Sequence[str]) -> tuple[int, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV", "DJANGO"))}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", *tests]
         try:
             ended = subprocess.run(
                 command,
