@@ -57,6 +57,7 @@ class World:
     name: str = "hotel"
     prefix: str = ""
     kind: str = "redrive"
+    tag: str = "topics"
 
     def address(self, route: str, asker: User | None) -> str:
         """``route`` with its keywords filled in."""

@@ -99,6 +99,7 @@ def test_the_api_tells_each_fact_and_how_far_back_it_reaches(calling: Calling) -
     assert calling(Role.VIEWER)("GET", "evidence?correlation=c-1").json() == {
         "since": None,
         "next": None,
+        "previous": None,
         "results": [],
     }
     told(CLOSE, AT, "c-0")

@@ -88,4 +88,4 @@ def test_what_was_delayed_and_then_taken_by_nsqd_does_not_wait(sign_in: SignIn) 
     message("m1", AT + 60_000, position="", due_ms=AT + 59_900, stored_us=900)
     event("m1", "delayed", 0, "", due_ms=AT + 59_900)
     told = sign_in().get("/api/v1/messages/m1/timeline").json()
-    assert [moment["kind"] for moment in told] == ["delayed", "published"]
+    assert [moment["kind"] for moment in told["results"]] == ["delayed", "published"]

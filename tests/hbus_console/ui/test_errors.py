@@ -32,7 +32,7 @@ def test_a_program_gets_a_problem() -> None:
     assert response["Content-Type"] == "application/problem+json"
     body = json.loads(response.content)
     assert body["status"] == 404
-    assert body["request_id"]
+    assert body["instance"].startswith("urn:hbus:request:")
 
 
 def test_a_broken_page_asks_neither_database_nor_session() -> None:
