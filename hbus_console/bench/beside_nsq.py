@@ -66,7 +66,7 @@ class NsqWork:
 
 
 def measurements(rig: Rig) -> Iterator[Measurement]:
-    """Publishing and consuming in one process, and what copies cost of it."""
+    """Publishing and consuming in one process. What copies cost of it ``make walls`` tells: rates blur it."""
     work = NsqWork(rig)
     also = "nsqd with everything on disk"
     yield rig.compared(
@@ -85,24 +85,6 @@ def measurements(rig: Rig) -> Iterator[Measurement]:
         peer=f"pynsq Reader, {IN_FLIGHT} in flight",
         theirs=work.raw_consume,
         goal=GOAL_CONSUME,
-        also=also,
-        ready=lambda: rig.nsqd,
-        both=True,
-    )
-    yield rig.compared(
-        "publish in confirmed batches, NSQ, with copies beside it",
-        ours=work.publish,
-        peer=WITHOUT_COPIES,
-        theirs=lambda: work.publish(keep="never"),
-        also=also,
-        ready=lambda: rig.nsqd,
-        both=True,
-    )
-    yield rig.compared(
-        "consume and settle, NSQ, with copies beside it",
-        ours=work.consume,
-        peer=WITHOUT_COPIES,
-        theirs=lambda: work.consume(keep="never"),
         also=also,
         ready=lambda: rig.nsqd,
         both=True,

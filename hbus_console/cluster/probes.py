@@ -31,6 +31,8 @@ class StoreState:
 
     address: str
     error: str = ""
+    #: With an error, what is the matter with a store that is there, as its sentence goes on; empty: it may not be.
+    condition: str = ""
     server: str = ""
     version: str = ""
     memory: int = 0
@@ -51,6 +53,11 @@ class StoreState:
     uptime_s: int = 0
 
     @property
+    def away(self) -> str:
+        """Why it answers nothing, as a sentence."""
+        return f"The store {self.condition}." if self.condition else f"The store does not answer: {self.error}."
+
+    @property
     def slow(self) -> bool:
         return self.answer_us >= SLOW_US
 
@@ -58,7 +65,7 @@ class StoreState:
     def troubles(self) -> list[str]:
         """What a person should look after, each as a sentence; empty when all is well."""
         if self.error:
-            return [f"The store does not answer: {self.error}."]
+            return [self.away]
         found = [self.refusal] if self.refusal else []
         if self.write_error:
             found.append(f"The store cannot write its append-only file: {self.write_error}.")
@@ -115,7 +122,8 @@ def obstacle() -> str:
         return _refusal(error)
     except (redis.RedisError, ConfigurationError) as error:
         condition = condition_of(error)
-        sentence = f"The store {condition.what}." if condition else f"The store does not answer: {_reason(error)}."
+        what = condition.what if condition else ""
+        sentence = StoreState(address, error=_reason(error), condition=what).away
         _away[address] = time.monotonic() + _PATIENCE_S, sentence
         return sentence
     return ""
@@ -142,7 +150,8 @@ def store_state() -> StoreState:
         answer_us = round((time.monotonic() - begun) * 1e6)
     except (redis.RedisError, ConfigurationError) as error:
         condition = condition_of(error)
-        return StoreState(address, error=f"it {condition.what}" if condition else _reason(error))
+        what = condition.what if condition else ""
+        return StoreState(address, error=f"it {what}" if what else _reason(error), condition=what)
     info = infos[0]
     name = str(info.get("server_name", "redis"))
     limits = [int(each.get("maxmemory", 0)) for each in infos]

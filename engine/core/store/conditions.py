@@ -25,7 +25,7 @@ _FULL = Condition(
     "Look for who holds them, or raise its maxclients.",
 )
 _SLOW = Condition(
-    "is there and answers too slowly", "Look for what keeps it busy (SLOWLOG GET, INFO), and at the way there."
+    "is there and does not answer in time", "Look for what keeps it busy (SLOWLOG GET, INFO), and at the way there."
 )
 
 

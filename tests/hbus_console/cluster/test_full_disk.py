@@ -80,4 +80,4 @@ def test_a_store_that_does_not_answer_costs_a_page_one_question(
     finally:
         valkey.resume()
     (sentence,) = said
-    assert sentence == "The store is there and answers too slowly."
+    assert sentence == "The store is there and does not answer in time."

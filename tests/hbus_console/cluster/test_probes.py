@@ -59,7 +59,7 @@ def test_a_store_that_takes_no_more_connections_is_told_apart_from_silence(
         holding.config_set("maxclients", 1)
         monkeypatch.setattr(probes, "client", lambda: client)
         why = "takes no more connections: as many as its maxclients allows are open"
-        assert probes.store_state().troubles == [f"The store does not answer: it {why}."]
+        assert probes.store_state().troubles == [f"The store {why}."]
         assert probes.obstacle() == f"The store {why}."
 
 
