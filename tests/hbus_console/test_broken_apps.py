@@ -25,6 +25,9 @@ BROKEN = {
 def refusal(folder: Path, apps: str, *command: str) -> str:
     """What a command that cannot start says."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "HBUS_APPS": apps, "STATE": str(folder / "state")}
+    (folder / "state").mkdir(exist_ok=True)
+    # Of a role where there is no installation, that would be said instead.
+    (folder / "state" / "hbus.sqlite3").touch()
     ended = subprocess.run(
         [sys.executable, "manage.py", *command],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False,

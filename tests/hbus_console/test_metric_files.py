@@ -54,6 +54,8 @@ def page(state: Path) -> str:
 def state(tmp_path: Path) -> Path:
     made = tmp_path / "state"
     made.mkdir()
+    # Commands refuse to work on no installation; none of these looks into its database.
+    (made / "hbus.sqlite3").touch()
     return made
 
 
