@@ -62,13 +62,13 @@ class Owed:
     def _tell_again(self, session: pytest.Session) -> None:
         """Report what had passed to whoever counts; the terminal counts it without a line each."""
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        tell = self._config.pluginmanager.subset_hook_caller("pytest_runtest_logreport", [reporter])
+        tell = self._config.pluginmanager.subset_hook_caller("pytest_runtest_logreport", [reporter, self])
         for data in (each for kept in self._before.values() for each in kept):
             report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
             if isinstance(report.longrepr, list):
                 report.longrepr = tuple(report.longrepr)
             tell(report=report)
-            if reporter is not None and (report.skipped or report.when == "call"):
+            if reporter is not None:
                 reporter.stats.setdefault(report.outcome, []).append(report)
         if self._before and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
@@ -76,14 +76,20 @@ class Owed:
     def _keep(self, session: pytest.Session) -> None:
         record = None
         if session.exitstatus != pytest.ExitCode.OK:
-            record = {name: self._kept(reports) for name, reports in self._reports.items() if _ended_well(reports)}
+            now = {name: self._kept(reports) for name, reports in self._reports.items() if _ended_well(reports)}
+            record = {**self._before, **now}
         self._config.cache.set(_RECORD, record)
 
     def _kept(self, reports: list[pytest.TestReport]) -> list[dict[str, Any]]:
         serializable = self._config.hook.pytest_report_to_serializable
-        made = [serializable(config=self._config, report=report) for report in reports]
-        # What was printed is not needed again, and the worker that pytest-xdist notes is no data.
-        return [{name: value for name, value in data.items() if name != "node"} | {"sections": []} for data in made]
+        told = [report for report in reports if report.skipped or report.when == "call"]
+        made = [serializable(config=self._config, report=report) for report in told]
+        # What was printed is not needed again, nor by what words it could be chosen; the worker that pytest-xdist notes
+        # is no data.
+        return [
+            {name: value for name, value in data.items() if name != "node"} | {"sections": [], "keywords": {}}
+            for data in made
+        ]
 
 
 def _ended_well(reports: list[pytest.TestReport]) -> bool:
