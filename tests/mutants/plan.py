@@ -34,7 +34,7 @@ PLAN = (
         "engine/bus/consuming/worker.py",
         "        begun = clock.monotonic()\n        if held.lost",
         "        begun = clock.monotonic()\n"
-        "        if sum(held.delivery.position.encode()) * 7919 % 5000 == 0:\n"
+        '        if __import__("zlib").crc32(held.delivery.position.encode()) % 5000 == 0:\n'
         '            return self._settle_unhandled(held, "settled", 0)\n'
         "        if held.lost",
         (_ACCOUNTING,),
@@ -55,7 +55,7 @@ PLAN = (
         "engine/bus/consuming/worker.py",
         "                self._handler(message, context)\n            else:",
         "                self._handler(message, context)\n"
-        "                if sum(message.id.encode()) % 1000 == 0:\n"
+        '                if __import__("zlib").crc32(message.id.encode()) % 1000 == 0:\n'
         "                    self._handler(message, context)\n"
         "            else:",
         (_ACCOUNTING,),
