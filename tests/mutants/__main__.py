@@ -22,7 +22,7 @@ def main(names: list[str]) -> int:
         for mutant in chosen:
             verdict = nursery.try_out(mutant)
             survived += not verdict.caught_by
-            outcome = f"caught by {verdict.caught_by}" if verdict.caught_by else verdict.trouble.upper()
+            outcome = f"caught by {verdict.caught_by}" if verdict.caught_by else f"NOT CAUGHT: {verdict.trouble}"
             print(f"{mutant.name:<34} {verdict.took_s:6.1f} s  {outcome}", flush=True)
     print(f"{len(chosen) - survived} of {len(chosen)} caught.")
     return 1 if survived else 0

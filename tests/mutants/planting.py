@@ -17,7 +17,7 @@ from tests.mutants.plan import Mutant
 ROOT = Path(__file__).parents[2]
 #: What a test run of one mutant may take, in seconds.
 LONGEST_S = 900.0
-_BLAMED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_BLAMED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
