@@ -11,6 +11,7 @@ from contextlib import suppress
 from engine.core.errors import HbusError
 
 #: Commands of an app that is installed for them alone.
+MEASURING = "hbus_console.bench"
 MEASUREMENTS = {"bench", "growth", "soak", "walls"}
 
 
@@ -49,7 +50,7 @@ def _run() -> int:
         from hbus_console.listing import listing
 
         with suppress(ImportError):
-            print(listing(os.path.basename(sys.argv[0])))
+            print(listing(os.path.basename(sys.argv[0]), MEASURING))
             return 0
     # Not at the top, because neither of the above needs it.
     import django
@@ -60,7 +61,7 @@ def _run() -> int:
     from hbus_console.metric_files import share
 
     if MEASUREMENTS.intersection(sys.argv[1:3]):
-        settings.INSTALLED_APPS.append("hbus_console.bench")
+        settings.INSTALLED_APPS.append(MEASURING)
     else:
         share(settings.PROMETHEUS_MULTIPROC_DIR)
     # What is imported stays: looking for garbage in it would be a tenth of the start.

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import InterfaceError, OperationalError, connections
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    connections,
+)
 
 #: What a database that cannot be asked now raises. Other errors of it are mistakes of whoever asks.
 AWAY = (OperationalError, InterfaceError)
 
+#: What a database says of a statement that it will never take.
+_OF_THE_STATEMENT = (DataError, IntegrityError, ProgrammingError, NotSupportedError)
+#: Of those that are called operational: SQLite has one code for an unknown table, an unknown column and bad grammar.
+#: PostgreSQL has a class for what is beyond its limits, such as too long a row of an index.
+_NEVER_IN_SQLITE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
+_NEVER_IN_POSTGRESQL = "54"
+#: Of those that are called internal: PostgreSQL's code for a server that is a standby.
+_READ_ONLY = "25006"
+
 #: Seconds a connection of a long-lived thread is used before it is opened anew.
 KEEP_S = 300
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether ``error`` says that the database cannot do its work now: gone, locked, full, read-only.
+
+    A finer sieve than :data:`AWAY`, among which is an unknown table on SQLite. False for what it will refuse however
+    often it is asked, and for all that is no error of a database.
+    """
+    if not isinstance(error, DatabaseError | InterfaceError) or isinstance(error, _OF_THE_STATEMENT):
+        return False
+    state = getattr(error.__cause__, "sqlstate", None) or ""
+    if isinstance(error, InternalError):
+        return state == _READ_ONLY
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    return code not in _NEVER_IN_SQLITE and not state.startswith(_NEVER_IN_POSTGRESQL)
 
 
 def keep_connections(seconds: int = KEEP_S) -> None:

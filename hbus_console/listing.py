@@ -11,11 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
-def listing(program: str) -> str:
-    """What Django would print. Raises ``ImportError`` for an app whose folder does not show by its name."""
+def listing(program: str, *more: str) -> str:
+    """What Django would print, with the commands of ``more`` packages that are installed only for these.
+
+    Raises ``ImportError`` for an app whose folder does not show by its name.
+    """
     found: dict[str, str] = dict.fromkeys(_commands("django.core"), "django")
     installed: list[str] = import_module(os.environ["DJANGO_SETTINGS_MODULE"]).INSTALLED_APPS
-    for app in reversed(installed):
+    for app in reversed([*installed, *more]):
         found.update(dict.fromkeys(_commands(app), app.rpartition(".")[2]))
     lines = ["", f"Type '{program} help <subcommand>' for help on a specific subcommand.", "", "Available subcommands:"]
     for app in sorted(set(found.values())):

@@ -192,6 +192,8 @@ HBUS_PREFIX = env.text("HBUS_PREFIX", "hbus")
 HBUS_SOURCE = env.text("HBUS_SOURCE", "/hbus/console")
 #: This host's stable name among consumers.
 HBUS_NODE = env.text("HBUS_NODE")
+#: The topics whose subscriptions this process hosts, `booking.*` or exact names; none: those of every topic.
+HBUS_CONSUME_TOPICS = env.words("HBUS_CONSUME_TOPICS")
 #: Webhooks may call loopback, private and link-local addresses. Off: they are refused when saved and when called.
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.
@@ -240,7 +242,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["hbus_console.api.parsing.JsonBody"],
     "DEFAULT_PAGINATION_CLASS": "hbus_console.api.pagination.CursorPages",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "hbus_console.api.openapi.ToldWhole",
     "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.NamespaceVersioning",
     "EXCEPTION_HANDLER": "hbus_console.api.problems.handle",
     "UNAUTHENTICATED_USER": None,

@@ -138,6 +138,39 @@ def test_what_features_and_their_wiring_know_of_engines_is_no_fault() -> None:
     assert _knows_engines(planted | {"hbus_console.ui.live": {"engine.core.clock", "engine.core"}}) == []
 
 
+_ENGINE = re.compile(r"engine\.(\w+)")
+
+
+def _enter_other_engines(imports: Mapping[str, set[str]]) -> list[str]:
+    """Modules of an engine that import of another one more than its public face. Below all of them lies the core."""
+    return [
+        f"{name} imports {what}"
+        for name, found in imports.items()
+        if (home := _ENGINE.match(name))
+        for what in sorted(found)
+        if (other := _ENGINE.match(what))
+        if other[1] not in {home[1], "core"} and what != other[0]
+    ]
+
+
+def test_an_engine_knows_of_another_one_its_public_face_alone() -> None:
+    assert _enter_other_engines(_imports()) == []
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "engine.bus.consuming.worker",
+        "engine.bus.transports.redis_stream.receiver",
+        "engine.bus.errors",
+        "engine.pipeline.steps",
+    ],
+)
+def test_an_engine_inside_another_one_is_found(what: str) -> None:
+    planted = _imports() | {"engine.delay.shards": {what, "engine.bus", "engine.core.clock", "engine.delay.levels"}}
+    assert _enter_other_engines(planted) == [f"engine.delay.shards imports {what}"]
+
+
 #: What of the bus a transport may import: the contract, and what several of them need to keep it. All else is above.
 _BESIDE_THE_CONTRACT = {
     f"engine.bus.{name}"

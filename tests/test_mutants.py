@@ -32,6 +32,7 @@ def test_what_stands_in_two_places_is_not_planted() -> None:
         mutated(twice, "a a")
 
 
+@pytest.mark.long
 def test_a_sample_is_caught_and_a_change_that_breaks_nothing_is_not(tmp_path: Path) -> None:
     nursery = Nursery(tmp_path)
     for mutant in (each for each in PLAN if each.name in SAMPLE):

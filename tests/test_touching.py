@@ -42,6 +42,16 @@ import pytest
 @pytest.mark.django_db
 def test_is_marked():
     pass
+
+@pytest.mark.django_db
+@pytest.mark.sqlite
+def test_is_about_sqlite():
+    pass
+
+@pytest.mark.django_db
+@pytest.mark.above_database
+def test_judges_what_is_above():
+    pass
 """
 _PURE = """
 def test_is_pure():
@@ -49,7 +59,10 @@ def test_is_pure():
 """
 _INI = """
 [pytest]
-markers = django_db
+markers =
+    django_db
+    above_database
+    sqlite
 """
 
 
@@ -82,22 +95,32 @@ def _ran(output: str) -> set[str]:
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
 def test_a_run_on_another_database_has_those_that_reach_one(tmp_path: Path, workers: tuple[str, ...]) -> None:
     said = _run(tmp_path, "--touching", "database", *workers)
-    assert _ran(said) == {"test_reaches_it", "test_is_marked"}
+    assert _ran(said) == {"test_reaches_it", "test_is_marked", "test_is_about_sqlite"}
     assert "test_store.py" not in said
-    assert "5 tests reach no database and were left out" in said
+    assert "6 tests reach no database and were left out" in said
 
 
 def test_a_run_on_another_store_has_the_files_that_reach_one(tmp_path: Path) -> None:
     said = _run(tmp_path, "--touching", "store")
     assert _ran(said) == {"test_reaches_it", "test_beside_it", "test_starts_its_own"}
     assert "test_database.py" not in said
-    assert "4 tests reach no store and were left out" in said
+    assert "6 tests reach no store and were left out" in said
 
 
 def test_without_it_everything_runs(tmp_path: Path) -> None:
     said = _run(tmp_path)
-    assert "7 passed" in said
+    assert "9 passed" in said
     assert "left out" not in said
+
+
+def test_a_run_on_postgresql_has_nothing_that_happens_on_sqlite_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HBUS_TEST_DATABASE", "postgresql")
+    assert _ran(_run(tmp_path, "--touching", "database")) == {"test_reaches_it", "test_is_marked"}
+    said = _run(tmp_path)
+    assert "8 passed, 1 deselected" in said
+    assert "skipped" not in said
 
 
 def test_every_fixture_that_starts_a_store_is_known() -> None:

@@ -1,11 +1,14 @@
 """``--touching database|store``: runs only the tests that reach one, for a run on another server of that kind.
 
-What asks no server cannot differ there; it has run in the ordinary run. Who reaches one is read off the fixtures at
-collection, so that no list can be forgotten. pytest-django refuses the database to whoever did not ask for it.
+What asks no server cannot differ there; it has run in the ordinary run, and so has what is marked ``above_database``.
+Who reaches one is read off the fixtures at collection, so that no list can be forgotten. pytest-django refuses the
+database to whoever did not ask for it. What is marked ``sqlite`` can happen there alone, and is no part of a run on
+PostgreSQL.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,6 +25,9 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 
 def reaches_database(item: pytest.Item) -> bool:
+    """Those marked ``above_database`` do, and judge what is decided above it: for them one kind is enough."""
+    if item.get_closest_marker("above_database"):
+        return False
     return item.get_closest_marker("django_db") is not None or bool(DATABASE & _fixtures(item))
 
 
@@ -54,6 +60,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("HBUS_TEST_DATABASE") == "postgresql":
+        elsewhere = [item for item in items if item.get_closest_marker("sqlite")]
+        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
+        config.hook.pytest_deselected(items=elsewhere)
     if touching := config.getoption("--touching"):
         items[:], left = choose(items, touching)
         config.hook.pytest_deselected(items=left)

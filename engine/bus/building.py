@@ -12,7 +12,7 @@ import msgspec
 
 from engine.bus import context
 from engine.bus.catalog import TopicPolicy
-from engine.bus.errors import OwnerlessTopic, PublishRefused
+from engine.bus.errors import OwnerlessTopic, PublishRefused, TopicReplaced
 from engine.bus.message import NO_DATA, PRIORITIES, Message, check_options, digest, encode
 from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
 from engine.bus.partitions import partition_of
@@ -247,12 +247,12 @@ def _unique(options: PublishOptions) -> bool:
     return bool(options.message_id or options.idempotency_key or options.traceparent)
 
 
-def check_owner(policy: TopicPolicy) -> None:
-    """Raise :class:`OwnerlessTopic` when nobody answers for the topic."""
+def check_topic(policy: TopicPolicy, meant: str = "") -> None:
+    """Raise :class:`OwnerlessTopic` when nobody answers for it, :class:`TopicReplaced` when another was ``meant``."""
+    if meant and policy.incarnation not in ("", meant):
+        raise TopicReplaced(policy.name)
     if not policy.owner:
-        raise OwnerlessTopic(
-            f"Topic {policy.name!r} has no owner.", remedy="Name its owning team on the topic's page.", field="topic"
-        )
+        raise OwnerlessTopic(policy.name)
 
 
 def json_data(payload: Any) -> msgspec.Raw:

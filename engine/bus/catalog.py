@@ -46,6 +46,8 @@ class TopicPolicy:
     transport: str = ""
     #: A publish is confirmed once so many replicas of the store have it; 0: once the store itself has it.
     replicas: int = 0
+    #: Which topic of this name it is: one that is made after another was deleted is not that one. Empty: nobody knows.
+    incarnation: str = ""
     #: What evidence calls it. Raises :class:`~engine.core.errors.BadInput` for a name that no subject may have.
     subject: Subject = field(init=False, compare=False, repr=False)
 

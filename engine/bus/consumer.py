@@ -239,6 +239,7 @@ class Consumer:
             "draining": self._draining,
             "paused": self._reader.paused,
             "store lost": self._scope.health.lost,
+            "out of connections": self._scope.health.short,
             "hung": sum(not one.given_up for one in hung) >= self._pool.size,
             "failing": bool(failing),
             "breaker open": self._breaker is not None and not self._breaker.closed,

@@ -12,16 +12,16 @@ from engine.bus.errors import MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Attempt, Verdict
 from engine.core.clock import jitter
-from engine.core.error_text import causes_of, class_of, storable, text_of, traceback_of, words_of
+from engine.core.error_text import class_of, storable, text_of, words_of
+from engine.core.prepared import prepared
+from engine.core.stack_text import stack_of
 
 #: The longest normalised message kept in a cause, in characters.
 CAUSE_LIMIT = 400
-#: The longest error text kept, in characters: the message and the end of the traceback.
+#: The longest error text kept, in characters: the message and the innermost of the stack trace.
 ERROR_LIMIT = 8_000
 #: The longest error text of one attempt in the history, in characters.
 ATTEMPT_ERROR_LIMIT = 500
-#: How many frames of the traceback are kept, counted from where it was raised.
-FRAMES = 6
 #: The longest pause a handler may ask for, in seconds.
 LONGEST_RETRY_S = 86_400.0
 
@@ -46,7 +46,7 @@ class DeadRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Stored as JSON in the transport's dead letters until the layer above takes the letter over.
 
     ``cause`` is the error class and its message without what differs from case to case; ``error`` the whole text with
-    the end of the traceback; times are epoch milliseconds; ``history`` holds every attempt, the last one included.
+    the stack trace; times are epoch milliseconds; ``history`` holds every attempt, the last one included.
     """
 
     cause: str
@@ -70,6 +70,8 @@ class RetryDecision(msgspec.Struct, frozen=True):
     verdict: Verdict
     attempt: Attempt
     fingerprint: str
+    #: Of what failed; the same for failures of one cause on one way.
+    stack: str = ""
     after_s: float = 0.0
     dead: bytes = b""
 
@@ -90,12 +92,13 @@ class RetryDecider:
         error_class, said = class_of(error), words_of(error)
         attempt = Attempt(number, begun_ms, duration_us, self._consumer, text_of(error, ATTEMPT_ERROR_LIMIT))
         mark = fingerprint(self._policy.group, error_class, said)
+        stack = stack_of(error, said=_cause_of)
         hopeless = isinstance(error, Unrecoverable | MalformedEnvelope)
         if not hopeless and number < self._policy.retry.max_attempts:
-            return RetryDecision(Verdict.RETRY, attempt, mark, after_s=self.pause_s(error, number))
+            return RetryDecision(Verdict.RETRY, attempt, mark, stack, self.pause_s(error, number))
         record = DeadRecord(
             cause=cause_of(error_class, said),
-            error=_with_traceback(error),
+            error=_with_stack(error),
             fingerprint=mark,
             attempts=number,
             history=(*history, attempt),
@@ -107,7 +110,7 @@ class RetryDecider:
             handler=self._handler,
             unrecoverable=hopeless,
         )
-        return RetryDecision(Verdict.DEAD, attempt, mark, dead=encode(record))
+        return RetryDecision(Verdict.DEAD, attempt, mark, stack, dead=encode(record))
 
     def pause_s(self, error: BaseException, number: int) -> float:
         """Seconds from the failure of attempt ``number`` to the next."""
@@ -118,7 +121,7 @@ class RetryDecider:
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(DeadRecord)
+_decoder = msgspec.json.Decoder(prepared(DeadRecord))
 
 
 def encode(record: DeadRecord) -> bytes:
@@ -151,8 +154,11 @@ def fingerprint(group: str, error_class: str, message: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _with_traceback(error: BaseException) -> str:
+def _cause_of(error: BaseException) -> str:
+    return cause_of(class_of(error), words_of(error))
+
+
+def _with_stack(error: BaseException) -> str:
     text = text_of(error, ERROR_LIMIT // 2)
-    because = causes_of(error, 500)
-    where = traceback_of(error, FRAMES)
-    return "\n".join((text, *([because] if because else ()), where[-(ERROR_LIMIT - len(text)) :])).strip()
+    stack = stack_of(error, ERROR_LIMIT - len(text) - 1, lambda each: text_of(each, ATTEMPT_ERROR_LIMIT))
+    return f"{text}\n{stack}".strip()

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from engine.bus.delays import BATCH, Due, RedisDelays
-from engine.bus.errors import MalformedEnvelope, PublishRefused
+from engine.bus.errors import MalformedEnvelope, PublishRefused, TopicReplaced
 from engine.bus.message import Message, decode
 from engine.bus.producer import Producer
 from engine.core.errors import HbusError, Unavailable
@@ -41,18 +41,18 @@ class DelayMover:
     def promote(self, limit: int = BATCH) -> int:
         """Publish up to ``limit`` due messages and return how many were due.
 
-        What the bus refuses is put back for a minute and logged. What the store did not take is put back for a
-        second, and ``Unavailable`` is raised.
+        What the bus refuses is put back for a minute and logged; what was meant for a topic that was deleted since is
+        given up. What the store did not take is put back for a second, and ``Unavailable`` is raised.
         """
         due = self._delays.due(limit)
-        by_topic: defaultdict[str, list[Due]] = defaultdict(list)
+        by_topic: defaultdict[tuple[str, str], list[Due]] = defaultdict(list)
         for item in due:
-            by_topic[item.topic].append(item)
-        for topic, items in by_topic.items():
-            self._publish(topic, items)
+            by_topic[item.topic, item.incarnation].append(item)
+        for (topic, incarnation), items in by_topic.items():
+            self._publish(topic, incarnation, items)
         return len(due)
 
-    def _publish(self, topic: str, items: Sequence[Due]) -> None:
+    def _publish(self, topic: str, incarnation: str, items: Sequence[Due]) -> None:
         answered: list[tuple[str, object]] = []
         ids: list[str] = []
         messages: list[Message] = []
@@ -65,16 +65,18 @@ class DelayMover:
                 answered.append((item.message_id, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
         answers: Sequence[object]
         try:
-            answers = self._producer().send(topic, messages, idempotency_keys=ids)
+            answers = self._producer().send(topic, messages, idempotency_keys=ids, meant=incarnation)
         except PublishRefused as error:
             answers = [error] * len(ids)
         answered += zip(ids, answers, strict=True)
-        self._delays.complete([message_id for message_id, answer in answered if not isinstance(answer, HbusError)])
+        # What was meant for a topic that is gone went with it: no later try could find that topic.
+        over = [each for each in answered if not isinstance(each[1], HbusError) or isinstance(each[1], TopicReplaced)]
+        self._delays.complete([message_id for message_id, _ in over])
         refused = [message_id for message_id, answer in answered if isinstance(answer, PublishRefused)]
         for message_id, answer in answered:
             if isinstance(answer, PublishRefused):
                 _log.error("delayed message %s for %s is due but was refused: %s", message_id, topic, answer)
-        self._delays.postpone(refused, REFUSED_RETRY_S)
+        self._delays.postpone([each for each in refused if each not in {done for done, _ in over}], REFUSED_RETRY_S)
         failed = {message_id: answer for message_id, answer in answered if isinstance(answer, Unavailable)}
         if failed:
             self._delays.postpone(list(failed), FAILED_RETRY_S)

@@ -15,6 +15,7 @@ from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
+from engine.core.prepared import prepared
 from engine.core.scripts import UNREACHABLE, ScriptFolder, away
 
 T = TypeVar("T")
@@ -36,6 +37,8 @@ class Delayed(msgspec.Struct, frozen=True, gc=False):
     idempotency_key: str = ""
     idempotency_digest: str = ""
     idempotency_window_ms: int = 0
+    #: Which topic of its name it is for; see :class:`~engine.bus.catalog.TopicPolicy`.
+    incarnation: str = ""
 
 
 class DelayPath(Protocol):
@@ -67,6 +70,18 @@ class Due(msgspec.Struct, frozen=True, gc=False):
     message_id: str
     topic: str
     body: bytes
+    #: Which topic of that name; empty where nobody knew when it was kept.
+    incarnation: str = ""
+
+
+class _Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    topic: str
+    body: bytes
+    incarnation: str = ""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_entry = msgspec.msgpack.Decoder(prepared(_Entry))
 
 
 class RedisDelays:
@@ -94,7 +109,7 @@ class RedisDelays:
             if item.idempotency_key:
                 keys.append(f"{self._base}:key:{topic}:{item.idempotency_key}")
                 place = len(keys)
-            entry = msgspec.msgpack.encode((topic, item.body))
+            entry = _encoder.encode(_Entry(topic, item.body, item.incarnation))
             args += [item.message_id, item.due_ms, entry, place, item.idempotency_digest, item.idempotency_window_ms]
         try:
             if self._replicas:
@@ -117,8 +132,8 @@ class RedisDelays:
         )
         claimed = []
         for message_id, entry in zip(found[::2], found[1::2], strict=True):
-            topic, body = msgspec.msgpack.decode(entry, type=tuple[str, bytes])
-            claimed.append(Due(bytes(message_id).decode(), topic, body))
+            kept = _entry.decode(entry)
+            claimed.append(Due(bytes(message_id).decode(), kept.topic, kept.body, kept.incarnation))
         return claimed
 
     def complete(self, message_ids: Sequence[str]) -> None:

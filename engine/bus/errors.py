@@ -18,6 +18,24 @@ class UnknownTopic(PublishRefused, NotThere):
 class OwnerlessTopic(PublishRefused):
     """The topic has no owner, so nobody would answer for its messages."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Topic {name!r} has no owner.", remedy="Name its owning team on the topic's page.", field="topic"
+        )
+
+
+class TopicReplaced(PublishRefused):
+    """The topic that the message was meant for is gone; one made later under its name is not for it."""
+
+    title = "Another topic of this name"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The topic {name!r} that it was meant for was deleted; the one of this name now is another.",
+            remedy="Publish it anew, if it is for that one too.",
+            field="topic",
+        )
+
 
 class IdempotencyConflict(PublishRefused, Conflict):
     """The idempotency key was used before with another body."""

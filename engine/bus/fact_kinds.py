@@ -18,6 +18,8 @@ class Books(Flag):
     COUNT = 0
     #: The message itself.
     MESSAGE = auto()
+    #: Of a publisher: the message itself, where nothing else has told of it. Who published it may have been killed.
+    REPEAT = auto()
     #: Something that happened to a message.
     EVENT = auto()
     #: Something that concerns no single message.
@@ -59,6 +61,16 @@ KINDS = (
         flow="published",
     ),
     BusKind(
+        "untold",
+        "a message lay in its topic of which nobody had told: its publisher was killed, or is not hbus",
+        Tone.WARN,
+        _INFO,
+        FactCounter("Messages found in their topic of which nobody had told.", _TOPIC),
+        books=Books.EVENT | Books.REPEAT,
+        flow="published",
+        told="Found in its topic: whoever published it told nobody",
+    ),
+    BusKind(
         "publish_failed",
         "the store did not take messages, or not surely; size says how many of one call",
         Tone.BAD,
@@ -73,6 +85,7 @@ KINDS = (
         Tone.INFO,
         QUIET,
         FactCounter("Repeated publishes and deliveries that had no effect.", _BOTH),
+        books=Books.EVENT | Books.REPEAT,
         flow="deduplicated",
         bar=Tone.OK,
         final=True,
@@ -265,6 +278,14 @@ KINDS = (
         Tone.BAD,
         _ERROR,
         FactCounter("Times that the store could not be reached.", _BOTH),
+        books=Books.NOTICE,
+    ),
+    BusKind(
+        "out_of_connections",
+        "no connection to the store was left",
+        Tone.BAD,
+        _ERROR,
+        FactCounter("Times that no connection to the store was left.", _BOTH),
         books=Books.NOTICE,
     ),
     BusKind(

@@ -11,6 +11,7 @@ from msgspec import Meta
 from engine.bus.subjects import SUBSCRIPTION, subject_of
 from engine.core.errors import HbusError
 from engine.core.facts import CoreFields, FactBatch, Fields, Moment, Moments, Numbers, Texts, merged
+from engine.core.prepared import prepared
 from engine.core.subject import Subject
 
 T = TypeVar("T", str, int)
@@ -36,6 +37,9 @@ class BusFields(Fields, frozen=True, array_like=True, gc=False):
     due_ms: Moments = 0
     error: Texts = ""
     fingerprint: Texts = ""
+    #: Which stack trace a failure has. Its text is with the first fact that tells of it, and again once a minute.
+    stack_id: Texts = ""
+    stack: Texts = ""
 
 
 class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -64,6 +68,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     error: str = ""
     fingerprint: str = ""
     detail: str = ""
+    stack_id: str = ""
+    stack: str = ""
 
     @property
     def subject(self) -> Subject | None:
@@ -98,6 +104,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
             self.due_ms,
             self.error,
             self.fingerprint,
+            self.stack_id,
+            self.stack,
         )
 
 
@@ -127,8 +135,8 @@ def facts_of(batches: Iterable[FactBatch]) -> Iterator[Fact]:
 
 #: More rows than any release wrote at once.
 _MOST_ROWS = 20_000
-_rows = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], Meta(max_length=_MOST_ROWS)])
-_row = msgspec.msgpack.Decoder(Fact)
+_rows = msgspec.msgpack.Decoder(prepared(Annotated[list[msgspec.Raw], Meta(max_length=_MOST_ROWS)]))
+_row = msgspec.msgpack.Decoder(prepared(Fact))
 
 
 def read_rows(body: bytes) -> tuple[list[FactBatch], list[str]]:

@@ -17,6 +17,7 @@ from engine.bus.message import UNREADABLE, Message
 from engine.bus.policy import DEFAULT_BACKOFF_S, BreakerPolicy, RetryPolicy, SubscriptionPolicy
 from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError
+from engine.core.prepared import prepared
 
 __all__ = ["Context", "Registration", "clear", "find", "registrations", "subscription"]
 
@@ -160,7 +161,7 @@ def _reader_for(kind: Any, name: str) -> Callable[[Message], Any]:
     try:
         if isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.CustomType):
             raise TypeError(f"{kind!r} is not a type of data")
-        decoder = msgspec.json.Decoder(dict[str, Any] if kind in (dict, Mapping) else kind)
+        decoder = msgspec.json.Decoder(prepared(dict[str, Any] if kind in (dict, Mapping) else kind))
     except TypeError as error:
         raise ConfigurationError(
             f"Handler {name} takes a type that JSON cannot be read into: {error}.",

@@ -21,6 +21,7 @@ from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.error_text import words_of
 from engine.core.ids import parse_traceparent
+from engine.core.prepared import prepared
 from engine.core.strict_json import read_json
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class Message(
 
     def decode(self, into: builtins.type[T]) -> T:
         """The JSON payload as an instance of ``into``; raises ``msgspec.ValidationError`` naming the field."""
-        return msgspec.json.decode(bytes(self.data), type=into)
+        return msgspec.json.decode(bytes(self.data), type=prepared(into))
 
     def payload(self) -> bytes:
         """The payload's bytes: JSON text, or the binary data."""
@@ -121,8 +122,8 @@ class Message(
 KNOWN_ATTRIBUTES = frozenset(Message.__struct_encode_fields__) - {"_extensions"} | {"specversion"}
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Message)
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decoder = msgspec.json.Decoder(prepared(Message))
+_members = msgspec.json.Decoder(prepared(dict[str, msgspec.Raw]))
 
 
 def encode(message: Message) -> bytes:

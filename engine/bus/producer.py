@@ -107,19 +107,18 @@ class Producer:
         return message
 
     def send(
-        self, topic: str, messages: Sequence[Message], *, idempotency_keys: Sequence[str] | None = None
+        self, topic: str, messages: Sequence[Message], *, idempotency_keys: Sequence[str] | None = None, meant: str = ""
     ) -> list[Answer]:
         """Publish envelopes that were prepared earlier, as they are; answers as :meth:`publish_batch`.
 
-        Topic, owner, size and due time are checked again, the schema is not. An envelope whose due time has come is
-        published at once.
+        Topic (which is the one ``meant``, by its incarnation), owner, size and due time are checked again, the schema
+        is not. An envelope whose due time has come is published at once.
         """
-        if idempotency_keys is None:
-            idempotency_keys = [""] * len(messages)
-        if len(idempotency_keys) != len(messages):
-            raise ValueError(f"{len(idempotency_keys)} idempotency keys for {len(messages)} messages")
-        policy = self._policy(topic)
-        keyed = list(zip(messages, idempotency_keys, strict=True))
+        keys = [""] * len(messages) if idempotency_keys is None else idempotency_keys
+        if len(keys) != len(messages):
+            raise ValueError(f"{len(keys)} idempotency keys for {len(messages)} messages")
+        policy = self._policy(topic, meant)
+        keyed = list(zip(messages, keys, strict=True))
         return self._send(policy, keyed, lambda pairs: [prepare_or_refuse(policy, *pair) for pair in pairs])
 
     def close(self, drain_s: float = 5.0) -> None:
@@ -131,9 +130,9 @@ class Producer:
             self._closed = True
             self._idle.wait_for(lambda: self._running == 0, drain_s)
 
-    def _policy(self, topic: str) -> TopicPolicy:
+    def _policy(self, topic: str, meant: str = "") -> TopicPolicy:
         policy = self._catalog.topic(topic)
-        building.check_owner(policy)
+        building.check_topic(policy, meant)
         return policy
 
     def _transport(self, policy: TopicPolicy) -> Transport:
@@ -326,10 +325,10 @@ class _Call(Generic[Thing]):
     def _told(
         self, kind: str, sent: Sequence[Prepared], outcomes: Sequence[Outcome], duration_us: int, due_ms: int = 0
     ) -> FactBatch:
-        """The facts of ``sent``, what they share said once."""
+        """The facts of ``sent``, what they share said once. A repeat is told of under the id of its original."""
         like, likes = sent[0].like, [each.like for each in sent]
         alike = likes.count(like) == len(likes)
-        own = [each.outgoing.message_id for each in sent]
+        own = [outcome.message_id for outcome in outcomes]
         return FactBatch(
             kind,
             self._clock.now_ms(),
@@ -363,7 +362,7 @@ class _Call(Generic[Thing]):
         return [FactBatch("publish_failed", now_ms, self._policy.subject, self._node, fields=fields)]
 
     def _schedule_once(self) -> ScheduleOnce:
-        return ScheduleOnce(self._policy.name, self._transport, self._delays)
+        return ScheduleOnce(self._policy, self._transport, self._delays)
 
 
 def _correlations(likes: Sequence[Message], own: Sequence[str]) -> list[str]:

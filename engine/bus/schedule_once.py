@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.bus.building import Prepared, check_horizon, due_ms_of
+from engine.bus.catalog import TopicPolicy
 from engine.bus.delays import Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, decode, digest, encode
@@ -49,8 +50,8 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
 class ScheduleOnce:
     """The delay path of one topic, beside its transport. Thread-safe as these are; never raises for a store's sake."""
 
-    def __init__(self, topic: str, transport: Transport, delays: DelayPath | None) -> None:
-        self._topic = topic
+    def __init__(self, policy: TopicPolicy, transport: Transport, delays: DelayPath | None) -> None:
+        self._topic, self._incarnation = policy.name, policy.incarnation
         self._transport = transport
         self._delays = delays
 
@@ -126,7 +127,8 @@ class ScheduleOnce:
             return []
         if self._delays is None:
             raise AssertionError("unreachable: without a delay path nothing is accepted for later")
-        return self._delays.schedule(self._topic, [delayed for _, delayed in scheduling])
+        meant = [msgspec.structs.replace(delayed, incarnation=self._incarnation) for _, delayed in scheduling]
+        return self._delays.schedule(self._topic, meant)
 
 
 def later_of(prepared: Prepared) -> Later:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import text_of
-from engine.core.errors import Unavailable
+from engine.core.errors import OutOfConnections, Unavailable
 from engine.core.leases import LeaseSource, Ownership
 
 #: Seconds between two tries to take over a duty that another process does.
@@ -39,7 +39,8 @@ class DutyStatus:
     """How one duty stands in this process."""
 
     name: str
-    #: ``running`` here, ``hung`` here, ``elsewhere`` (another process does it), ``store lost``, or ``stopped``.
+    #: ``running`` here, ``hung`` here, ``elsewhere`` (another process does it), ``store lost``,
+    #: ``out of connections``, or ``stopped``.
     state: str
     epoch: int
     ticks: int
@@ -209,7 +210,7 @@ class _Loop:
             owned = self.lease.held or bool(self.lease.acquire())
         except Exception as error:  # noqa: BLE001
             # Whatever the lease's store raises, the loop goes on and says so in its status.
-            self._state = "store lost"
+            self._state = "out of connections" if isinstance(error, OutOfConnections) else "store lost"
             self._last_error = text_of(error)
             return False
         self._state = "running" if owned else "elsewhere"

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+#: The longest sentence of an error, in characters: what it quotes may have been sent by anybody, at any length.
+LONGEST_WHAT = 1_500
+#: And the longest name of an input.
+LONGEST_FIELD = 400
+
 
 class HbusError(Exception):
     """Base of every error hbus raises on purpose.
 
     ``what`` is one sentence in the operator's words; ``remedy`` is what to do; ``field`` names the input at fault.
-    ``title`` names the kind of error in a few words, for answers that have a heading.
+    ``title`` names the kind of error in a few words, for answers that have a heading. ``what`` and ``field`` lose their
+    middle beyond :data:`LONGEST_WHAT` and :data:`LONGEST_FIELD`.
     """
 
     title: ClassVar[str] = "Failed"
 
     def __init__(self, what: str, *, remedy: str = "", field: str = "") -> None:
-        super().__init__(f"{what} {remedy}".strip())
-        self.what = what
+        self.what = _bounded(what, LONGEST_WHAT)
         self.remedy = remedy
-        self.field = field
+        self.field = _bounded(field, LONGEST_FIELD)
+        super().__init__(f"{self.what} {remedy}".strip())
+
+
+def _bounded(text: str, limit: int) -> str:
+    """``text`` without its middle where it is too long: what is wrong is said at its beginning and at its end."""
+    if len(text) <= limit:
+        return text
+    kept = (limit - 3) // 2
+    return f"{text[:kept]} … {text[-kept:]}"
 
 
 class BadInput(HbusError):
@@ -55,6 +69,12 @@ class Unavailable(HbusError):
     """A store or a peer could not be reached; nothing is known to have changed. Trying again later is safe."""
 
     title = "Unavailable"
+
+
+class OutOfConnections(Unavailable):
+    """The store may be well, and no further connection to it is to be had: this process, or the store, has its most."""
+
+    title = "Out of connections"
 
 
 class OutcomeUnknown(Unavailable):

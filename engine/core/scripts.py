@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from redis.exceptions import ClusterDownError, MaxConnectionsError, NoScriptError, ReadOnlyError, TryAgainError
+from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
 
 from engine.core.error_text import words_of
-from engine.core.errors import Unavailable
+from engine.core.errors import OutOfConnections, Unavailable
+from engine.core.store.conditions import condition_of, out_of_connections
 
 #: What redis-py raises when the store cannot be reached, answers too late, is still loading, or has no primary for the
 #: key at this moment.
 UNREACHABLE = (redis.ConnectionError, redis.TimeoutError, ClusterDownError, ReadOnlyError, TryAgainError)
-
-#: What to do where a pool has no connection left.
-MORE_CONNECTIONS = (
-    "It is tried again. If it stays so, look for what holds them, or raise max_connections= in REDIS_URL."
-)
 
 #: How long replicas are waited for before a write counts as not surely kept, in milliseconds.
 REPLICAS_WAIT_MS = 2_000
@@ -85,13 +81,8 @@ class ScriptFolder:
         return result, reached if isinstance(reached, int) else 0
 
 
-def all_in_use(store: str) -> str:
-    """What happened where a pool has no connection left; the store itself may be well."""
-    return f"This process has as many connections to {store} in use as it may open at once."
-
-
 def away(error: Exception) -> Unavailable:
     """What to raise for one of :data:`UNREACHABLE`."""
-    if isinstance(error, MaxConnectionsError):
-        return Unavailable(all_in_use("the store"), remedy=MORE_CONNECTIONS)
+    if out_of_connections(error) and (condition := condition_of(error)):
+        return OutOfConnections(f"The store {condition.what}.", remedy=condition.remedy)
     return Unavailable(f"The store cannot be reached: {words_of(error)}.", remedy="It is tried again.")

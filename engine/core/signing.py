@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 SIGNATURE_HEADER = "X-Hbus-Signature"
 #: Client errors that may pass by themselves.
 PASSING = frozenset({408, 425, 429})
+
+
+def new_secret() -> str:
+    """A secret to sign with, of 256 bits; its first letters tell whoever finds it in a log what it is."""
+    return f"whsec_{secrets.token_urlsafe(32)}"
 
 
 def sign(secret: bytes, at_s: int, body: bytes) -> str:

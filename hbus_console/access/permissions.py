@@ -66,6 +66,10 @@ class Actor:
     limit: ScopedRole | None = None
     #: Somebody else knows the password: no page, stream or endpoint opens before it is changed.
     must_change_password: bool = False
+    #: Which token it is; ``None`` for people.
+    token_id: int | None = None
+    #: The count of the account's resets under which it signed in; ``None`` for who has no account.
+    session_epoch: int | None = None
 
     @property
     def is_authenticated(self) -> bool:
@@ -109,6 +113,15 @@ def visible_scopes(actor: Actor, action: Act = VIEW) -> tuple[str, ...]:
         shared = (narrower(scope, actor.limit.scope) for scope in scopes)
         scopes = [scope for scope in shared if scope is not None]
     return tuple(dict.fromkeys(scopes))
+
+
+def effective(actor: Actor) -> tuple[ScopedRole, ...]:
+    """What ``actor`` may be where: the grants, each under the ceiling of a token."""
+    if actor.limit is None:
+        return actor.grants
+    shared = ((grant.role, narrower(grant.scope, actor.limit.scope)) for grant in actor.grants)
+    most = actor.limit.role
+    return tuple(ScopedRole(min(role, most, key=lambda each: each.rank), scope) for role, scope in shared if scope)
 
 
 def narrower(one: str, other: str) -> str | None:

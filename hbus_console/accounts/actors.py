@@ -14,7 +14,13 @@ def actor_of(user: AbstractBaseUser | AnonymousUser) -> Actor:
     if not isinstance(user, User) or not user.is_active:
         return ANONYMOUS
     grants = tuple(ScopedRole(Role(grant.role), grant.scope) for grant in user.grants.all())
-    return Actor(user.username, user_id=user.pk, grants=grants, must_change_password=user.must_change_password)
+    return Actor(
+        user.username,
+        user_id=user.pk,
+        grants=grants,
+        must_change_password=user.must_change_password,
+        session_epoch=user.session_epoch,
+    )
 
 
 def actor_of_token(token: ApiToken) -> Actor:
@@ -28,4 +34,6 @@ def actor_of_token(token: ApiToken) -> Actor:
         user_id=maker.user_id,
         grants=maker.grants,
         limit=ScopedRole(Role(token.role), token.scope),
+        token_id=token.pk,
+        session_epoch=maker.session_epoch,
     )

@@ -10,6 +10,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput
+from engine.core.prepared import prepared
 from hbus_console.access.problem_details import CONTENT_TYPE
 from hbus_console.api.problems import PROBLEM
 from hbus_console.api.query import PAGE_SIZE
@@ -33,7 +34,7 @@ FORWARD_PAGES = [
 def read(request: Request, kind: type[Body]) -> Body:
     """The request's JSON body as ``kind``; ``BadInput`` names the field that is missing, unknown or of a wrong type."""
     try:
-        return msgspec.convert(request.data or {}, type=kind)
+        return msgspec.convert(request.data, type=prepared(kind))
     except msgspec.ValidationError as error:
         text = str(error)
         place = _AT.search(text)

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from engine.core.errors import BadInput, Conflict
-from hbus_console.access.permissions import Actor
+from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.access.web import actor
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
@@ -39,7 +39,7 @@ class FormPostMiddleware:
             return _told(self._get_response(request))
         try:
             record = idempotency.claim(request, who)
-        except (BadInput, Conflict) as error:
+        except (BadInput, Conflict, Forbidden) as error:
             return JsonResponse({"detail": str(error)}, status=HTTPStatus.CONFLICT)
         if record is not None and record.status:
             again = HttpResponse(status=HTTPStatus.NO_CONTENT)
@@ -54,6 +54,11 @@ class FormPostMiddleware:
 def found(who: Actor, key: str) -> IdempotencyRecord | None:
     """What is known of the form that ``who`` posted under ``key``."""
     return IdempotencyRecord.objects.filter(actor=who.name, key=key).first()
+
+
+def place(who: Actor, record: IdempotencyRecord) -> str:
+    """Where it led; empty when nobody was led on, and for who may do less than when they posted it."""
+    return bytes(record.response).decode() if idempotency.is_for(record, who) else ""
 
 
 def is_at_work(record: IdempotencyRecord) -> bool:

@@ -1,4 +1,8 @@
-"""Idempotency keys: a repeat of a request gets the first answer and has no second effect."""
+"""Idempotency keys: a repeat of a request gets the first answer and has no second effect.
+
+An answer is kept for who could ask for it: nobody is asked for rights when it is given again, so it is given only while
+the caller may still do all that they could do then.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput, Conflict
-from hbus_console.access.permissions import Actor
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, Forbidden, contains, effective
 from hbus_console.api.models import IdempotencyRecord
 
 HEADER = "Idempotency-Key"
@@ -32,7 +37,8 @@ def claim(request: Request | HttpRequest, actor: Actor) -> IdempotencyRecord | N
     """The record of this request's key: fresh (``status == 0``) and ours to fill, or answered before.
 
     ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body, ``Conflict``
-    while the first request is still at work, ``BadInput`` for a malformed key.
+    while the first request is still at work, ``Forbidden`` when it was answered and the caller may do less since,
+    ``BadInput`` for a malformed key.
     """
     key = request.headers.get(HEADER, "")
     if not key:
@@ -49,17 +55,20 @@ def claim(request: Request | HttpRequest, actor: Actor) -> IdempotencyRecord | N
     except RawPostDataException:
         # A form, which the check of its origin has read already. No endpoint takes one.
         raise UnsupportedMediaType(request.content_type or "") from None
+    rights = [[each.role.value, each.scope] for each in effective(actor)]
     digest = hashlib.sha256(request.get_full_path().encode() + b"\n" + body).hexdigest()
     try:
         with transaction.atomic():
-            return IdempotencyRecord.objects.create(actor=actor.name, route=route, key=key, request_digest=digest)
+            return IdempotencyRecord.objects.create(
+                actor=actor.name, route=route, key=key, request_digest=digest, rights=rights
+            )
     except IntegrityError:
         found = IdempotencyRecord.objects.get(actor=actor.name, route=route, key=key)
     now = datetime.now(UTC)
     if found.created_at < now - KEEP or (found.status == 0 and found.created_at < now - ABANDONED_AFTER):
         # Conditional on what was read: of several repeats exactly one takes an abandoned key over.
         taken = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at).update(
-            created_at=now, request_digest=digest, status=0, response=b"", content_type=""
+            created_at=now, request_digest=digest, rights=rights, status=0, response=b"", content_type=""
         )
         if taken:
             found.refresh_from_db()
@@ -71,7 +80,21 @@ def claim(request: Request | HttpRequest, actor: Actor) -> IdempotencyRecord | N
         )
     if found.status == 0:
         raise Conflict("The first request with this key is still at work.", remedy="Repeat in a moment.", field=HEADER)
+    if not is_for(found, actor):
+        raise Forbidden(
+            f"{actor.name} may do less than when this was answered ({found.status}); that is not given again.",
+            remedy="It is not done a second time either. Look at what it was about, where you still may.",
+        )
     return found
+
+
+def is_for(record: IdempotencyRecord, actor: Actor) -> bool:
+    """Whether ``actor`` may still do all that they could do when the request was made."""
+    held = effective(actor)
+    return all(
+        any(each.role.rank >= Role(role).rank and contains(each.scope, scope) for each in held)
+        for role, scope in record.rights
+    )
 
 
 def answer(record: IdempotencyRecord, status: int, content: bytes, content_type: str) -> None:

@@ -16,6 +16,8 @@ class IdempotencyRecord(models.Model):
     status = models.PositiveIntegerField(default=0)
     response = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=100, blank=True)
+    #: What the actor could do when it was asked, as pairs of role and scope: with less it is not given again.
+    rights = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
 
     class Meta:

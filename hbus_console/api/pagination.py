@@ -4,21 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
+from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
+from hbus_console.cursors import no_page
 
 
 class CursorPages(CursorPagination):
-    """Newest first by primary key; ``?cursor=`` from ``next`` and ``previous``, ``?limit=`` up to 500."""
+    """Newest first by primary key; ``?cursor=`` from ``next`` and ``previous``, ``?limit=`` up to 500.
+
+    Raises ``BadInput`` for a cursor that no page gave.
+    """
 
     ordering = "-pk"
     page_size = 50
     page_size_query_param = "limit"
     max_page_size = 500
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        name = self.ordering.removeprefix("-")
+        self._ordered_by = queryset.model._meta.pk if name == "pk" else queryset.model._meta.get_field(name)
+        found: list[Any] | None = super().paginate_queryset(queryset, request, view)
+        return found
+
+    def decode_cursor(self, request: Request) -> Any:
+        try:
+            found = super().decode_cursor(request)
+            if found is not None and found.position is not None:
+                if "\x00" in str(found.position):
+                    raise no_page()
+                self._ordered_by.to_python(found.position)
+        except (NotFound, ValidationError):
+            raise no_page() from None
+        return found
 
 
 def page_size(request: Request, usual: int, most: int) -> int:

@@ -36,6 +36,9 @@ class ApiView(APIView):
 
     #: Methods that heed ``If-Match``.
     conditional: ClassVar[frozenset[str]] = frozenset()
+    #: Whether its answers show what a mask may hide later: none is kept for a key, and a repeat is answered anew. Only
+    #: for what changes nothing the second time.
+    answers_anew: ClassVar[bool] = False
     _record: IdempotencyRecord | None = None
 
     @property
@@ -59,7 +62,7 @@ class ApiView(APIView):
             query.check(request.GET, query.declared_by(self, handler))
         if IF_MATCH in request.headers and request.method in _UNSAFE - self.conditional:
             raise BadInput(f"{IF_MATCH} is not heeded here.", remedy="Leave it out.", field=IF_MATCH)
-        if request.method in _UNSAFE:
+        if request.method in _UNSAFE and not self.answers_anew:
             record = idempotency.claim(request, self.actor)
             if record is not None and record.status:
                 raise _AnsweredBefore(record)

@@ -20,7 +20,7 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from hbus_console.audit import witness
 from hbus_console.audit.anchor_file import Anchor, AnchorFile
 from hbus_console.audit.chain import GENESIS, key_for
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, newest
 
 #: So long after its first entry a log may still be without an anchor: nobody's keeper has run yet.
 YOUNG = timedelta(hours=1)
@@ -64,7 +64,10 @@ def anchor_file() -> AnchorFile:
 
 def is_young() -> bool:
     """Whether the log began so lately that nothing need be anchored yet; an empty one did."""
-    first = AuditEntry.objects.order_by("seq").values_list("at", flat=True).first()
+    try:
+        first = AuditEntry.objects.order_by("seq").values_list("at", flat=True).first()
+    except (ValueError, TypeError):
+        return False
     return first is None or to_datetime(_wall.now_ms()) - first < YOUNG
 
 
@@ -76,7 +79,7 @@ def anchor_head(clock: Clock | None = None, *, begin: bool | None = None) -> Anc
     left for verification to find. Safe between processes. Raises ``OSError`` when the disk refuses.
     """
     file = anchor_file()
-    head = AuditEntry.objects.order_by("-seq").values_list("seq", "hash").first()
+    head = newest().values_list("seq", "hash").first()
     if head is None and begin:
         head = (0, GENESIS)
     may_begin = (file.last() is not None or is_young()) if begin is None else begin

@@ -24,7 +24,7 @@ from hbus_console.audit import trail
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import ChainState, chain_state, verify_now
-from hbus_console.ui.timerange import read_range
+from hbus_console.ui.timerange import named_in, read_range
 
 _FILTERS = [
     OpenApiParameter("actor", description="Who acted: a user, or user/token."),
@@ -92,7 +92,7 @@ _REFUSED = {(403, CONTENT_TYPE): PROBLEM, (422, CONTENT_TYPE): PROBLEM}
 def _asked(request: Request) -> tuple[trail.Filter, datetime | None, datetime | None]:
     """The filter and the times of a request; raises ``BadInput`` for what is malformed."""
     wanted = trail.read_filter(request.GET.dict())
-    if not any(request.GET.get(name) for name in ("range", "from", "to")):
+    if not named_in(request._request):
         return wanted, None, None
     span = read_range(request._request)
     return wanted, *trail.span(span.start_ms, span.end_ms)

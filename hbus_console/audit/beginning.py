@@ -16,7 +16,7 @@ from hbus_console.audit import witness
 from hbus_console.audit.anchor import anchor_file, anchor_head, anchors_path, last_anchor
 from hbus_console.audit.anchor_file import Anchor
 from hbus_console.audit.feature import AUDIT_ANCHOR
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, newest
 from hbus_console.audit.services import record
 from hbus_console.audit.subjects import LOG
 
@@ -50,7 +50,7 @@ def begin_anchors(actor: Actor, reason: str) -> Anchor | None:
             field="begin",
         )
     with transaction.atomic():
-        head = AuditEntry.objects.order_by("-seq").values("seq", "hash").first()
+        head = newest().values("seq", "hash").first()
         record(actor, "audit.anchor", LOG, reason=reason, after=head or {})
     begun = anchor_head(begin=True)
     witness.restate(anchor_file())

@@ -18,6 +18,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.damage import legible
 from hbus_console.audit.feature import AUDIT_EXPORT
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import content, record
@@ -115,7 +116,7 @@ def streamed(request: HttpRequest, found: Export) -> StreamingHttpResponse:
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:
     """An entry as the API and the JSON lines give it: what the hash covers, and the hashes."""
-    return {**content(entry), "previous_hash": entry.previous_hash, "hash": entry.hash}
+    return {**content(legible(entry)), "previous_hash": entry.previous_hash, "hash": entry.hash}
 
 
 def neutral(cell: str) -> str:

@@ -24,6 +24,17 @@ _POSTGRESQL = {
 }
 #: The same in the bits of pg_trigger.tgtype: 1 each row, 2 before, 8 delete, 16 update, 32 truncate.
 _TYPES = {"audit_refuse_change": 1 + 2 + 8 + 16, "audit_refuse_truncate": 2 + 32}
+#: Besides triggers: what PostgreSQL lets change, hide or add rows, and what keeps the guards from firing.
+_POSTGRESQL_OTHERS = """
+    SELECT 'rule ' || rulename FROM pg_rewrite WHERE ev_class = to_regclass(%(table)s)
+    UNION ALL SELECT 'policy ' || polname FROM pg_policy WHERE polrelid = to_regclass(%(table)s)
+    UNION ALL SELECT 'row-level security' FROM pg_class WHERE oid = to_regclass(%(table)s) AND relrowsecurity
+    UNION ALL SELECT 'a relation that is no plain table' FROM pg_class
+        WHERE oid = to_regclass(%(table)s) AND (relkind <> 'r' OR relispartition)
+    UNION ALL SELECT 'inheriting table ' || inhrelid::regclass::text FROM pg_inherits
+        WHERE inhparent = to_regclass(%(table)s)
+    UNION ALL SELECT 'session_replication_role' WHERE current_setting('session_replication_role') <> 'origin'
+"""
 _REFUSAL = "audit entries cannot be changed or removed"
 _FUNCTION = f" BEGIN RAISE EXCEPTION '{_REFUSAL}'; END "
 
@@ -84,16 +95,21 @@ def after_migrate(sender: Any, using: str, **_: Any) -> None:
 
 
 def _on_table(connection: BaseDatabaseWrapper) -> dict[str, bool]:
-    """Every trigger and rule of the table, and whether it is a guard that stands as it was made."""
+    """All that acts on the table, or a view in its place, and whether it is a guard that stands as it was made."""
     guards = expected(connection)
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [TABLE])
-            return {name: name in guards and _plain(sql) == _plain(_sqlite(name)) for name, sql in cursor.fetchall()}
+            # SQLite runs the statement, whatever the columns beside it say, and knows a table in any capitals.
+            cursor.execute("SELECT name, sql FROM sqlite_master WHERE instr(lower(sql), %s) > 0", [TABLE])
+            return {
+                name: name in guards and _plain(sql) == _plain(_sqlite(name))
+                for name, sql in cursor.fetchall()
+                if _acts(name, _plain(sql).lower())
+            }
         cursor.execute(
             "SELECT t.tgname, t.tgtype, t.tgenabled::text, t.tgqual IS NULL AND t.tgattr::text = '', f.prosrc,"
             " l.lanname FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid JOIN pg_language l ON l.oid = f.prolang"
-            " WHERE t.tgrelid = to_regclass(%s) AND NOT t.tgisinternal",
+            " WHERE t.tgrelid = to_regclass(%s)",
             [TABLE],
         )
         # Enabled as ``R`` it fires for replication alone, which is not for people's commands.
@@ -101,8 +117,18 @@ def _on_table(connection: BaseDatabaseWrapper) -> dict[str, bool]:
             name: (kind, whole, body, language) == (_TYPES.get(name), True, _FUNCTION, "plpgsql") and enabled in "OA"
             for name, kind, enabled, whole, body, language in cursor.fetchall()
         }
-        cursor.execute("SELECT rulename FROM pg_rewrite WHERE ev_class = to_regclass(%s)", [TABLE])
+        cursor.execute(_POSTGRESQL_OTHERS, {"table": TABLE})
         return found | {name: False for (name,) in cursor.fetchall() if name not in found}
+
+
+def _acts(name: str, sql: str) -> bool:
+    """Whether what SQLite keeps as ``sql``, which names the log's table, can act on what is written to it.
+
+    What does not begin as Django writes a table or an index counts as a trigger: a comment may stand in between.
+    """
+    if sql.startswith("create view"):
+        return name.lower() == TABLE
+    return not sql.startswith(("create table", "create index", "create unique index"))
 
 
 def _sqlite(name: str) -> str:

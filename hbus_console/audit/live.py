@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.permissions import covers
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import newest
 from hbus_console.audit.subjects import Stored, read
 from hbus_console.ui.live import LiveCells
 
@@ -13,9 +13,9 @@ LATEST = 100
 
 def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     """Of the newest entries those about what lies in ``scopes``: one query on the key, however long the log is."""
-    newest = AuditEntry.objects.order_by("-seq").values_list("seq", "target_type", "target", "namespace")[:LATEST]
+    latest = newest().values_list("seq", "target_type", "target", "namespace")[:LATEST]
     marks: dict[str, int] = {}
-    for seq, target_type, target, namespace in newest:
+    for seq, target_type, target, namespace in latest:
         if any(covers(scope, namespace) for scope in scopes):
             marks.setdefault("audit", seq)
             marks.setdefault(str(read(Stored(target_type, target, namespace))), seq)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import QuerySet
 
 from engine.core.subject import KIND_LIMIT, NAME_LIMIT, NAMESPACE_LIMIT, Subject
+from hbus_console.audit.legible_json import LegibleJSON
 from hbus_console.audit.subjects import Stored, read
 
 #: The last part of what a refused act is called.
 REFUSED = ".refused"
+
+
+#: No entry has this number.
+BEYOND = 2**62
 
 
 class AuditEntry(models.Model):
@@ -26,8 +32,8 @@ class AuditEntry(models.Model):
     #: Under the hash, in the API and in exports it has the name of its column.
     namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True, db_column="topic")
     reason = models.TextField(blank=True)
-    before = models.JSONField(null=True)
-    after = models.JSONField(null=True)
+    before = LegibleJSON(null=True)
+    after = LegibleJSON(null=True)
     request_id = models.CharField(max_length=64, blank=True)
     correlation_id = models.CharField(max_length=128, blank=True)
     address = models.CharField(max_length=64, blank=True)
@@ -52,3 +58,8 @@ class AuditEntry(models.Model):
     def subject(self) -> Subject:
         """What was acted upon."""
         return read(Stored(self.target_type, self.target, self.namespace))
+
+
+def newest() -> QuerySet[AuditEntry]:
+    """The log from its end. SQLite lets text stand where a number should, behind all numbers: that is left out."""
+    return AuditEntry.objects.filter(seq__lt=BEYOND).order_by("-seq")

@@ -36,5 +36,5 @@ def posted(request: HttpRequest) -> HttpResponse:
         state = "answered"
     else:
         state = "working" if form_posts.is_at_work(record) else "nothing"
-    location = bytes(record.response).decode() if record is not None else ""
+    location = form_posts.place(who, record) if record is not None else ""
     return JsonResponse({"state": state, "location": location})

@@ -40,7 +40,8 @@ def redact(value: Any) -> Any:
 
 
 def _redact_field(name: str, value: Any) -> Any:
-    if is_secret(name) and value not in (None, ""):
+    # A yes or no tells of a secret and is none.
+    if is_secret(name) and value not in (None, "") and not isinstance(value, bool):
         return REDACTED
     if is_address(name) and isinstance(value, str):
         return _redact_address(value)

@@ -9,17 +9,29 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
+from engine.core.errors import HbusError
 from engine.core.redaction import redact_text
 from engine.core.subject import Subject
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor
 from hbus_console.audit import anchor, chain
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, newest
 from hbus_console.audit.plain import as_stored, plain
 from hbus_console.audit.subjects import stored
 
 #: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.
 _ADVISORY_LOCK = 0x6862_7573
+
+
+class AuditDamaged(HbusError):
+    """The log takes no entry, so that no audited act can be done; nothing was changed."""
+
+    title = "Audit log damaged"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            what, remedy="Keep a copy of the database and of STATE/audit, then run `manage.py audit verify`."
+        )
 
 
 def record(
@@ -35,7 +47,8 @@ def record(
 
     Must run inside the transaction of the change: both commit or neither does. Secrets in ``before`` and ``after``
     are redacted by name. ``subject`` is what was acted upon; people with a scope see the entries of the namespaces in
-    it only. Raises ``RuntimeError`` outside a transaction.
+    it only. Raises ``RuntimeError`` outside a transaction, and :class:`AuditDamaged` where the log does
+    not keep the entry.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("An audit entry is written in the transaction of its change; open one with atomic().")
@@ -45,7 +58,7 @@ def record(
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADVISORY_LOCK])
-        last = AuditEntry.objects.order_by("-seq").only("seq", "hash").first()
+        last = newest().only("seq", "hash").first()
         entry = AuditEntry(
             seq=1 if last is None else last.seq + 1,
             at=datetime.now(UTC),
@@ -65,6 +78,9 @@ def record(
         )
         entry.hash = chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry))
         entry.save(force_insert=True)
+        # A trigger can swallow the statement without an error.
+        if not AuditEntry.objects.filter(seq=entry.seq, hash=entry.hash).exists():
+            raise AuditDamaged("The audit log did not keep the entry of this act, which was not done.")
     # Robust: a full disk is logged and must not undo, or seem to undo, what has been committed.
     transaction.on_commit(anchor.anchor_commit, robust=True)
     return entry

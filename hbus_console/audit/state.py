@@ -20,7 +20,7 @@ from engine.core.clock import Clock, SystemClock
 from hbus_console.audit import chain, witness
 from hbus_console.audit.anchor import anchor_file, last_anchor
 from hbus_console.audit.anchor_file import Anchor, Tail, read_own
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import newest
 from hbus_console.audit.verify import Finding, FindingKind, Verdict, lacks_anchors, verify
 from hbus_console.audit.witness import Witness
 
@@ -94,7 +94,7 @@ class ChainState:
 
 def chain_state() -> ChainState:
     """Cheap: one indexed query and two small reads."""
-    head = AuditEntry.objects.order_by("-seq").values_list("seq", flat=True).first()
+    head = newest().values_list("seq", flat=True).first()
     return ChainState(entries=head or 0, anchor=last_anchor(), verified=last_verified())
 
 
@@ -135,7 +135,7 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
         )
     )
     if full and good and verdict.walked is not None and not verdict.walked.verified:
-        head = AuditEntry.objects.order_by("-seq").values_list("seq", "hash").first()
+        head = newest().values_list("seq", "hash").first()
         anchor_file().append(head, now, begin=False, verified=True)
     return verdict
 
@@ -186,7 +186,7 @@ def _compare(verdict: Verdict, known: Verified | None, told: Witness | None) -> 
 def _still_there(verdict: Verdict, known: Anchor, words: str) -> None:
     """What was verified before, or told to the store, counts as an anchor: it may lie beyond the last anchored head."""
     if verdict.last_seq < known.seq:
-        if not any(finding.kind is FindingKind.TRUNCATED for finding in verdict.findings):
+        if not verdict.stopped and not any(finding.kind is FindingKind.TRUNCATED for finding in verdict.findings):
             what = f"The log ends at entry {verdict.last_seq:,}, but entry {known.seq:,} {words}."
             verdict.find(FindingKind.TRUNCATED, verdict.last_seq + 1, what)
     elif not witness.in_log(known):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hbus_console.audit import words
+from hbus_console.audit.damage import legible
 from hbus_console.audit.models import AuditEntry
 from hbus_console.registry.subjects import address, kind_named
 
@@ -26,7 +27,7 @@ class Told:
 
 def tell(entry: AuditEntry) -> Told:
     """The sentence of ``entry``, for the pages."""
-    subject = entry.subject
+    subject = legible(entry).subject
     return Told(
         entry,
         words.did(entry),

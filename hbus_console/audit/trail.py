@@ -16,7 +16,7 @@ from hbus_console import cursors
 from hbus_console.access.permissions import GLOBAL, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.models import REFUSED, AuditEntry
+from hbus_console.audit.models import BEYOND, REFUSED, AuditEntry, newest
 from hbus_console.audit.words import PERSONS
 
 PAGE = 50
@@ -155,7 +155,9 @@ def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan
     else:
         found = entries.filter(seq__lt=seq) if way else entries
         least = (seq if way else _head() + 1) - scan if scan else 0
-        rows = list((found.filter(seq__gte=least) if scan else found).order_by("-seq")[: size + 1])
+        rows = list(
+            (found.filter(seq__gte=least) if scan else found).filter(seq__lt=BEYOND).order_by("-seq")[: size + 1]
+        )
         if len(rows) <= size and least > 1:
             stop = least
         more_newer, more_older = bool(way), len(rows) > size
@@ -174,13 +176,15 @@ def scan_for(wanted: Filter) -> int:
 
 
 def _head() -> int:
-    return AuditEntry.objects.order_by("-seq").values_list("seq", flat=True).first() or 0
+    return newest().values_list("seq", flat=True).first() or 0
 
 
 def suggestions(entries: QuerySet[AuditEntry]) -> tuple[list[str], list[str]]:
     """Actors and actions among the latest entries, for the filter fields."""
     latest = list(entries.filter(seq__gt=_head() - SUGGEST_FROM).order_by("seq").values_list("actor", "action"))
-    return sorted({actor for actor, _ in latest}), sorted({action for _, action in latest})
+    actors = {actor for actor, _ in latest if isinstance(actor, str)}
+    actions = {action for _, action in latest if isinstance(action, str)}
+    return sorted(actors), sorted(actions)
 
 
 def _read_cursor(cursor: str) -> tuple[str, int]:

@@ -11,10 +11,11 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from engine.core.error_text import words_of
 from hbus_console.audit import chain, guards
 from hbus_console.audit.anchor import anchor_file, is_young
 from hbus_console.audit.anchor_file import Anchor, AnchorLines, LineFlaw, Tail
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import BEYOND, AuditEntry
 from hbus_console.audit.services import content
 from hbus_console.audit.spelling import respelled, with_spelling
 from hbus_console.ui.formats import counted
@@ -23,12 +24,15 @@ from hbus_console.ui.formats import counted
 BATCH = 2_000
 #: So many findings are described; all are counted.
 SHOWN = 50
+#: What a cell raises that does not hold what its column promises: SQLite keeps in any column whatever it was given.
+_UNREADABLE = (ValueError, TypeError, OverflowError, AttributeError)
 
 
 class FindingKind(StrEnum):
     """What can be wrong."""
 
     ALTERED = "altered"
+    UNREADABLE = "unreadable"
     REMOVED = "removed"
     REORDERED = "reordered"
     INSERTED = "inserted"
@@ -64,6 +68,8 @@ class Verdict:
     store: str = ""
     #: The walk over the anchors.
     walked: AnchorLines | None = None
+    #: Whether the walk ended at an entry that cannot be read, and not with the log.
+    stopped: bool = False
 
     def find(self, kind: FindingKind, seq: int, what: str) -> None:
         """Note a finding; the verdict no longer holds."""
@@ -75,7 +81,7 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         found = asdict(replace(self, walked=None))
-        del found["walked"]
+        del found["walked"], found["stopped"]
         return found
 
     @property
@@ -101,7 +107,8 @@ def verify(
 
     ``since`` is how far the anchors were verified before. ``seen`` names who saw the anchor file go how far: "was
     verified before". Finds altered, removed, reordered and inserted entries, a log that was cut off behind an anchor or
-    rebuilt as a whole, one that is no longer young and has no anchor, anchors that are not what hbus wrote, and guards
+    rebuilt as a whole, cells that hold what their column does not (where the database itself cannot read one, the walk
+    ends there), a log that is no longer young and has no anchor, anchors that are not what hbus wrote, and guards
     of the database that do not stand. Entries appended meanwhile are included or not, but never found at fault.
     """
     began = time.monotonic()
@@ -113,14 +120,26 @@ def verify(
     # The walk begins behind them.
     for seq in AuditEntry.objects.filter(seq__lt=1).order_by("seq").values_list("seq", flat=True)[:SHOWN]:
         verdict.find(FindingKind.INSERTED, seq, f"Entry {seq:,} stands before the first one.")
+    for seq in AuditEntry.objects.filter(seq__gte=BEYOND).values_list("seq", flat=True)[:SHOWN]:
+        verdict.find(FindingKind.UNREADABLE, 0, f"The number of an entry is {str(seq)[:40]!r}.")
     # Before the walk: an anchor made meanwhile is no reason to look away.
     unanchored = anchor_file().last() is None and not is_young()
     walk = _AnchorWalk(verdict, after, since)
-    for entry in _entries(after):
-        _check(verdict, entry)
-        walk.reach(entry)
-        verdict.entries += 1
-        verdict.last_seq, verdict.head = entry.seq, entry.hash
+    try:
+        for entry in _entries(after):
+            try:
+                _check(verdict, entry)
+                walk.reach(entry)
+            except _UNREADABLE as error:
+                what = f"Entry {entry.seq:,} holds what its columns do not ({words_of(error)})."
+                verdict.find(FindingKind.UNREADABLE, entry.seq, what)
+            verdict.entries += 1
+            verdict.last_seq, verdict.head = entry.seq, entry.hash
+    except _UNREADABLE as error:
+        seq = verdict.last_seq + 1
+        what = f"Entry {seq:,} cannot be read ({words_of(error)}); what follows it was not verified."
+        verdict.find(FindingKind.UNREADABLE, seq, what)
+        verdict.stopped = True
     walk.finish(seen)
     if unanchored:
         lacks_anchors(verdict)
@@ -137,8 +156,23 @@ def lacks_anchors(verdict: Verdict) -> None:
 
 def _entries(after: int) -> Iterator[AuditEntry]:
     """Keyset batches rather than one cursor: no long transaction, and a batch is all that is in memory."""
-    entries = with_spelling(AuditEntry.objects.order_by("seq"))
-    while batch := list(entries.filter(seq__gt=after)[:BATCH]):
+    entries = with_spelling(AuditEntry.objects.filter(seq__lt=BEYOND).order_by("seq"))
+    while True:
+        try:
+            batch = list(entries.filter(seq__gt=after)[:BATCH])
+        except _UNREADABLE:
+            # One at a time, up to the one that raises: so it is known which.
+            seqs = (
+                AuditEntry.objects.filter(seq__gt=after, seq__lt=BEYOND)
+                .order_by("seq")
+                .values_list("seq", flat=True)[:BATCH]
+            )
+            for seq in list(seqs):
+                yield entries.get(seq=seq)
+                after = seq
+            continue
+        if not batch:
+            return
         yield from batch
         after = batch[-1].seq
 
@@ -200,7 +234,7 @@ class _AnchorWalk:
         while self._next is not None:
             beyond = self._next.seq
             self._next = self._read()
-        if beyond:
+        if beyond and not self._verdict.stopped:
             last = self._verdict.last_seq
             self._verdict.find(
                 FindingKind.TRUNCATED, last + 1, f"The log ends at entry {last:,}, but entry {beyond:,} was anchored."

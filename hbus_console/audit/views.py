@@ -16,7 +16,7 @@ from hbus_console.audit.diff import diff
 from hbus_console.audit.feature import AUDIT_EXPORT, AUDIT_READ
 from hbus_console.audit.state import chain_state, verify_now
 from hbus_console.audit.telling import tell
-from hbus_console.ui.timerange import TimeRange, time_range
+from hbus_console.ui.timerange import PARAMETERS, TimeRange, named_in, read_range, time_range
 
 
 def asked_range(request: HttpRequest) -> TimeRange | None:
@@ -24,8 +24,7 @@ def asked_range(request: HttpRequest) -> TimeRange | None:
 
     A log of a few acts a day would be empty in the last hour, which is every other page's default.
     """
-    named = any(request.GET.get(name) for name in ("range", "from", "to"))
-    return time_range(request) if named else None
+    return time_range(request) if named_in(request) else None
 
 
 @require_GET
@@ -49,6 +48,7 @@ def listing(request: HttpRequest) -> HttpResponse:
             "chain": chain_state(),
             "wanted": wanted,
             "span": span,
+            "all_times": span is None,
             "by": [("", "Everything"), *trail.BY.items()],
             "narrowed": any(wanted.as_dict().values()) or span is not None,
             "told": [tell(entry) for entry in found.entries],
@@ -63,7 +63,7 @@ def listing(request: HttpRequest) -> HttpResponse:
             "looked_to": found.looked_to,
             "scan": trail.SCAN,
             # The bar's range is not part of this form; a search must not lose it.
-            "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
+            "range_parameters": [(name, request.GET.get(name, "")) for name in PARAMETERS],
             "may_export": allows(who, AUDIT_EXPORT),
         },
     )
@@ -92,8 +92,10 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
             "nav": "audit",
             "told": tell(found),
             "entry": found,
-            "changes": [change for change in changes if change.kind != "same"],
+            "changes": [change for change in changes if change.kind in ("changed", "added", "removed")],
+            "noted": [change for change in changes if change.kind.startswith("noted")],
             "same": [change for change in changes if change.kind == "same"],
+            "untold": [change for change in changes if change.kind == "untold"],
             "related": related,
             "others": [tell(other) for other in related.entries],
             "newer": seen.filter(seq__gt=seq).order_by("seq").values_list("seq", flat=True).first(),
@@ -116,7 +118,8 @@ def verify(request: HttpRequest) -> HttpResponse:
 @console_view(AUDIT_READ, post=AUDIT_EXPORT)
 def export(request: HttpRequest) -> HttpResponseBase:
     wanted = trail.read_filter(request.POST.dict())
-    span = asked_range(request)
+    # A malformed range is refused: nobody would see in the file that it holds another.
+    span = read_range(request) if named_in(request) else None
     start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
     reason = request.POST.get("reason", "")
     begun = exports.export(actor(request), request.POST.get("as", ""), wanted, start, end, reason=reason)

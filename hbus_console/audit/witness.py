@@ -19,7 +19,7 @@ from django.conf import settings
 from engine.core.errors import HbusError
 from hbus_console.audit.anchor_file import Anchor, AnchorFile, Tail
 from hbus_console.audit.chain import key_for, link
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, newest
 from hbus_console.wiring import store
 
 _HEAD = "head"
@@ -104,7 +104,7 @@ def key() -> str:
 
 
 def _newest() -> Anchor | None:
-    found = AuditEntry.objects.order_by("-seq").values_list("seq", "hash", "at").first()
+    found = newest().values_list("seq", "hash", "at").first()
     return None if found is None else Anchor(found[0], found[1], int(found[2].timestamp() * 1000))
 
 

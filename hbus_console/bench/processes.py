@@ -31,9 +31,10 @@ class Child:
             # What it says in passing has no place among the figures.
             env={"HBUS_LOG_LEVEL": "WARNING", **os.environ, "PYTHONUNBUFFERED": "1"},
         )
-        self._expect("ready")
+        self.expect("ready")
 
-    def _expect(self, word: str) -> str:
+    def expect(self, word: str) -> str:
+        """What it says behind ``word``, which begins its next line. Raises ``RuntimeError`` for any other line."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline().strip()
         if not line.startswith(word):
@@ -75,7 +76,7 @@ class Child:
 
     def result(self) -> dict[str, Any]:
         """Wait for its report."""
-        report: dict[str, Any] = json.loads(self._expect("done"))
+        report: dict[str, Any] = json.loads(self.expect("done"))
         self._process.wait(30)
         return report
 

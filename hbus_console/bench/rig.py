@@ -49,11 +49,12 @@ class Rig:
         self.client.config_set("auto-aof-rewrite-percentage", 0)
         server = self.client.info("server").get("valkey_version", "?")
         fsync = self.client.config_get("appendfsync")["appendfsync"]
-        self.conditions = (
-            f"{self.count:,} messages of {self.size} B, {self.samples} interleaved runs, "
+        #: What everything is measured on.
+        self.server = (
             f"Valkey {server} append-only {fsync} without rewrites on loopback, "
             f"Python {platform.python_version()}, {os.cpu_count()} cores"
         )
+        self.conditions = f"{self.count:,} messages of {self.size} B, {self.samples} interleaved runs, {self.server}"
 
     @cached_property
     def nsqd(self) -> StandaloneNsqd:

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from engine.core.errors import ConfigurationError
-from engine.core.store import each_primary, open_client
+from engine.core.store import condition_of, each_primary, open_client
 from hbus_console.cluster import asking
 from hbus_console.wiring import store
 
@@ -62,8 +62,9 @@ def _store() -> str:
         return "is not configured"
     except redis.ResponseError:
         return "takes no writes"
-    except redis.RedisError:
-        return "does not answer"
+    except redis.RedisError as error:
+        condition = condition_of(error)
+        return condition.what if condition else "does not answer"
     return "ok"
 
 

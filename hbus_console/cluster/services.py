@@ -307,7 +307,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _rank(state: str) -> int:
-    return {"running": 0, "hung": 1, "store lost": 2, "elsewhere": 3}.get(state, 4)
+    return {"running": 0, "hung": 1, "store lost": 2, "out of connections": 2, "elsewhere": 3}.get(state, 4)
 
 
 def _maps(value: Any) -> list[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ from hbus_console.registry.declaration import Feature, ProcessRole
 
 FEATURE = Feature(
     name="consumers",
+    concerns=("hbus_console.consumers.concerns:concerns",),
     live=("hbus_console.consumers.live:cells",),
     duties=(
         "hbus_console.consumers.duties:breaker_gauge",

@@ -17,6 +17,8 @@ from engine.core.error_text import text_of, words_of
 RECONCILE_S = 2.0
 #: Seconds a consumer may finish what it has in hand when its policy changes or its subscription goes.
 CHANGE_DRAIN_S = 30.0
+#: How many subscriptions one process holds well; measured, see docs/consumers.md.
+HELD_MOST = 200
 
 _log = structlog.get_logger(__name__)
 
@@ -86,6 +88,7 @@ class SubscriptionHost:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._turned_ms = self._clock.now_ms()
+        self._crowded = False
 
     def start(self) -> None:
         """Start the loop. The first look happens at once."""
@@ -191,6 +194,13 @@ class SubscriptionHost:
             self._ending = {key: left for key, left in self._ending.items() if left.status().in_flight}
         for key, want in wanted.items():
             self._bring_up(key, want)
+        self._say_crowded()
+
+    def _say_crowded(self) -> None:
+        crowded, before = len(self._running) > HELD_MOST, self._crowded
+        self._crowded = crowded
+        if crowded and not before:
+            _log.warning("more subscriptions than one process holds well", hosted=len(self._running), most=HELD_MOST)
 
     def _bring_up(self, key: Key, want: Wanted) -> None:
         entry = self._running.get(key)

@@ -17,6 +17,7 @@ from hbus_console.audit.services import record
 from hbus_console.cluster.feature import CLUSTER_OPERATE, CLUSTER_VIEW
 from hbus_console.consumers.celery_app import app
 from hbus_console.consumers.control import chooser
+from hbus_console.consumers.worker_names import WORKER
 from hbus_console.subjects import readable
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 
@@ -37,7 +38,8 @@ def steer(
 ) -> dict[str, dict[str, Any]]:
     """Pause, resume or drain subscriptions on workers, until those end or are resumed; returns each one's answer.
 
-    This empties or holds a *worker*; to hold a subscription everywhere and lastingly, pause the subscription. Raises
+    An answer with an ``error`` says that this worker has not done it; only what others did is recorded as done. This
+    empties or holds a *worker*; to hold a subscription everywhere and lastingly, pause the subscription. Raises
     ``Forbidden``, ``BadInput`` or ``Unavailable``.
     """
     require(actor, SUBSCRIPTION_OPERATE if topic else CLUSTER_OPERATE, topic or GLOBAL)
@@ -48,13 +50,16 @@ def steer(
     with transaction.atomic():
         # Asked for inside the transaction: what could not be sent is not recorded as done.
         answers = _ask(f"hbus_{act}", {"topic": topic, "group": group}, worker)
-        record(
-            actor,
-            f"worker.{act}",
-            readable("worker", topic, worker or "all"),
-            reason=reason,
-            after={"topic": topic, "group": group, "workers": sorted(answers)},
-        )
+        done = sorted(name for name, answer in answers.items() if "error" not in answer)
+        # Who has not answered in time may do it yet.
+        if done or not answers:
+            record(
+                actor,
+                f"worker.{act}",
+                readable("worker", topic, worker or "all"),
+                reason=reason,
+                after={"topic": topic, "group": group, "workers": done},
+            )
     return answers
 
 
@@ -81,15 +86,12 @@ def still_at_work(
 
 
 def _ask(command: str, arguments: dict[str, Any], worker: str) -> dict[str, dict[str, Any]]:
+    # Workers of other roles know none of our commands.
+    to: dict[str, Any] = (
+        {"destination": [worker], "limit": 1} if worker else {"pattern": f"{WORKER}*", "matcher": "glob"}
+    )
     try:
-        replies = app.control.broadcast(
-            command,
-            arguments=arguments,
-            destination=[worker] if worker else None,
-            reply=True,
-            timeout=ANSWER_S,
-            limit=1 if worker else None,
-        )
+        replies = app.control.broadcast(command, arguments=arguments, reply=True, timeout=ANSWER_S, **to)
     except _UNREACHABLE as error:
         raise Unavailable(f"The workers cannot be asked: {words_of(error)}.", remedy="Look at the store.") from error
     return {name: answer for reply in replies or () for name, answer in reply.items()}

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class SubscriptionHostStep(bootsteps.StartStopStep):
     """A step of the *worker*, not of its broker connection: the loss of the broker does not touch it.
 
-    It starts after the pool (which must not fork: threads do not survive a fork) and before the worker's main loop.
+    It starts after the pool (which must not fork: threads do not survive a fork) and before the worker's main loop. A
+    worker that has it reads no queue of tasks.
     """
 
     requires = ("celery.worker.components:Pool",)
@@ -30,6 +31,9 @@ class SubscriptionHostStep(bootsteps.StartStopStep):
             raise ImproperlyConfigured(
                 "A consumer worker must not fork: its subscriptions run in threads. Start it with --pool threads."
             )
+        # It runs no task, and a worker throws away those that it does not know: they are for workers of their own.
+        queues = parent.app.amqp.queues
+        queues.deselect(list(queues.consume_from))
 
     def start(self, parent: Any) -> None:
         # Only now are Django's apps ready, and with them models and handlers.

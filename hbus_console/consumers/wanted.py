@@ -7,6 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from django.conf import settings
+
+from engine.core.errors import BadInput, ConfigurationError
+from hbus_console.access.permissions import GLOBAL, covers
+from hbus_console.access.scopes import valid_scope
 from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler
@@ -18,6 +23,8 @@ from hbus_console.subscriptions.services import policy_of, sync_registrations
 NO_HANDLER = "this worker has no handler registered for it"
 #: How many of these are named: a worker of a few handlers may have thousands, and stamps every other second.
 NAMED = 20
+#: Why one does not that other workers are there for. All are named: nobody else can tell which of them nobody hosts.
+ELSEWHERE = "HBUS_CONSUME_TOPICS of this worker leaves its topic to others"
 
 
 def idle_report(reasons: Mapping[Key, str]) -> dict[str, Any]:
@@ -32,6 +39,16 @@ def idle_report(reasons: Mapping[Key, str]) -> dict[str, Any]:
     }
 
 
+def hosted_topics() -> tuple[str, ...]:
+    """The scopes of ``HBUS_CONSUME_TOPICS``, all when it is empty; raises ``ConfigurationError`` for what is none."""
+    try:
+        return tuple(valid_scope(each) for each in settings.HBUS_CONSUME_TOPICS) or (GLOBAL,)
+    except BadInput as error:
+        raise ConfigurationError(
+            f"HBUS_CONSUME_TOPICS: {error.what}", remedy=error.remedy, field="HBUS_CONSUME_TOPICS"
+        ) from error
+
+
 class WantedSubscriptions:
     """Called by the host with every look; raises what the database raises.
 
@@ -41,6 +58,7 @@ class WantedSubscriptions:
     def __init__(self) -> None:
         #: Subscriptions that cannot run here, and why; replaced by each call.
         self.problems: dict[Key, str] = {}
+        self._scopes = hosted_topics()
 
     def __call__(self) -> dict[Key, Wanted]:
         problems: dict[Key, str] = {}
@@ -51,7 +69,9 @@ class WantedSubscriptions:
                 problems[topic, group] = "its topic does not exist yet"
             for row in Subscription.objects.select_related("topic"):
                 key = (row.topic.name, row.group)
-                if has_handler(row):
+                if not any(covers(scope, row.topic.name) for scope in self._scopes):
+                    problems[key] = ELSEWHERE
+                elif has_handler(row):
                     wanted[key] = Wanted(
                         _version(row),
                         row.paused or row.topic.paused,

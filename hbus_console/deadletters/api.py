@@ -32,7 +32,7 @@ _FILTERS = [
     OpenApiParameter("subscription"),
     OpenApiParameter("owner", description="The team that owns the subscription."),
     OpenApiParameter("cause", description="Part of the cause."),
-    OpenApiParameter("fingerprint", description="The group."),
+    OpenApiParameter("fingerprint", description="The cause; one group together with `topic` and `subscription`."),
 ]
 _LETTER = {
     "type": "object",
@@ -165,6 +165,12 @@ class OneLetter(ApiView):
         return Response(_letter(self.actor, services.letter_for(self.actor, letter_id)))
 
 
+class LetterAct(ApiView):
+    """An endpoint that decides about a letter, once, and answers with it."""
+
+    answers_anew = True
+
+
 Redrive = reason_act(
     lambda actor, letter_id, reason: _decided(actor, services.redrive(actor, letter_id, reason)),
     operation_id="dead_letters_redrive",
@@ -173,6 +179,7 @@ Redrive = reason_act(
     tag="dead letters",
     body=_REASON,
     gives={(200, "application/json"): _DECISION, **REFUSED},
+    base=LetterAct,
 )
 Discard = reason_act(
     lambda actor, letter_id, reason: _decided(actor, services.discard(actor, letter_id, reason)),
@@ -182,10 +189,11 @@ Discard = reason_act(
     tag="dead letters",
     body=_REASON,
     gives={(200, "application/json"): _DECISION, **REFUSED},
+    base=LetterAct,
 )
 
 
-class Edit(ApiView):
+class Edit(LetterAct):
     @extend_schema(
         operation_id="dead_letters_edit",
         summary="Publish it again with another payload",

@@ -11,6 +11,7 @@ from django.urls import reverse
 from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
+from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.limit import Full, full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import OneCause, tellings
@@ -70,7 +71,7 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
             "bad",
             f"{letters} on {one.topic}" + (", one cause" if one.letters > 1 else ""),
             " · ".join(part for part in parts if part),
-            f"{page}?open={one.fingerprint}",
+            f"{page}?{urlencode({'open': mark(one)})}",
             f"Review {num(one.letters)}",
             incident=Incident(subscription_subject(one.topic, one.subscription), one.fingerprint),
         )

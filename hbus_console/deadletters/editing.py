@@ -119,6 +119,8 @@ def require_fit(letter: DeadLetter, edit: Edited) -> None:
 def visible(letter: DeadLetter, payload: Any) -> Any:
     """The payload as evidence may hold it."""
     rules = _rules(letter)
+    if rules.opaque(payload):
+        return masked(rules.classification)
     return mask(payload, rules.masked_fields, rules.classification)
 
 

@@ -14,6 +14,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
@@ -91,6 +92,11 @@ class LetterGroup:
         return self.telling.cause
 
     @property
+    def mark(self) -> str:
+        """See :func:`hbus_console.deadletters.group_mark.mark`."""
+        return mark(self)
+
+    @property
     def query(self) -> str:
         """The filter that finds its letters, for an address."""
         return urlencode({"topic": self.topic, "subscription": self.subscription, "fingerprint": self.fingerprint})
@@ -106,6 +112,11 @@ class Listing:
     letters: int
     oldest: datetime | None
 
+    def named(self, asked: str) -> LetterGroup | None:
+        """The listed group of that mark. A fingerprint alone means the first that has it."""
+        listed = {group.mark: group for group in self.groups}
+        return listed.get(asked) or next((group for group in self.groups if group.fingerprint == asked), None)
+
 
 def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) -> Listing:
     """The groups with the newest letters first, their arrivals between ``start_ms`` and ``end_ms``: six queries."""
@@ -114,7 +125,7 @@ def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) ->
         letters.order_by()
         .values_list("fingerprint", "topic", "subscription")
         .annotate(count=Count("pk"), first=Min("died_at"), last=Max("died_at"), newest=Max("pk"))
-        .order_by("-last", "fingerprint")
+        .order_by("-last", "fingerprint", "topic", "subscription")
     )
     groups, newest = [], []
     for fingerprint, topic, subscription, count, first, last, pk in rows:

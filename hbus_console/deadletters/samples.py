@@ -114,7 +114,7 @@ def _hidden_of(letter: DeadLetter, rules: MaskingRules) -> frozenset[str] | None
     except (MalformedEnvelope, NotJson):
         # It has no fields to tell apart.
         return None
-    if message.data_base64 is not None:
+    if message.data_base64 is not None or (message.payload() and rules.opaque(payload)):
         return None
     values = (value for path in rules.masked_fields for value in FieldPath.parse(path).values(payload))
     return frozenset(text for value in values for text in _texts(value))

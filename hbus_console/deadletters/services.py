@@ -9,7 +9,7 @@ import msgspec
 from django.db import transaction
 
 from engine.bus import message as envelope
-from engine.bus.building import check_owner
+from engine.bus.building import check_topic
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact
 from engine.bus.message import Message
@@ -121,7 +121,7 @@ def redrive_now(
     """
     obstacle = effect(letter, clock=clock).obstacle
     original, _ = _message(letter)
-    check_owner(catalog.shared().topic(letter.topic))
+    check_topic(catalog.shared().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     topic = lookup.topic(letter.topic)

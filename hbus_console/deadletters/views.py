@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,6 +23,7 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters import editing, reading, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
+from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
@@ -78,8 +80,7 @@ def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
             errors = field_errors(refused)
         else:
             (messages.success if decision.done else messages.warning)(request, decision.sentence)
-            query = urlencode({"open": letter.fingerprint, "letter": letter_id})
-            return redirect(f"{reverse('deadletters:list')}?{query}")
+            return redirect(f"{reverse('deadletters:list')}?letter={letter_id}")
     context = {
         "nav": "dead-letters",
         "letter": letter,
@@ -110,8 +111,7 @@ def _decide(
     tell(request, decision.sentence)
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
-        query = urlencode({"open": decision.letter.fingerprint, "letter": letter_id})
-        back = f"{reverse('deadletters:list')}?{query}"
+        back = f"{reverse('deadletters:list')}?letter={letter_id}"
     return redirect(back)
 
 
@@ -127,7 +127,7 @@ def _list(
     who, filters, span = actor(request), LetterFilters.read(request.GET.dict()), time_range(request)
     found = listing(who, filters, span.start_ms, span.end_ms)
     panel = _panel(who, letter_id, act or request.GET.get("act", "")) if letter_id is not None else {}
-    opened = request.GET.get("open", "") or (panel["letter"].fingerprint if panel else "")
+    opened = found.named(mark(panel["letter"]) if panel else request.GET.get("open", ""))
     context: dict[str, Any] = {
         "nav": "dead-letters",
         "filters": filters,
@@ -147,9 +147,11 @@ def _list(
     }
     if opened:
         everything = bool(request.GET.get("all") or request.GET.get("cursor"))
-        rows = filters.letters(who).filter(fingerprint=opened)
+        rows = replace(
+            filters, fingerprint=opened.fingerprint, topic=opened.topic, subscription=opened.subscription
+        ).letters(who)
         page = reading.page(rows, request.GET.get("cursor", ""), _PAGE if everything else _FIRST)
-        context |= {"page": page, "everything": everything}
+        context |= {"page": page, "everything": everything, "beyond": opened.count - len(page.letters)}
     return render(request, "deadletters/list.html", context, status=status)
 
 

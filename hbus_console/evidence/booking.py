@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Protocol
 
+from django.db import transaction
+
 from engine.core.facts import FactBatch
 from hbus_console.evidence.kinds import catalog_of
+from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.rows import EvidenceRows
 from hbus_console.registry.loading import features
 from hbus_console.registry.names import PROJECTIONS
@@ -26,7 +29,11 @@ class Projection(Protocol):
     def add(self, batch: FactBatch) -> None: ...
 
     def write(self) -> None:
-        """Insert everything into the ledger database, inside the caller's transaction."""
+        """Insert everything into the ledger database, inside the caller's transaction.
+
+        Whatever ``add`` or this raises costs its own engine those facts, and no other: they are offered again in parts,
+        to new projections, and what still fails is told as lost.
+        """
         ...
 
 
@@ -46,8 +53,11 @@ class Booking:
 
     def write(self) -> None:
         """Insert everything into the ledger database. The caller opens the transaction."""
-        for projection in self._projections.values():
+        for engine, projection in self._projections.items():
             projection.write()
+            # A statement that failed and was caught has undone what all have written, and nobody would be told.
+            if transaction.get_rollback(using=LEDGER):
+                raise RuntimeError(f"The projection of {engine} has caught an error of the database.")
 
     def _projection(self, engine: str) -> Projection:
         found = self._projections.get(engine)

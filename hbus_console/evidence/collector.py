@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 
 import redis
-from django.db import DataError, IntegrityError, transaction
+from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.facts import MOST_THINGS, CoreFields, FactBatch
+from hbus_console.database import is_away
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import Entry, FactReader
+from hbus_console.evidence.losses import told
 from hbus_console.evidence.models import Cursor
 from hbus_console.evidence.numbering import Numbering
 from hbus_console.evidence.router import LEDGER
-from hbus_console.evidence.wire import Contents
+from hbus_console.evidence.salvage import salvage
 
 CURSOR = "facts"
 #: Entries read at once; an entry holds up to two thousand facts.
@@ -28,18 +27,18 @@ READ_ENTRIES = 16
 BOOK_FACTS = 10_000
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 5.0
-#: How many parts of an entry are tried, in search of what the database refuses; the rest is given up together.
-MOST_TRIES = 1_000
-#: How a database says that it will never take these rows, however often it is asked.
-_REFUSED = (DataError, IntegrityError, OverflowError, ValueError)
 
-_log = logging.getLogger(__name__)
+
+class _Overtaken(Unavailable):
+    """The cursor is no longer where this collector found it."""
 
 
 class FactCollector:
     """A duty. The cursor lies in the ledger database and moves in the transaction of the rows it stands for, and only
-    from where this collector found it, so that two of them, or a crash between two steps, book nothing twice.
-    ``count`` is given the notices of what was lost on the way, once they are booked.
+    from where this collector found it, so that two of them, or a crash between two steps, book nothing twice. A
+    database that is away stops it. What an engine's projection raises does not: of that engine is lost what cannot be
+    booked, told with its number and why. ``count`` is given the notices of all that was lost on the way, once they are
+    booked.
     """
 
     name = "fact-collector"
@@ -75,88 +74,58 @@ class FactCollector:
             came_in = self._reader.came_in()
         except redis.RedisError as error:
             raise Unavailable(f"The fact stream could not be read: {words_of(error)}.") from error
-        booked = sum(self._book_or_bury(cursor, batch, came_in) for batch in _batches(entries))
+        booked = sum(self._book(cursor, batch, came_in) for batch in _batches(entries))
         self._reader.forget(cursor.entry, cursor.facts)
         return booked
 
-    def _book_or_bury(self, cursor: Cursor, entries: list[Entry], came_in: int) -> int:
-        """Book ``entries``; what the database can never take must not hold up all that is with it, nor what follows."""
-        try:
-            return self._book(cursor, entries, came_in)
-        except _REFUSED:
-            if len(entries) > 1:
-                return sum(self._book_or_bury(cursor, [entry], came_in) for entry in entries)
-            (entry,) = entries
-            try:
-                return self._book(cursor, [self._without_refused(entry)], came_in)
-            except _REFUSED as error:
-                # Each of its parts could be booked, and not all of them together.
-                lost = [(entry.contents.count, _refused(type(error).__name__, words_of(error)))]
-                return self._book(cursor, [_buried(entry, [], lost)], came_in)
-
-    def _without_refused(self, entry: Entry) -> Entry:
-        """``entry`` with only those of its facts that the database takes; the others told by how many and why.
-
-        Tries them in ever smaller parts and undoes it: the facts of one transaction are added up, so that what is
-        booked must be booked at once.
-        """
-        taken: list[FactBatch] = []
-        refused: Counter[str] = Counter()
-        words: dict[str, str] = {}
-        waiting = [entry.contents.batches] if entry.contents.batches else []
-        for _ in range(MOST_TRIES):
-            if not waiting:
-                break
-            part = waiting.pop()
-            error = self._refusal(part)
-            if error is None:
-                taken += part
-                continue
-            name = type(error).__name__
-            words.setdefault(name, words_of(error))
-            smaller = _halves(part)
-            waiting += reversed(smaller)
-            if not smaller:
-                refused[name] += 1
-        if waiting:
-            refused[name] += sum(batch.count for part in waiting for batch in part)
-        return _buried(entry, taken, [(many, _refused(name, words[name])) for name, many in refused.items()])
-
-    def _refusal(self, batches: Sequence[FactBatch]) -> Exception | None:
-        """Why the database never takes ``batches``; ``None`` when it would. Leaves nothing behind."""
-        rows = Booking(self._per_message)
-        try:
-            rows.add(batches)
-            with transaction.atomic(using=LEDGER):
-                rows.write()
-                transaction.set_rollback(True, using=LEDGER)
-        except _REFUSED as error:
-            return error
-        return None
-
     def _book(self, cursor: Cursor, entries: list[Entry], came_in: int) -> int:
-        rows = Booking(self._per_message)
+        """Book all of ``entries`` at once; where that fails, engine by engine.
+
+        What one of them cannot book must hold up neither the others nor what follows.
+        """
         numbers, booked = Numbering(cursor.facts, came_in), 0
         notices: list[FactBatch] = []
+        facts: list[list[FactBatch]] = []
         for entry in entries:
-            missing = [self._dropped(facts, said) for facts, said in numbers.follow(entry)]
+            missing = [self._dropped(count, said) for count, said in numbers.follow(entry)]
             notices += missing
-            rows.add(missing)
-            rows.add(entry.contents.batches)
+            facts.append([*missing, *entry.contents.batches])
             booked += entry.count
-        last, now_ms = entries[-1].id, self._clock.now_ms()
-        with transaction.atomic(using=LEDGER):
-            moved = Cursor.objects.filter(name=CURSOR, entry=cursor.entry).update(
-                entry=last, facts=numbers.position, at_ms=now_ms
-            )
-            if not moved:
-                raise Unavailable("Another keeper has booked these facts.", remedy="It holds the duty now.")
-            rows.write()
+        last = entries[-1].id
+        try:
+            self._move(cursor, last, numbers.position, self._rows(facts).write)
+        except _Overtaken:
+            raise
+        except Exception as error:
+            if is_away(error):
+                raise
+            self._move(cursor, last, numbers.position, lambda: notices.extend(self._salvage(facts)))
         # What a process dropped before it reached the store, that process has counted; this is what was lost later.
         if self._count is not None:
             self._count(notices)
         cursor.entry, cursor.facts = last, numbers.position
         return booked
+
+    def _move(self, cursor: Cursor, entry: str, facts: int, write: Callable[[], None]) -> None:
+        with transaction.atomic(using=LEDGER):
+            moved = Cursor.objects.filter(name=CURSOR, entry=cursor.entry).update(
+                entry=entry, facts=facts, at_ms=self._clock.now_ms()
+            )
+            if not moved:
+                raise _Overtaken("Another keeper has booked these facts.", remedy="It holds the duty now.")
+            write()
+
+    def _rows(self, entries: Iterable[Iterable[FactBatch]]) -> Booking:
+        rows = Booking(self._per_message)
+        for batches in entries:
+            rows.add(batches)
+        return rows
+
+    def _salvage(self, entries: Sequence[Sequence[FactBatch]]) -> list[FactBatch]:
+        """Book what can be; the notices of what could not, which are booked, too."""
+        notices = [self._dropped(loss.count, told(loss)) for loss in salvage(entries, self._per_message)]
+        self._rows([notices]).write()
+        return notices
 
     def _check_end(self, cursor: Cursor) -> int:
         """Nothing lies after the cursor: either all is booked, or the store has gone back to before it."""
@@ -176,26 +145,6 @@ class FactCollector:
         return FactBatch(
             "facts_dropped", self._clock.now_ms(), detail=detail, fields=CoreFields(min(facts, MOST_THINGS))
         )
-
-
-def _buried(entry: Entry, taken: list[FactBatch], lost: list[tuple[int, str]]) -> Entry:
-    """``entry`` with only the facts ``taken``, and told what was ``lost``: how many and why."""
-    _log.error("entry %s of the fact stream has facts that cannot be booked: %s", entry.id, lost)
-    return replace(entry, contents=Contents(taken, [*lost, *entry.contents.lost]))
-
-
-def _refused(error: str, words: str) -> str:
-    return f"the database refused it: {error}: {words}"[:300]
-
-
-def _halves(batches: list[FactBatch]) -> list[list[FactBatch]]:
-    """The same facts in two; nothing for a single fact."""
-    if len(batches) > 1:
-        half = len(batches) // 2
-        return [batches[:half], batches[half:]]
-    (batch,) = batches
-    half = batch.count // 2
-    return [[batch.part(0, half)], [batch.part(half, batch.count)]] if half else []
 
 
 def _batches(entries: list[Entry]) -> list[list[Entry]]:

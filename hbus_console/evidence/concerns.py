@@ -12,6 +12,7 @@ from hbus_console.access.permissions import GLOBAL
 from hbus_console.access.scopes import scopes_q
 from hbus_console.evidence.addresses import evidence_of
 from hbus_console.evidence.kinds import kinds
+from hbus_console.evidence.losses import BY_ENGINE
 from hbus_console.evidence.models import Evidence, Notice
 from hbus_console.evidence.reading import may_see
 from hbus_console.evidence.totals import total
@@ -32,7 +33,7 @@ def _notices(look: Look, calling: list[str]) -> list[Concern]:
     # Q() | x is x, not everything.
     seen = scopes_q(look.scopes, "topic") | Q(topic="") if GLOBAL not in look.scopes else Q()
     rows = Notice.objects.filter(seen, at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
-    groups = rows.values("kind", "topic", "subscription").annotate(total=total("count"), newest=Max("id"))
+    groups = rows.values("kind", "topic", "subscription", of=BY_ENGINE).annotate(total=total("count"), newest=Max("id"))
     totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[:_MOST]}
     return [_line(row, row.subject, totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
 

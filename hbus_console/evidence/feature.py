@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hbus_console.registry.declaration import Feature, Mount
+from hbus_console.registry.declaration import ALL_MODELS, Feature, Mount
 
 FEATURE = Feature(
     name="evidence",
     pages=(Mount("evidence/", "hbus_console.evidence.urls"),),
     api=("hbus_console.evidence.api",),
     facts=("engine.core.fact_kinds:FACTS",),
+    ledger_models=(ALL_MODELS,),
     kept=("evidence",),
     duties=("hbus_console.wiring.fact_log:fact_collector", "hbus_console.evidence.retention:evidence_retention"),
     concerns=("hbus_console.evidence.concerns:concerns",),

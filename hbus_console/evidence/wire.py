@@ -20,6 +20,7 @@ from msgspec import Meta
 from engine.core.error_text import text_of
 from engine.core.errors import HbusError
 from engine.core.facts import MOST_FACTS, SHARED, FactBatch, Fields, Moments, Texts
+from engine.core.prepared import prepared
 from engine.core.subject import Subject
 from engine.core.utf8 import sayable
 from hbus_console.evidence.kinds import catalog_of, catalogs
@@ -72,8 +73,8 @@ class Contents:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_form = msgspec.msgpack.Decoder(tuple[int, Annotated[list[msgspec.Raw], Meta(max_length=MOST_BATCHES)]])
-_batch = msgspec.msgpack.Decoder(_Written)
+_form = msgspec.msgpack.Decoder(prepared(tuple[int, Annotated[list[msgspec.Raw], Meta(max_length=MOST_BATCHES)]]))
+_batch = msgspec.msgpack.Decoder(prepared(_Written))
 
 
 def encode(batches: Sequence[FactBatch]) -> bytes:
@@ -148,7 +149,7 @@ def _whole(written: _Written) -> FactBatch:
 
 @cache
 def _fields(declared: type[Fields]) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(declared)
+    return msgspec.msgpack.Decoder(prepared(declared))
 
 
 def _rows(body: bytes) -> Contents | None:

@@ -15,6 +15,7 @@ from engine.bus.options import PublishOptions
 from engine.core.clock import to_datetime
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
+from engine.core.prepared import prepared
 
 Cast = Literal["text", "integer", "number", "boolean"]
 _TRUE, _FALSE = {"1", "true", "yes", "t", "y"}, {"0", "false", "no", "f", "n"}
@@ -47,7 +48,7 @@ class RowRefused(Exception):
 def read_mapping(path: Path) -> Mapping:
     """Raises ``BadInput`` naming the member that is wrong."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Mapping)
+        return msgspec.json.decode(path.read_bytes(), type=prepared(Mapping))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(
             f"The mapping {path} cannot be used: {words_of(error)}.",

@@ -19,10 +19,14 @@ from hbus_console.api.views import ApiView
 from hbus_console.messages import browsing, search, services
 from hbus_console.messages import export as evidence
 from hbus_console.messages.became import MOST_JUDGED
-from hbus_console.ui.timerange import read_range
+from hbus_console.ui.timerange import named_in, read_range
 
 _TEXT = {"type": "string"}
 _WHERE = "Where it lies in its topic; empty while it is delayed, and on NSQ, which tells none."
+_STACK = (
+    "Of a failed attempt: the places its error came through, the innermost last, and those of the exceptions it came "
+    "from; 8 KiB at most, without values of variables. Empty where none was told."
+)
 _TIMES = [
     OpenApiParameter("range", description="15m, 1h, 3h, 24h or 7d. Without a range: all the ledger holds."),
     OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
@@ -46,6 +50,7 @@ _MOMENT = {
     "properties": {
         "at": {"type": "string", "format": "date-time"},
         **dict.fromkeys(("kind", "subscription", "error", "message_id", "sentence"), _TEXT),
+        "stack": {"type": "string", "description": _STACK},
         "attempt": {"type": "integer"},
         "audit_entry": {"type": ["integer", "null"]},
     },
@@ -101,7 +106,7 @@ class RevealBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _times(request: Request) -> tuple[int | None, int | None]:
-    if not any(request.GET.get(name) for name in ("range", "from", "to")):
+    if not named_in(request._request):
         return None, None
     span = read_range(request._request)
     return span.start_ms, None if span.moving else span.end_ms
@@ -180,6 +185,8 @@ class Timeline(ApiView):
 
 
 class Reveal(ApiView):
+    answers_anew = True
+
     @extend_schema(
         operation_id="messages_reveal",
         summary="Show masked fields of one message",
@@ -203,10 +210,6 @@ class Reveal(ApiView):
         },
     )
     def post(self, request: Request, message_id: str) -> Response:
-        if self._record is not None:
-            # The answer kept for an idempotency key would be the secret itself, in clear and for a day.
-            self._record.delete()
-            self._record = None
         body = read(request, RevealBody)
         topic = request.GET.get("topic", "")
         found = services.reveal(self.actor, message_id, body.reason, tuple(body.fields), topic_name=topic)
@@ -234,14 +237,14 @@ class Log(ApiView):
     def get(self, request: Request, topic: str) -> Response:
         cursor = request.GET.get("cursor", "")
         size = page_size(request, browsing.PAGE, search.MOST)
+        start_ms, end_ms = _times(request)
         if field := request.GET.get("field", ""):
-            start_ms, end_ms = _times(request)
             condition = browsing.Condition.read(field)
             found = services.scan(
                 self.actor, topic, condition, cursor=cursor, start_ms=start_ms, end_ms=end_ms, size=size
             )
         else:
-            found = services.peek(self.actor, topic, cursor=cursor, size=size)
+            found = services.peek(self.actor, topic, cursor=cursor, start_ms=start_ms, end_ms=end_ms, size=size)
         answer: dict[str, Any] = evidence.scan_as_json(found)
         return forward_page(request, found.next_cursor, **answer)
 

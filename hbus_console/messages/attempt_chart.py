@@ -12,13 +12,14 @@ from engine.bus.fact_kinds import BUS_KINDS
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerEvent
 from hbus_console.ui.formats import duration
+from hbus_console.ui.text_width import fitted, width_of
 
 WIDTH = 720
 _LEFT, _RIGHT = 112, 14
 _LANE, _TOP, _AXIS = 25, 8, 26
 _LEAST_BAR = 7.0
-#: Text of 11 px is about so wide a character.
-_CHARACTER = 6.0
+#: The type's size, as the style sheet has it.
+_SIZE = 11
 _STEPS_MS = [step * unit for unit in (1, 10, 100, 1_000, 10_000) for step in (1, 2, 5)] + [
     60_000 * minutes for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1_440, 2_880, 7_200, 14_400)
 ]
@@ -114,7 +115,7 @@ def _bar(event: LedgerEvent, begin_ms: int) -> Bar:
 def _lane(lane: Lane, index: int, scale: float) -> SafeString:
     middle = _TOP + _LANE * index + _LANE / 2
     parts = [
-        format_html('<text class="name" x="0" y="{}">{}</text>', middle + 4, _cut(lane.name, _LEFT - 10)),
+        format_html('<text class="name" x="0" y="{}">{}</text>', middle + 4, fitted(lane.name, _LEFT - 10, _SIZE)),
         format_html('<path class="rule" d="M{} {}H{}"/>', _LEFT, middle, WIDTH - _RIGHT),
     ]
     if lane.waits:
@@ -132,7 +133,7 @@ def _lane(lane: Lane, index: int, scale: float) -> SafeString:
             )
         )
         room = (drawn[number + 1][0] if number + 1 < len(drawn) else WIDTH) - x - width - 10
-        if bar.says and room >= len(bar.says) * _CHARACTER:
+        if bar.says and room >= width_of(bar.says, _SIZE):
             # The words stand on a patch of the panel, so that the rule does not run through them.
             at = x + width + 7
             parts.append(format_html('<text class="wait" x="{}" y="{}">{}</text>', round(at, 1), middle + 4, bar.says))
@@ -148,11 +149,6 @@ def _ticks(end_ms: float) -> list[float]:
     longest = _STEPS_MS[-1]
     step = next((step for step in _STEPS_MS if end_ms / step <= 6), longest * ceil(end_ms / longest / 6))
     return [step * number for number in range(int(end_ms // step) + 1)]
-
-
-def _cut(text: str, width: float) -> str:
-    most = int(width / _CHARACTER)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _spoken(lanes: list[Lane]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from engine.bus import message as envelope
@@ -85,22 +86,29 @@ class Scan:
     back_to_ms: int | None = None
 
 
-def peek(actor: Actor, name: str, *, cursor: str = "", size: int = PAGE) -> Scan:
-    """The newest messages of a topic, or those after ``cursor``, as they lie in its log. Nothing is consumed.
+def peek(
+    actor: Actor,
+    name: str,
+    *,
+    cursor: str = "",
+    start_ms: int | None = None,
+    end_ms: int | None = None,
+    size: int = PAGE,
+) -> Scan:
+    """The newest messages of a topic, or those after ``cursor``, as they lie in its log: those that were stored from
+    ``start_ms`` on and before ``end_ms``. Nothing is consumed.
 
     Raises ``UnknownTopic``, ``Forbidden``, ``BadInput`` for a transport that cannot be browsed, ``Unavailable``.
     """
     topic = _browsable(actor, name)
-    page = bus.admin(topic.transport).browse(name, after=cursor, limit=size, newest_first=True)
+    page = bus.admin(topic.transport).browse(name, after=cursor or _before(end_ms), limit=size, newest_first=True)
     rules = MaskingRules.of(topic)
-    entries = [_seen(stored, rules) for stored in page.entries]
-    return Scan(
-        entries,
-        len(entries),
-        "" if page.next_position else "the log ends here",
-        page.next_position,
-        entries[-1].at_ms if entries else None,
-    )
+    within = list(takewhile(lambda stored: start_ms is None or stored.at_ms >= start_ms, page.entries))
+    entries = [_seen(stored, rules) for stored in within]
+    begins = len(within) < len(page.entries)
+    stopped = "the time range begins here" if begins else "" if page.next_position else "the log ends here"
+    back_to = entries[-1].at_ms if entries else None
+    return Scan(entries, len(entries), stopped, "" if begins else page.next_position, back_to)
 
 
 def scan(
@@ -128,7 +136,7 @@ def scan(
         )
     admin = bus.admin(topic.transport)
     until = clock.monotonic() + LONGEST_S
-    after = cursor or (f"@{end_ms}" if end_ms is not None else "")
+    after = cursor or _before(end_ms)
     matched: list[Seen] = []
     scanned, back_to = 0, None
     while True:
@@ -149,6 +157,12 @@ def scan(
             return Scan(matched, scanned, f"one search looks at {MOST_SCANNED:,} messages", after, back_to)
         if clock.monotonic() >= until:
             return Scan(matched, scanned, f"{LONGEST_S:g} seconds passed", after, back_to)
+
+
+def _before(end_ms: int | None) -> str:
+    """Where a log is read from, newest first, to find what was stored before that time."""
+    # An instant that is read from is among what is read.
+    return f"@{end_ms - 1}" if end_ms is not None else ""
 
 
 def _browsable(actor: Actor, name: str) -> Topic:

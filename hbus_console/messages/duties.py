@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from engine.core.scripts import UNREACHABLE, away
+from hbus_console.evidence.fact_stream import FactReader
+from hbus_console.messages.checking import EvidenceCheck
 from hbus_console.messages.retention import LedgerRetention
+from hbus_console.metrics import count
+from hbus_console.wiring import bus, store
+
+
+def evidence_check() -> EvidenceCheck:
+    return EvidenceCheck(bus.transport, _newest_fact, count, node=store.node_name())
+
+
+def _newest_fact() -> str:
+    try:
+        return FactReader(store.client(), settings.HBUS_PREFIX).end()[0]
+    except UNREACHABLE as error:
+        raise away(error) from error
 
 
 def ledger_retention() -> LedgerRetention:

@@ -47,6 +47,7 @@ def moment_as_json(moment: Moment) -> dict[str, Any]:
         "subscription": moment.subscription,
         "attempt": moment.attempt,
         "error": moment.error,
+        "stack": moment.stack,
         "message_id": moment.leads_to,
         "audit_entry": moment.audit_seq,
         "sentence": moment.sentence,

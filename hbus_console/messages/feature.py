@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
+from hbus_console.registry.declaration import ALL_MODELS, Feature, MenuEntry, Mount, SubjectKind
 
 PAYLOAD_READ = Act("payload.read", Role.VIEWER, "read payloads", reading=True, about="topic")
 PAYLOAD_REVEAL = Act("payload.reveal", Role.GOVERNOR, "reveal masked fields", about="topic")
@@ -33,7 +33,8 @@ FEATURE = Feature(
     },
     audit_related="hbus_console.messages.related:related",
     projection="hbus_console.messages.projection:MessageProjection",
-    duties=("hbus_console.messages.duties:ledger_retention",),
+    duties=("hbus_console.messages.duties:ledger_retention", "hbus_console.messages.duties:evidence_check"),
+    ledger_models=(ALL_MODELS,),
     tones={"skipped": "act", "unparked": "act", "replayed": "act"},
     search=("hbus_console.messages.finding:find",),
 )

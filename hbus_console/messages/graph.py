@@ -10,16 +10,20 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from hbus_console.messages.addresses import page_of
-from hbus_console.messages.message_trace import Life
+from hbus_console.messages.message_trace import MOST_EFFECTS, Life
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.timeline import who
-from hbus_console.ui.formats import cut, short_id
+from hbus_console.ui.formats import short_id
+from hbus_console.ui.text_width import fitted
 
 WIDTH = 372
 _BOX, _HEIGHT, _GAP = 104, 34, 30
 _ROW = 46
-#: Characters that a line of a box has room for, of the text's type and of the monospaced.
-_WORDS, _MONO = 16, 14
+#: Where the text begins in a box, and what is left for it.
+_INSET = 9
+_ROOM = _BOX - 2 * _INSET + 4
+#: Sizes of the types, as the style sheet has them.
+_SIZE, _MONO_SIZE = 11, 10.5
 #: Effects drawn; the picture says how many more there are.
 _MOST = 5
 
@@ -56,7 +60,9 @@ def after(life: Life) -> list[Box]:
     effects = [effect for effect in life.effects if effect.topic != life.topic_name or effect.message_id not in copies]
     boxes = [_effect(effect) for effect in effects[:_MOST]]
     if len(effects) > _MOST:
-        boxes.append(Box("and more", f"{len(life.effects) - _MOST} others", href=_same_correlation(life)))
+        # What is read of them ends somewhere, and so does what can be counted.
+        others = f"{len(effects) - _MOST} others" if len(life.effects) <= MOST_EFFECTS else "many others"
+        boxes.append(Box("and more", others, href=_same_correlation(life)))
     boxes += [Box("redriven as", copy, "act", page_of(life.topic_name, copy), mono=True) for copy in sorted(copies)]
     return boxes
 
@@ -95,7 +101,7 @@ def _same_correlation(life: Life) -> str:
 
 
 def _box(box: Box, x: float, y: float) -> SafeString:
-    left = x + 9
+    left = x + _INSET
     inner = format_html(
         '<g class="{}"><title>{} {}</title><rect x="{}" y="{}" width="{}" height="{}" rx="5"/>{}{}</g>',
         box.tone or "plain",
@@ -105,7 +111,7 @@ def _box(box: Box, x: float, y: float) -> SafeString:
         y,
         _BOX,
         _HEIGHT,
-        format_html('<text class="role" x="{}" y="{}">{}</text>', left, y + 14, cut(box.role, _WORDS)),
+        format_html('<text class="role" x="{}" y="{}">{}</text>', left, y + 14, fitted(box.role, _ROOM, _SIZE)),
         format_html(
             '<text class="what{}" x="{}" y="{}">{}</text>', " mono" if box.mono else "", left, y + 27, _fitted(box)
         ),
@@ -121,7 +127,9 @@ def _edge(start: tuple[float, float], end: tuple[float, float], *, dashed: bool 
 
 
 def _fitted(box: Box) -> str:
-    return cut(short_id(box.what), _MONO) if box.mono else cut(box.what, _WORDS)
+    if box.mono:
+        return fitted(short_id(box.what), _ROOM, _MONO_SIZE, mono=True)
+    return fitted(box.what, _ROOM, _SIZE)
 
 
 def _spoken(cause: Box | None, effects: Sequence[Box]) -> str:

@@ -24,7 +24,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.columns import texts
 from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
-from hbus_console.messages.models import LONGEST_ID, LedgerEvent, LedgerMessage
+from hbus_console.messages.models import LONGEST_ID, LedgerEvent, LedgerMessage, LedgerStack
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter
@@ -70,6 +70,8 @@ class Life:
     effects: list[LedgerMessage] = field(default_factory=list)
     #: What happened to the copies that were redriven from it, by their id.
     copies: dict[str, list[LedgerEvent]] = field(default_factory=dict)
+    #: The stack traces of its failed attempts, by their ids.
+    stacks: dict[str, str] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
     subscriptions: list[str] = field(default_factory=list)
     #: Further topics, of those the reader may see, that have a message of this id.
@@ -187,6 +189,8 @@ def life(actor: Actor, message_id: str, topic_name: str = "") -> Life:
     )
     _read_envelope(actor, found)
     _relate(found, seen)
+    had = {event.stack_id for event in found.events if event.stack_id}
+    found.stacks = dict(LedgerStack.objects.filter(stack_id__in=had).values_list("stack_id", "text")) if had else {}
     if topic is not None:
         found.subscriptions = sorted(topic.subscriptions.values_list("group", flat=True))
     return found

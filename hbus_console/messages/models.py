@@ -5,12 +5,38 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.expressions import RawSQL
 
-from engine.bus.subjects import MESSAGE, subject_of, subscription_subject
+from engine.bus.subjects import MESSAGE, subject_of, subscription_subject, topic_subject
 from engine.core.subject import Subject
 from hbus_console.subjects import readable
 
 #: What is longer of an id is cut off, as a column takes it.
 LONGEST_ID = 64
+LONGEST_STACK_ID = 16
+
+
+class LedgerCheck(models.Model):
+    """How far a topic has been compared with the ledger; see :mod:`~hbus_console.messages.checking`."""
+
+    topic = models.CharField(max_length=200, unique=True)
+    #: All that was published before, epoch milliseconds, was looked at.
+    until_ms = models.BigIntegerField()
+    #: Where to go on within a millisecond of many messages; empty: at :attr:`until_ms`.
+    position = models.CharField(max_length=2_000, blank=True)
+    #: How many messages were looked at, and how many of these the ledger did not have.
+    checked = models.BigIntegerField(default=0)
+    found = models.BigIntegerField(default=0)
+    #: How much time was passed over because the ledger had let go of it before anybody looked.
+    skipped_ms = models.BigIntegerField(default=0)
+
+    @property
+    def skipped_us(self) -> int:
+        """The same as pages show durations."""
+        return self.skipped_ms * 1000
+
+    @property
+    def subject(self) -> Subject:
+        """The topic."""
+        return topic_subject(self.topic)
 
 
 class LedgerMessage(models.Model):
@@ -92,6 +118,9 @@ class LedgerEvent(models.Model):
     error = models.CharField(max_length=500, blank=True)
     fingerprint = models.CharField(max_length=16, blank=True)
     detail = models.CharField(max_length=500, blank=True)
+    #: Of a failed attempt: its :class:`LedgerStack`, where one was told. NULL: booked before there were any; so it can
+    #: be added to a table of millions without copying it.
+    stack_id = models.CharField(max_length=LONGEST_STACK_ID, null=True, blank=True)
 
     class Meta:
         indexes = [
@@ -120,6 +149,15 @@ class LedgerEvent(models.Model):
     def subject(self) -> Subject:
         """The subscription in which it happened, or the topic: what the fact was about that it was booked from."""
         return subject_of(self.topic, self.subscription)
+
+
+class LedgerStack(models.Model):
+    """A stack trace of failed attempts, once for all of them that have it."""
+
+    stack_id = models.CharField(max_length=LONGEST_STACK_ID, primary_key=True)
+    text = models.TextField()
+    #: When it was told last: an attempt that has it was made at most a few minutes later.
+    at_ms = models.BigIntegerField()
 
 
 class Flow(models.Model):

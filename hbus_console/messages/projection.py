@@ -14,13 +14,14 @@ from django.db import connections
 from engine.bus.fact_kinds import FACTS, Books, BusKind
 from engine.bus.facts import BusFields
 from engine.core.facts import MOST_THINGS, FactBatch
+from engine.core.stack_text import STACK_BYTES
 from hbus_console.evidence.columns import INT4, Row, each, numbers, texts, whole
 from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.rows import NOTICES
 from hbus_console.evidence.totals import MOST_OF_A_ROW
-from hbus_console.messages.models import LONGEST_ID, FlowRollup, FlowSample
+from hbus_console.messages.models import LONGEST_ID, LONGEST_STACK_ID, FlowRollup, FlowSample
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
 ROLLUP_MS = FlowRollup.BUCKET_S * 1000
@@ -43,11 +44,25 @@ _MESSAGES = Insert(
     SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
     WHERE excluded.position <> '' OR excluded.stored_us > 0""",
 )  # fmt: skip
+#: A message of which only a repeat was told. Who repeats it may have another source: any row of the message will do.
+_REPEATED = f"""
+INSERT INTO {_MESSAGES.table} ({", ".join(_MESSAGES.columns)})
+SELECT {", ".join(["%s"] * len(_MESSAGES.columns))}
+WHERE NOT EXISTS (SELECT 1 FROM {_MESSAGES.table} WHERE message_id = %s AND topic = %s)
+ON CONFLICT (message_id, topic, source) DO NOTHING
+"""  # noqa: S608 - names are constants of this module
 _EVENTS = Insert(
     "ledger_ledgerevent",
     ("message_id", "kind", "topic", "subscription", "at_ms", "attempt", "duration_us", "due_ms", "node", "error",
-     "fingerprint", "detail"),
+     "fingerprint", "detail", "stack_id"),
 )  # fmt: skip
+_STACKS = Insert(
+    "ledger_ledgerstack",
+    ("stack_id", "text", "at_ms"),
+    """ON CONFLICT (stack_id) DO UPDATE SET at_ms = excluded.at_ms
+    WHERE excluded.at_ms > ledger_ledgerstack.at_ms""",
+)
+_POSITION = _MESSAGES.columns.index("position")
 
 
 def _adding_to(table: str) -> str:
@@ -78,7 +93,9 @@ class MessageProjection:
     def __init__(self, per_message: bool = True) -> None:
         self._per_message = per_message
         self._messages: list[Row] = []
+        self._repeated: list[Row] = []
         self._events: list[Row] = []
+        self._stacks: list[Row] = []
         self._notices: list[Row] = []
         self._flow: Flow = {}
 
@@ -97,8 +114,12 @@ class MessageProjection:
         elif self._per_message and fields.message_id:
             if kind.books & Books.MESSAGE:
                 self._messages += _messages(batch, fields, topic)
+            if kind.books & Books.REPEAT and not subscription:
+                self._repeated += _repeated(batch, fields, topic)
             if kind.books & Books.EVENT:
                 self._events += _events(batch, fields, topic, subscription)
+                if fields.stack:
+                    self._stacks += _stacks(batch, fields)
         if self._per_message and kind.books & Books.EVENT:
             self._notices += _nameless(batch, fields, topic, subscription)
 
@@ -106,10 +127,13 @@ class MessageProjection:
         """Insert everything into the ledger database. The caller opens the transaction."""
         _MESSAGES.run(self._messages)
         _EVENTS.run(self._events)
+        _STACKS.run(self._stacks)
         NOTICES.run(self._notices)
         flow, rollup = _cells(self._flow), _cells(self._rolled_up())
         with connections[LEDGER].cursor() as cursor:
             for statement, rows in (
+                # After the messages: one that was told in the same batch needs no second row.
+                (_REPEATED, self._repeated),
                 (_ADD_FLOW, flow),
                 (_ADD_ROLLUP, rollup),
             ):
@@ -180,6 +204,12 @@ def _messages(batch: FactBatch, fields: BusFields, topic: str) -> Iterable[Row]:
     )
 
 
+def _repeated(batch: FactBatch, fields: BusFields, topic: str) -> Iterable[Row]:
+    """The originals that the store names a position of, each followed by what it is known by."""
+    # The call took its time to be answered, and not to append: that was the first one's, which nobody knows.
+    return [(*row[:-1], 0, row[0], row[1]) for row in _messages(batch, fields, topic) if row[_POSITION]]
+
+
 def _events(batch: FactBatch, fields: BusFields, topic: str, subscription: str) -> Iterable[Row]:
     count = batch.count
     return _told(
@@ -197,9 +227,17 @@ def _events(batch: FactBatch, fields: BusFields, topic: str, subscription: str) 
             texts(fields.error, count, 500),
             texts(fields.fingerprint, count, 16),
             texts(batch.detail, count, 500),
+            texts(fields.stack_id, count, LONGEST_STACK_ID),
             strict=True,
         ),
     )
+
+
+def _stacks(batch: FactBatch, fields: BusFields) -> Iterable[Row]:
+    count = batch.count
+    ids = texts(fields.stack_id, count, LONGEST_STACK_ID)
+    rows = zip(ids, texts(fields.stack, count, STACK_BYTES), each(batch.at_ms, count), strict=True)
+    return (row for row in rows if row[0] and row[1])
 
 
 def _told(message_ids: str | list[str], rows: Iterable[Row]) -> Iterable[Row]:

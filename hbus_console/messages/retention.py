@@ -10,7 +10,7 @@ from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import MOST_OF_A_ROW, total
 from hbus_console.messages import lag_history
 from hbus_console.messages.lag_history import LagHistory
-from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
+from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage, LedgerStack
 from hbus_console.messages.reach import id_ends
 
 DAY_MS = 24 * 3_600_000
@@ -19,6 +19,8 @@ SAMPLES_MS = 14 * DAY_MS
 #: Samples older than this are folded into coarse ones, so that two weeks stay as fast to draw as a day.
 FINE_MS = 2 * DAY_MS
 COARSE_MS = 300_000
+#: A stack trace is kept so much longer than the attempts that were made when it was told last.
+STACKS_LATE_MS = 3_600_000
 #: How often samples are trimmed.
 SAMPLES_EVERY_MS = 600_000
 #: Rows removed in one transaction: the collector waits for no longer than that.
@@ -54,6 +56,7 @@ class LedgerRetention:
         if now_ms >= self._samples_due_ms:
             self._samples_due_ms = now_ms + SAMPLES_EVERY_MS
             _trim_samples(now_ms)
+            _trim_stacks()
 
     def _trim_messages(self) -> int:
         first, last = id_ends()
@@ -67,7 +70,7 @@ class LedgerRetention:
 
     def _trim_events(self) -> int:
         """Events from before the oldest message kept. They were booked in about the order of their times."""
-        oldest = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+        oldest = _oldest_ms()
         if oldest is None:
             return 0
         first = LedgerEvent.objects.order_by("pk").values_list("pk", "at_ms")[:BATCH]
@@ -105,6 +108,19 @@ class LedgerRetention:
         """The time of the oldest sample before ``edge`` that is not folded yet."""
         fine = FlowSample.objects.filter(bucket_ms__lt=edge).alias(rest=F("bucket_ms") % COARSE_MS).exclude(rest=0)
         return fine.order_by("bucket_ms").values_list("bucket_ms", flat=True).first()
+
+
+def _oldest_ms() -> int | None:
+    """When the oldest message kept was published."""
+    oldest: int | None = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+    return oldest
+
+
+def _trim_stacks() -> None:
+    """Stack traces that no event kept has: they are told again once a minute while attempts fail with them."""
+    oldest = _oldest_ms()
+    if oldest is not None:
+        LedgerStack.objects.filter(at_ms__lt=oldest - STACKS_LATE_MS).delete()
 
 
 def _trim_samples(now_ms: int) -> None:

@@ -34,6 +34,8 @@ class Moment:
     subscription: str = ""
     attempt: int = 0
     after: str = ""
+    #: Of a failed attempt: the way its error came.
+    stack: str = ""
 
     @property
     def sentence(self) -> str:
@@ -84,22 +86,22 @@ def _events(life: Life) -> Iterator[Moment]:
             if event.kind == "retried" and (not runs or _same_trouble(runs[-1], event)):
                 runs.append(event)
                 continue
-            yield from _failures(runs)
+            yield from _failures(life, runs)
             runs = []
             if event.kind == "retried":
                 runs = [event]
             else:
                 yield _event(life, event)
-        yield from _failures(runs)
+        yield from _failures(life, runs)
         runs = []
 
 
 def _same_trouble(one: LedgerEvent, other: LedgerEvent) -> bool:
-    return one.fingerprint == other.fingerprint
+    return (one.fingerprint, one.stack_id) == (other.fingerprint, other.stack_id)
 
 
-def _failures(runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
-    """The first failure of a cause in full, the later ones of the same cause together."""
+def _failures(life: Life, runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
+    """The first failure of a cause in full, the later ones of the same cause, that came the same way, together."""
     if not runs:
         return
     first, rest = runs[0], runs[1:]
@@ -113,6 +115,7 @@ def _failures(runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
         error=first.error,
         subscription=first.subscription,
         attempt=first.attempt,
+        stack=_stack(life, first),
     )
     if not rest:
         return
@@ -128,6 +131,7 @@ def _failures(runs: Sequence[LedgerEvent]) -> Iterator[Moment]:
         ("same cause", *([f"then waited {pauses}"] if pauses else [])),
         subscription=last.subscription,
         attempt=last.attempt,
+        stack=_stack(life, last),
     )
 
 
@@ -143,7 +147,12 @@ def _event(life: Life, event: LedgerEvent) -> Moment:
         error=event.error,
         subscription=event.subscription,
         attempt=event.attempt,
+        stack=_stack(life, event),
     )
+
+
+def _stack(life: Life, event: LedgerEvent) -> str:
+    return life.stacks.get(event.stack_id or "", "")
 
 
 def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:

@@ -29,12 +29,12 @@ from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, c
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.reach import reach
 from hbus_console.messages.reveal import Revealed
-from hbus_console.messages.timeline import moments, who
+from hbus_console.messages.timeline import Moment, moments, who
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import counted, num
-from hbus_console.ui.timerange import time_range
+from hbus_console.ui.timerange import DEFAULT, PARAMETERS, named_in, time_range
 
 _TABS = ("timeline", "conversation", "key", "raw")
 
@@ -65,7 +65,7 @@ def messages(request: HttpRequest) -> HttpResponse:
         "reach": reach(who_asks),
         "ledger_on": settings.HBUS_LEDGER,
         "topics": list(Topic.objects.filter(namespace_q(who_asks, "name")).values_list("name", flat=True)),
-        "range_parameters": [(name, request.GET.get(name, "")) for name in ("range", "from", "to")],
+        "range_parameters": [(name, request.GET.get(name, "")) for name in PARAMETERS],
         "errors": {},
     }
     status = 200
@@ -138,8 +138,7 @@ def export(request: HttpRequest, message_id: str) -> HttpResponse:
 
 
 def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> dict[str, Any]:
-    named = any(request.GET.get(name) for name in ("range", "from", "to"))
-    span = time_range(request) if named or not query.is_exact else None
+    span = time_range(request) if named_in(request) or not query.is_exact else None
     if span is not None:
         query = search.within(query, span.start_ms, None if span.moving else span.end_ms)
     found = search.search(who_asks, query, request.GET.get("cursor", ""))
@@ -148,13 +147,18 @@ def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> 
     shown = f"{counted(len(rows), 'message')}, {order} first" if rows else ""
     if found.judged is not None:
         shown = " · ".join(filter(None, [shown, f"{num(found.judged)} looked at"]))
+    asked = request.GET.copy()
+    if span is not None and not named_in(request):
+        # Without one the API finds whatever the ledger holds.
+        asked["range"] = DEFAULT
     return {
         "rows": rows,
         "span": span,
+        "all_times": span is None,
         "next_cursor": found.next_cursor,
         "shown": shown,
         "back_to_ms": found.back_to_ms,
-        "curl_spec": CurlRequest("GET", f"/api/v1/messages?{request.GET.urlencode()}"),
+        "curl_spec": CurlRequest("GET", f"/api/v1/messages?{asked.urlencode()}"),
     }
 
 
@@ -163,20 +167,16 @@ def _from_log(request: HttpRequest, who_asks: Actor, query: search.Query, field:
         raise BadInput("Which topic?", remedy="Choose the topic whose log shall be read.", field="topic")
     cursor = request.GET.get("cursor", "")
     spec = CurlRequest("GET", f"/api/v1/topics/{query.topic}/log?{request.GET.urlencode()}")
+    span = time_range(request) if named_in(request) else None
+    start_ms = span.start_ms if span else None
+    end_ms = span.end_ms if span and not span.moving else None
+    shown = {"span": span, "all_times": span is None, "curl_spec": spec}
     if not field:
-        return {"scan": browsing.peek(who_asks, query.topic, cursor=cursor), "curl_spec": spec}
+        scan = browsing.peek(who_asks, query.topic, cursor=cursor, start_ms=start_ms, end_ms=end_ms)
+        return {"scan": scan, **shown}
     condition = browsing.Condition.read(field)
-    named = any(request.GET.get(name) for name in ("range", "from", "to"))
-    span = time_range(request) if named else None
-    scan = browsing.scan(
-        who_asks,
-        query.topic,
-        condition,
-        cursor=cursor,
-        start_ms=span.start_ms if span else None,
-        end_ms=span.end_ms if span and not span.moving else None,
-    )
-    return {"scan": scan, "condition": condition, "span": span, "curl_spec": spec}
+    scan = browsing.scan(who_asks, query.topic, condition, cursor=cursor, start_ms=start_ms, end_ms=end_ms)
+    return {"scan": scan, "condition": condition, **shown}
 
 
 def rows_of(messages: list[LedgerMessage]) -> list[MessageRow]:
@@ -209,7 +209,7 @@ def _message(
         "life": found,
         "source_name": who(found.source),
         "tab": tab if tab in _TABS else "timeline",
-        "moments": [(moment, moment.offset(found.published_ms)) for moment in moments(found)],
+        "moments": list(_told(found)),
         "lanes": lanes.draw(found),
         "graph": graph.draw(found),
         "payload": revealed.payload if revealed else found.payload,
@@ -230,6 +230,13 @@ def _message(
     if context["tab"] == "raw" and found.envelope is not None:
         context["raw"] = evidence.envelope_as_json(found.envelope)
     return render(request, "messages/message.html", context, status=status)
+
+
+def _told(found: Life) -> Iterator[tuple[Moment, str, int]]:
+    """Its moments, each with its offset and the number of the moment that shows its stack trace; 0: it has none."""
+    shown: dict[str, int] = {}
+    for number, moment in enumerate(moments(found), start=1):
+        yield moment, moment.offset(found.published_ms), shown.setdefault(moment.stack, number) if moment.stack else 0
 
 
 def _badges(found: Life) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from engine.core.error_text import text_of
 from engine.core.facts import Moment
+from engine.core.prepared import prepared
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: Within thirty years: more is no duration, and may be no number that can be reckoned with.
@@ -74,7 +75,7 @@ class Report(TypedDict, total=False):
 def why_unreadable(detail: dict[str, Any]) -> str:
     """In which way ``detail`` is no :class:`Report`; empty when it is one."""
     try:
-        msgspec.convert(detail, Report)
+        msgspec.convert(detail, prepared(Report))
     except (msgspec.ValidationError, RecursionError) as error:
         return text_of(error)
     return ""

@@ -17,6 +17,7 @@ import redis
 from engine.core.clock import Clock
 from engine.core.error_text import text_of
 from engine.core.facts import Moment
+from engine.core.prepared import prepared
 from hbus_console.nodes.clocks import ClockDifference
 from hbus_console.nodes.reports import why_unreadable
 
@@ -79,7 +80,7 @@ def read_stamps(store: redis.Redis, prefix: str) -> Iterator[tuple[bytes, Stamp 
     """Every entry of the hash, with ``None`` for a stamp that cannot be read. Raises ``redis.RedisError``."""
     for name, raw in cast("dict[bytes, bytes]", store.hgetall(key(prefix))).items():
         try:
-            yield name, msgspec.json.decode(raw, type=Stamp)
+            yield name, msgspec.json.decode(raw, type=prepared(Stamp))
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             _say_once("the stamp of node %s cannot be read: %s", _text(name), text_of(error))
             yield name, None

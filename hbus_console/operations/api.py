@@ -257,6 +257,8 @@ class Operations(ApiView):
 
 
 class DryRun(ApiView):
+    answers_anew = True
+
     @extend_schema(
         operation_id="operations_plan",
         summary="What an operation would do",

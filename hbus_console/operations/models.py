@@ -43,6 +43,10 @@ class Operation(models.Model):
     #: The ceiling of the token that started it; empty for people.
     limit_role = models.CharField(max_length=16, blank=True)
     limit_scope = models.CharField(max_length=200, blank=True)
+    #: Which token started it, and under which epoch of the account's sessions: with either it ends. ``None`` where
+    #: there is none, or where it was started before these were kept.
+    token_id = models.BigIntegerField(null=True)
+    session_epoch = models.PositiveIntegerField(null=True)
     reason = models.TextField()
     audit_seq = models.BigIntegerField()
     correlation_id = models.CharField(max_length=128, blank=True)

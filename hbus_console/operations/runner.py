@@ -18,7 +18,7 @@ from hbus_console.audit.services import record
 from hbus_console.operations.kinds import Step, Task, kind_named
 from hbus_console.operations.models import UNDECIDED, Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import tells
-from hbus_console.operations.services import acting
+from hbus_console.operations.starters import acting
 from hbus_console.operations.watching import outcome_counts
 
 #: Things of one step: few enough that its transaction holds nobody up.
@@ -102,7 +102,7 @@ class OperationRunner:
         now = to_datetime(self._clock.now_ms())
         task = Task(
             operation.pk,
-            acting(operation),
+            acting(operation, now),
             operation.spec,
             operation.cursor,
             f"operation {operation.pk}: {operation.reason}",

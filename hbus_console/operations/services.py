@@ -16,26 +16,21 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput, Conflict, NotThere
 from engine.core.numbers import MOST_DIGITS
 from hbus_console.access import context
-from hbus_console.access.acts import Role
 from hbus_console.access.permissions import (
-    ANONYMOUS,
     GLOBAL,
     SOMEWHERE,
-    SYSTEM,
     Actor,
-    ScopedRole,
-    allows,
+    contains,
     covers,
     require,
     visible_scopes,
 )
 from hbus_console.access.scopes import scopes_q
-from hbus_console.accounts.actors import actor_of
-from hbus_console.accounts.models import User
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
+from hbus_console.operations.starters import reach
 
 State = Operation.State
 #: The fastest rate that can be asked for, in things a second; so many it may also be before it holds itself.
@@ -43,8 +38,6 @@ FASTEST = 100_000
 
 #: How long after an operation its repetition is taken for a second click.
 JUST_NOW = timedelta(minutes=5)
-#: The kind of the actors of :mod:`hbus_console.access.command_line`.
-SHELL = "shell"
 
 _clock = SystemClock()
 
@@ -133,6 +126,8 @@ def start(
             user_id=actor.user_id,
             limit_role=actor.limit.role.value if actor.limit else "",
             limit_scope=actor.limit.scope if actor.limit else "",
+            token_id=actor.token_id,
+            session_epoch=actor.session_epoch,
             reason=why,
             rate_per_s=rate_per_s,
             first=first,
@@ -214,23 +209,10 @@ def items(actor: Actor, found: Operation) -> QuerySet[OperationItem]:
 
 
 def may_steer(actor: Actor, found: Operation) -> bool:
-    """Whether ``actor`` may pause, resume and cancel it."""
-    return allows(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
-
-
-def acting(found: Operation) -> Actor:
-    """Whoever started it, with the grants they hold now: what was taken from them ends the operation."""
-    if found.actor_kind == SYSTEM.kind:
-        return SYSTEM
-    if found.actor_kind == SHELL:
-        # Whoever may run commands on this machine is nobody's row.
-        return Actor(found.actor, found.actor_kind, grants=SYSTEM.grants)
-    user = User.objects.filter(pk=found.user_id).first() if found.user_id is not None else None
-    person = actor_of(user) if user is not None else ANONYMOUS
-    if not person.is_authenticated:
-        return ANONYMOUS
-    limit = ScopedRole(Role(found.limit_role), found.limit_scope) if found.limit_role else None
-    return Actor(found.actor, found.actor_kind, found.user_id, person.grants, limit)
+    """Whether ``actor`` may pause, resume and cancel it: whoever may do as much in all that it reaches."""
+    action = kind_named(found.kind).action
+    own = visible_scopes(actor, action)
+    return all(any(contains(outer, inner) for outer in own) for inner in reach(found, action))
 
 
 def now() -> datetime:
@@ -268,7 +250,8 @@ def _move(
 
 
 def _require(actor: Actor, found: Operation) -> None:
-    require(actor, kind_named(found.kind).action, found.namespace or SOMEWHERE)
+    if not may_steer(actor, found):
+        require(actor, kind_named(found.kind).action, found.namespace or GLOBAL)
 
 
 def _reaching(horizon: int | None) -> int | None:

@@ -18,6 +18,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.trail import sees_all
 from hbus_console.operations import reading, services
 from hbus_console.operations.kinds import NotInstalled, installed_kind, installed_kinds, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
@@ -91,7 +92,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "pace": reading.pace(found, services.now()),
         "held_itself": found.state == Operation.State.PAUSED and 0 < found.first == found.handled,
         "may_steer": services.may_steer(who, found),
-        "may_audit": allows(who, AUDIT_READ, found.namespace or SOMEWHERE),
+        "may_audit": allows(who, AUDIT_READ, found.namespace) if found.namespace else sees_all(who),
         "steering": [each for each in STEERING if each[0] != "resume" or not missing],
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }

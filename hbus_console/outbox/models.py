@@ -14,6 +14,8 @@ class OutboxMessage(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     topic = models.CharField(max_length=200)
+    #: Which topic of that name it is for; empty in rows of releases that did not ask.
+    incarnation = models.CharField(max_length=40, blank=True, default="")
     key = models.CharField(max_length=200, blank=True)
     message_id = models.CharField(max_length=64)
     #: Under which the relay publishes, so that a repeat after a crash is not stored twice.

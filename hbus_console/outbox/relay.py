@@ -77,11 +77,11 @@ class OutboxRelay:
         """Publish rows whose order among each other does not matter; returns how many left, and what failed."""
         stored: list[int] = []
         failed: list[tuple[OutboxMessage, HbusError]] = []
-        by_topic: dict[str, list[OutboxMessage]] = {}
+        by_topic: dict[tuple[str, str], list[OutboxMessage]] = {}
         for row in rows:
-            by_topic.setdefault(row.topic, []).append(row)
-        for topic, group in by_topic.items():
-            for row, answer in zip(group, self._send(topic, group), strict=True):
+            by_topic.setdefault((row.topic, row.incarnation), []).append(row)
+        for (topic, incarnation), group in by_topic.items():
+            for row, answer in zip(group, self._send(topic, incarnation, group), strict=True):
                 if isinstance(answer, Receipt):
                     stored.append(row.pk)
                 elif isinstance(answer, PublishRefused):
@@ -95,13 +95,13 @@ class OutboxRelay:
             )
         return len(stored), failed
 
-    def _send(self, topic: str, rows: Sequence[OutboxMessage]) -> Sequence[Receipt | HbusError]:
+    def _send(self, topic: str, incarnation: str, rows: Sequence[OutboxMessage]) -> Sequence[Receipt | HbusError]:
         read = [_read(row) for row in rows]
         ready = [(message, row) for message, row in zip(read, rows, strict=True) if isinstance(message, Message)]
         answers: Sequence[Receipt | HbusError]
         try:
             messages, keys = [message for message, _ in ready], [row.idempotency_key for _, row in ready]
-            answers = self._producer().send(topic, messages, idempotency_keys=keys)
+            answers = self._producer().send(topic, messages, idempotency_keys=keys, meant=incarnation)
         except HbusError as error:
             # An unknown or ownerless topic is refused as a whole; every message shares its answer.
             answers = [error] * len(ready)

@@ -22,7 +22,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.feature import PUBLISH
-from hbus_console.publishing.producer import shared_producer
+from hbus_console.publishing.producer import incarnation_of, shared_producer
 from hbus_console.wiring import store
 
 _log = structlog.get_logger(__name__)
@@ -51,6 +51,7 @@ def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -
         raise RuntimeError("The outbox belongs to the transaction of a message's cause; open one with atomic().")
     OutboxMessage.objects.create(
         topic=topic,
+        incarnation=incarnation_of(topic),
         key=message.partitionkey,
         message_id=message.id,
         # Kept in the row, so that every try has the same. Who could guess it could ask the bus whether the payload is

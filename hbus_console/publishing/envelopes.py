@@ -17,6 +17,7 @@ from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339, to_datetime
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
+from engine.core.prepared import prepared
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENT_BATCH = "application/cloudevents-batch+json"
@@ -63,9 +64,9 @@ class Parsed(msgspec.Struct, frozen=True):
     content_type: str = ""
 
 
-_one = msgspec.json.Decoder(PublishRequest)
-_batch = msgspec.json.Decoder(BatchRequest)
-_array = msgspec.json.Decoder(list[msgspec.Raw])
+_one = msgspec.json.Decoder(prepared(PublishRequest))
+_batch = msgspec.json.Decoder(prepared(BatchRequest))
+_array = msgspec.json.Decoder(prepared(list[msgspec.Raw]))
 
 
 def parse_one(content_type: str, body: bytes, defaults: Mapping[str, str]) -> Parsed:

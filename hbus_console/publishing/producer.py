@@ -15,6 +15,11 @@ def shared_producer() -> Producer:
     return once("producer", _open, lambda made, drain_s: made.close(drain_s), Closing.WORK)
 
 
+def incarnation_of(topic: str) -> str:
+    """Which topic of this name there is now; see :meth:`Producer.send`. Raises ``UnknownTopic``."""
+    return catalog.shared().topic(topic).incarnation
+
+
 def _open() -> Producer:
     return Producer(
         bus.transport,

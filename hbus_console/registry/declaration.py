@@ -15,6 +15,8 @@ from hbus_console.access.acts import VIEW, Act
 Dotted = str
 #: ``package.module``.
 Module = str
+#: In place of names of models: every model of the app.
+ALL_MODELS = "*"
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,10 @@ class Feature:
     facts: tuple[Dotted, ...] = ()
     #: ``make(each) -> Projection``: books an engine's facts, see :class:`~hbus_console.evidence.booking.Projection`.
     projection: Dotted = ""
+    #: The models of its app whose tables lie in the ledger database, by their names, or :data:`ALL_MODELS`: all that
+    #: its projection inserts into, for a projection has no other database. A migration's ``RunPython`` and ``RunSQL``
+    #: say by ``hints={"model_name": …}`` whose database is theirs; those of :data:`ALL_MODELS` need not.
+    ledger_models: tuple[str, ...] = ()
     #: What of the feature stands still while no keeper runs its duties, in a word or two: ``delays``.
     kept: tuple[str, ...] = ()
     #: ``make() -> Duty``, one each; the keeper runs them.

@@ -5,6 +5,7 @@ A gzipped tar with ``manifest.json`` first. It holds keys, so it is made for its
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import secrets
@@ -16,6 +17,7 @@ import msgspec
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
+from engine.core.prepared import prepared
 from hbus_console.state import ROOT
 
 MANIFEST = "manifest.json"
@@ -89,10 +91,14 @@ def unpack(source: Path, folder: Path) -> Manifest:
     Raises ``BadInput`` for what is no archive, one of a newer release, and one that is not as it was made.
     """
     try:
-        with tarfile.open(source, mode="r:gz") as packed:
+        with gzip.open(source) as whole, tarfile.open(fileobj=whole, mode="r:") as packed:
             manifest = _manifest(packed)
             _refuse_newer(manifest)
             _lay_out(packed, manifest, folder)
+            # Behind the end of a tar nothing but its padding may come, nor behind the end of the gzip.
+            while rest := whole.read(_CHUNK):
+                if rest.strip(b"\0"):
+                    raise tarfile.ReadError("something was appended to it")
             return manifest
     except FileNotFoundError:
         raise BadInput(f"There is no file {source}.", field="file") from None
@@ -109,7 +115,7 @@ def _manifest(packed: tarfile.TarFile) -> Manifest:
     found = packed.extractfile(first) if first is not None and first.name == MANIFEST else None
     if found is None:
         raise tarfile.ReadError("it has no manifest")
-    return msgspec.json.decode(found.read(_LARGEST_MANIFEST), type=Manifest)
+    return msgspec.json.decode(found.read(_LARGEST_MANIFEST), type=prepared(Manifest))
 
 
 def _refuse_newer(manifest: Manifest) -> None:

@@ -18,7 +18,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from engine.core.clock import Clock, SystemClock, to_rfc3339
 from engine.core.env import Env
 from hbus_console.access.permissions import Actor
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import newest
 from hbus_console.audit.services import record
 from hbus_console.audit.subjects import INSTALLATION
 from hbus_console.supervisor import pg_tools
@@ -56,7 +56,7 @@ def back_up(
             record(actor, "installation.backup", INSTALLATION, reason=reason, after={"file": target.name})
         # Anchors first: the log that is copied after them has all that they anchor.
         _copy_anchors(Path(settings.STATE) / "audit", folder / "audit")
-        head = AuditEntry.objects.order_by("-seq").values_list("seq", "hash")[0]
+        head = newest().values_list("seq", "hash")[0]
         databases = _copy_databases(folder, say)
         _copy_folder(Path(settings.STATE) / "secrets", folder / "secrets")
         manifest = Manifest(

@@ -29,6 +29,8 @@ class Deaf(str):
 
 #: What :func:`node_beats` says of a process that lives and whose loop stands still.
 SILENT = Deaf("has stopped stamping: its loop stands still")
+#: And of one whose loop has not turned once, or whose stamps the store has lost.
+UNSTAMPED = Deaf("has not stamped yet")
 
 
 def store_answers(at: Installation, slot: int, pid: int) -> str:
@@ -119,5 +121,5 @@ def node_beats(at: Installation, slot: int, pid: int) -> str:
     except redis.RedisError as error:
         return f"cannot ask the store: {words_of(error)}"
     if not found:
-        return "has not stamped yet"
+        return UNSTAMPED
     return SILENT if found[0].silent else ""

@@ -11,6 +11,8 @@ from typing import IO
 import msgspec
 import psutil
 
+from engine.core.prepared import prepared
+
 #: The words for a process's state, in the order of a life.
 WAITING = "waiting"
 STARTING = "starting"
@@ -147,7 +149,7 @@ class Notes:
 def read(state: Path) -> Snapshot | None:
     """The last one written; ``None`` when there was never any or it is not ours."""
     try:
-        return msgspec.json.decode(_path(state).read_bytes(), type=Snapshot)
+        return msgspec.json.decode(_path(state).read_bytes(), type=prepared(Snapshot))
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 

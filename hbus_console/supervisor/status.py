@@ -35,6 +35,8 @@ class ProcessLine:
     address: str
     #: Why it is not ready now, else what it last died of.
     last_error: str
+    #: How long ago that was; 0 while it is so.
+    last_error_age_s: int = 0
     #: How far its clock is from the store's, as it last stamped.
     clock: ClockDifference | None = None
     #: Whether that is more than it may be.
@@ -124,6 +126,7 @@ def _own_line(role: state.RoleState, running: bool, now_ms: int) -> ProcessLine:
         memory=role.memory(),
         address=role.address,
         last_error=role.reason or role.last_error,
+        last_error_age_s=(now_ms - role.last_error_ms) // 1000 if role.last_error and not role.reason else 0,
     )
 
 

@@ -12,6 +12,7 @@ from typing import IO, NoReturn
 
 import msgspec
 
+from engine.core.prepared import prepared
 from hbus_console.state import ROOT
 from hbus_console.supervisor.console import Console
 from hbus_console.supervisor.installation import Installation
@@ -47,7 +48,9 @@ def become(at: Installation, wanted: list[tuple[SupervisedRole, int]], lock: IO[
 def main(descriptor: int) -> int:
     """Run what stands in the pipe until told to stop; returns the exit code."""
     with os.fdopen(descriptor, "rb") as pipe:
-        order = msgspec.json.decode(pipe.read(), type=_Order, dec_hook=lambda expected, given: expected(given))
+        order = msgspec.json.decode(
+            pipe.read(), type=prepared(_Order), dec_hook=lambda expected, given: expected(given)
+        )
     # A child that kept it open would keep the installation locked.
     os.set_inheritable(order.lock, False)
     wanted = [(find(name), slot) for name, slot in order.wanted]

@@ -43,6 +43,8 @@ class Pace:
     healthy_s: float = 60.0
     #: A process that was ready and is deaf for so long is killed and started again.
     deaf_s: float = 20.0
+    #: And one that never was ready: it may have much to import, on a machine that has little time for it.
+    deaf_at_start_s: float = 120.0
     #: How long what a killed supervisor left behind may take to end by itself.
     leftover_s: float = 6.0
 
@@ -247,21 +249,22 @@ class Supervisor:
             said = await asyncio.to_thread(unit.role.probe, self._at, unit.slot, process.pid)
             problem = str(said)
             self._notes.retry()
-            if not problem:
+            if not isinstance(said, probes.Deaf):
                 deaf_since = None
+            elif deaf_since is None:
+                deaf_since = asked
+            starting = unit.seen.state not in {state.READY, state.NOT_READY}
+            patience_s = self._pace.deaf_at_start_s if starting else self._pace.deaf_s
+            if not problem:
                 self._became_ready(unit)
-            elif unit.seen.state in {state.READY, state.NOT_READY}:
+            elif not starting:
                 self._became_unready(unit, problem)
-                if not isinstance(said, probes.Deaf):
-                    deaf_since = None
-                elif deaf_since is None:
-                    deaf_since = asked
-                if deaf_since is not None and self._clock.monotonic() - deaf_since >= self._pace.deaf_s:
-                    self._console.say(f"{unit.name} has been deaf for {self._pace.deaf_s:g} s and is killed.")
-                    process.kill()
-                    return
             elif unit.seen.reason != problem:
                 self._change(unit, unit.seen.state, reason=problem)
+            if deaf_since is not None and self._clock.monotonic() - deaf_since >= patience_s:
+                self._console.say(f"{unit.name} has been deaf for {patience_s:g} s and is killed.")
+                process.kill()
+                return
             if unit.seen.state == state.READY:
                 pause_s = self._pace.probe_running_s
             await asyncio.sleep(pause_s)

@@ -135,6 +135,7 @@ class DjangoCatalog:
             ttl_s=row.ttl_s or None,
             transport=row.transport,
             replicas=bus.replicas_of(row.transport),
+            incarnation=str(row.pk),
         )
 
 

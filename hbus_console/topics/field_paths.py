@@ -58,6 +58,12 @@ class FieldPath:
         """Every value that it reaches; of a list the items."""
         return _values(payload, self.steps)
 
+    def blocked(self, payload: Any) -> bool:
+        """Whether it meets text, a number or a truth value where a field of it should lie: what it reaches in other
+        payloads may stand in there, and no path leads to it.
+        """
+        return _blocked(payload, self.names)
+
     def replaced(self, payload: Any, value: Any) -> Any:
         """A copy of ``payload`` with ``value`` at each place that the path without places in lists reaches.
 
@@ -78,6 +84,16 @@ def _values(node: Any, steps: tuple[str | int, ...]) -> Iterator[Any]:
         yield node
     elif isinstance(node, dict) and step in node:
         yield from _values(node[step], steps[1:])
+
+
+def _blocked(node: Any, names: tuple[str, ...]) -> bool:
+    if not names or node is None:
+        return False
+    if isinstance(node, list):
+        return any(_blocked(item, names) for item in node)
+    if isinstance(node, dict):
+        return names[0] in node and _blocked(node[names[0]], names[1:])
+    return True
 
 
 def _replaced(node: Any, names: tuple[str, ...], value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.bus.message import Message
 from engine.core.strict_json import NotJson
+from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import hides, is_masked, mask, masked
 from hbus_console.topics.models import Topic
 
@@ -30,7 +31,7 @@ class MaskingRules:
 
     masked_fields: tuple[str, ...]
     classification: str
-    #: Hide what has no fields to tell apart.
+    #: Hide what has no fields to tell apart: see :meth:`opaque`.
     opaque_hidden: bool
 
     @classmethod
@@ -50,6 +51,17 @@ class MaskingRules:
     def hide_something(self) -> bool:
         """Whether any payload could hold what these hide."""
         return self.opaque_hidden or bool(self.masked_fields)
+
+    def opaque(self, value: Any) -> bool:
+        """Whether JSON is hidden whole, for it has no fields at all or none where these hide one.
+
+        Text and numbers have none, be they the payload, an item of it, or where an object should be.
+        """
+        if "*" in self.masked_fields:
+            return True
+        return self.opaque_hidden and (
+            _bare(value) or any(FieldPath.parse(name).blocked(value) for name in self.masked_fields)
+        )
 
     def keep(self, others: MaskingRules) -> bool:
         """Whether all that ``others`` hide is hidden by these too, whatever the payload."""
@@ -77,11 +89,15 @@ def shown(message: Message, rules: MaskingRules, revealed: Sequence[str] = ()) -
         return Payload(form, value, size)
     if everything:
         return Payload("json", value, size)
-    if "*" in rules.masked_fields:
+    if rules.opaque(value):
         return Payload("json", masked(rules.classification), size, ("*",))
     hidden = [name for name in rules.masked_fields if name not in revealed]
     cleaned = mask(value, hidden, rules.classification)
     return Payload("json", cleaned, size, tuple(name for name in hidden if mask(value, [name]) != value))
+
+
+def _bare(value: Any) -> bool:
+    return any(map(_bare, value)) if isinstance(value, list) else not isinstance(value, dict)
 
 
 def may_search(path: str, rules: MaskingRules) -> bool:

@@ -15,7 +15,7 @@ from engine.bus.partitions import together
 from engine.bus.transport import Admin
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
-from engine.core.errors import ConfigurationError, HbusError, Unavailable
+from engine.core.errors import ConfigurationError, HbusError, OutOfConnections, Unavailable
 from engine.core.facts import Emitter
 from hbus_console.messages.models import LagSample
 from hbus_console.parts import Parts
@@ -139,8 +139,11 @@ class LagSampler:
             name = transport or "the default transport"
             if transport in away and transport not in self._away:
                 self._away.add(transport)
-                detail = f"{name} cannot be reached: {away[transport].what}"
-                self._facts.emit([Fact("store_lost", now_ms, node=self._node, detail=detail).batch()])
+                error = away[transport]
+                kind, detail = "store_lost", f"{name} cannot be reached: {error.what}"
+                if isinstance(error, OutOfConnections):
+                    kind, detail = "out_of_connections", f"{name}: {error.what}"
+                self._facts.emit([Fact(kind, now_ms, node=self._node, detail=detail).batch()])
             elif transport not in away and transport in self._away:
                 self._away.discard(transport)
                 back = Fact("store_back", now_ms, node=self._node, detail=f"{name} answers again.")

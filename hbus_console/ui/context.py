@@ -25,6 +25,8 @@ def layout(request: HttpRequest) -> dict[str, Any]:
         "range": timerange.time_range(request),
         "range_problem": timerange.problem(request),
         "range_presets": [(name, label) for name, (_, label) in timerange.PRESETS.items()],
+        # What a new range replaces; a page of the old one is no page of it.
+        "range_replaces": (*timerange.PARAMETERS, "cursor"),
         "zone_id": timezone.get_current_timezone_name(),
         "zone_name": timezone.get_current_timezone_name().rpartition("/")[2].replace("_", " "),
         "theme": theme if theme in THEMES else "",

@@ -15,7 +15,8 @@ _TONES: dict[str, str] = {
     "warn": (
         "paused pausing draining drained retrying retried waiting delayed degraded starting restarting stopping "
         "stopped lagging released expired expiring expires-soon silent held stale not-verified parked keys-parked "
-        "blocked behind topic-paused pending untried not-installed first-password unhandled unknown"
+        "blocked behind topic-paused pending untried not-installed first-password unhandled "
+        "out-of-connections unknown"
     ),
     "bad": (
         "dead failed failing down hung breaker-open breaker-probing no-handler lost store-lost ownerless broken "

@@ -30,7 +30,8 @@ LONGEST_MS = 366 * 86_400_000
 
 @dataclass(frozen=True)
 class TimeRange:
-    """Milliseconds since the epoch, UTC, end exclusive. ``query`` is what links carry on; empty for the default."""
+    """Milliseconds since the epoch, UTC, end exclusive. ``query`` is what links carry on; empty where the address names
+    none, for a page may then show more than the last hour."""
 
     start_ms: int
     end_ms: int
@@ -53,6 +54,11 @@ class TimeRange:
     def to_input(self) -> str:
         """The end, likewise."""
         return _input(self.end_ms)
+
+
+def named_in(request: HttpRequest) -> bool:
+    """Whether the address names a range. Some pages show all there is where it does not."""
+    return any(request.GET.get(name) for name in PARAMETERS)
 
 
 def time_range(request: HttpRequest, clock: Clock | None = None) -> TimeRange:
@@ -90,12 +96,12 @@ def read_range(request: HttpRequest, clock: Clock | None = None) -> TimeRange:
         raise BadInput(
             f"There is no time range {name[:20]!r}.", remedy=f"Use one of {', '.join(PRESETS)}.", field="range"
         )
-    return _preset(name, now_ms)
+    return _preset(name, now_ms, query=f"range={name}")
 
 
-def _preset(name: str, now_ms: int) -> TimeRange:
+def _preset(name: str, now_ms: int, query: str = "") -> TimeRange:
     seconds, label = PRESETS[name]
-    return TimeRange(now_ms - seconds * 1000, now_ms, label, "" if name == DEFAULT else f"range={name}")
+    return TimeRange(now_ms - seconds * 1000, now_ms, label, query)
 
 
 def _span(start: str, end: str, now_ms: int) -> TimeRange:

@@ -42,7 +42,7 @@ PAGES = [
     Page("messages-dead", "/messages/?outcome=dead"),
     Page("messages-unsettled", "/messages/?outcome=unsettled"),
     Page("api-reference", "/api/v1/docs/"),
-    Page("api-reference-about", "/api/v1/docs/subscriptions/"),
+    Page("api-reference-about", "/api/v1/docs/teams/"),
     Page("messages-repeated", "/messages/?repeated=any"),
     Page("message-conversation", "/messages/{message}?tab=conversation"),
     Page("message-raw", "/messages/{message}?tab=raw"),

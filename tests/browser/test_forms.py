@@ -70,3 +70,17 @@ def test_what_the_server_refuses_is_said_on_the_same_page(page: Page) -> None:
     page.fill("#new [name=name]", "Back office")
     send(page)
     expect(page.locator(".said")).to_contain_text("Back office can now own")
+
+
+def test_what_was_refused_is_not_said_of_the_next_try(page: Page) -> None:
+    page.locator("#new [name=name]").evaluate("field => field.removeAttribute('maxlength')")
+    fill(page, "x" * 2_000)
+    send(page)
+    expect(page.locator("main [role=alert]")).to_contain_text("At most")
+    page.route("**/teams/", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
+    page.get_by_role("button", name="New team").click()
+    page.fill("#new [name=name]", "Back office")
+    send(page)
+    expect(page.locator("#new [data-said]")).to_contain_text("The connection was lost")
+    expect(page.locator("main [role=alert]")).to_have_count(1)
+    expect(page.locator("main")).not_to_contain_text("At most")

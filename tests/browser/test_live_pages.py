@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Console, Watched
 from tests.given_time import GivenTime
@@ -146,6 +147,42 @@ def test_a_list_being_read_counts_what_is_new_and_does_not_move(console: Console
     page.wait_for_load_state()
     expect(page.locator(".as-of")).to_have_count(0)
     assert page.locator("tbody tr").first.inner_text() != first
+
+
+def rewritten(page: Page, path: str, rows: Callable[[list[str]], list[str]]) -> None:
+    """Every later answer to a refresh of ``path`` has these of its rows."""
+
+    def answer(route: Route) -> None:
+        if "hbus-panels" not in route.request.headers:
+            return route.continue_()
+        fetched = route.fetch()
+        before, begin, rest = fetched.text().partition("<tbody>")
+        table, end, after = rest.partition("</tbody>")
+        found = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
+        return route.fulfill(response=fetched, body="".join([before, begin, *rows(found), end, after]))
+
+    page.route(f"**{path}", answer)
+
+
+def test_a_row_that_is_gone_is_struck_and_the_page_claims_no_more_than_is_true(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page().open("/messages/")
+    indicator = page.locator("[data-live-indicator]")
+    expect(indicator).to_have_attribute("title", re.compile("what a reload would show; ages"))
+    rewritten(page, "/messages/", lambda rows: rows[1:])
+    expect(page.locator("tbody tr").first).to_have_attribute("data-gone", "", timeout=60_000)
+    expect(page.locator(".as-of")).to_contain_text("It has changed")
+    expect(indicator).to_have_attribute("title", re.compile("but for what says from when it is"))
+    assert page.locator("tbody tr[data-gone]").count() == 1
+
+
+def test_a_list_of_which_nothing_is_left_shows_that(console: Console, new_page: Callable[..., Watched]) -> None:
+    page = new_page().open("/messages/")
+    assert page.locator("tbody tr").count() > 3
+    rewritten(page, "/messages/", lambda rows: [])
+    expect(page.locator("tbody tr")).to_have_count(0, timeout=60_000)
+    expect(page.locator(".as-of")).to_have_count(0)
 
 
 def test_a_page_that_cannot_be_read_again_says_so(console: Console, new_page: Callable[..., Watched]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import redis
 
 from hbus_console.state import ROOT
 from tests.chaos.rig import Rig
@@ -63,6 +64,7 @@ def test_declared_handlers_run_and_follow_changes_and_remote_control(worker: Rig
     it_changes_threads_without_a_restart(worker)
     it_replaces_a_consumer_whose_policy_changed(worker)
     it_pauses_drains_and_resumes_from_afar_and_audits_it(worker)
+    it_leaves_tasks_in_their_queues(worker)
 
 
 def it_runs_what_code_declares_and_says_what_it_cannot_run(worker: Rig) -> None:
@@ -180,6 +182,23 @@ print(json.dumps(list(AuditEntry.objects.filter(action__startswith="worker.").va
         ["worker.resume", ""],
         ["worker.pause", "looking at it"],
     ]
+
+
+def it_leaves_tasks_in_their_queues(worker: Rig) -> None:
+    """They are for workers of their own; one that took a task that it does not know would throw it away."""
+    worker.python(
+        """
+from hbus_console.consumers.celery_app import app
+for _ in range(6):
+    app.send_task("jobs.run")
+print("null")
+"""
+    )
+    # Its loop has turned since: it answers
+    worker.manage("consumers", "status")
+    assert "unregistered task" not in worker.log("consumer")
+    with redis.Redis.from_url(worker.store.url) as store:
+        assert store.llen(f"{worker.prefix}:celery:celery") == 6, store.keys(f"{worker.prefix}:celery:*")
 
 
 def test_a_worker_that_would_fork_is_refused(rig: Rig) -> None:

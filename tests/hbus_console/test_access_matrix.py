@@ -33,7 +33,7 @@ NUMBERS = ("letter_id", "seq", "rule_id", "alert_id", "silence_id", "operation_i
 #: ``name`` is an example's here.
 UNSCOPED = {"examples/<slug:name>/start/"}
 
-pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.above_database]
 
 
 def walk(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[str]:

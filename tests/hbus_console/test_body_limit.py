@@ -91,6 +91,7 @@ def _endless(taken: list[int]) -> Iterator[bytes]:
         yield b"x" * 100
 
 
+@pytest.mark.django_db
 def test_a_long_body_of_nobody_is_refused_unread(settings: Settings) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * LIMIT
     chunks = iter([b"x" * 10])

@@ -32,8 +32,8 @@ PLAN = (
         "drop-one-in-5000",
         "What was published is delivered: one message in 5,000 is settled and never handled.",
         "engine/bus/consuming/worker.py",
-        "        begun = clock.monotonic()\n        if held.lost",
-        "        begun = clock.monotonic()\n"
+        "        begun = self._clock.monotonic()\n        if held.lost",
+        "        begun = self._clock.monotonic()\n"
         '        if __import__("zlib").crc32(held.delivery.position.encode()) % 5000 == 0:\n'
         '            return self._settle_unhandled(held, "settled", 0)\n'
         "        if held.lost",

@@ -7,6 +7,7 @@ import logging
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
+from engine.core.clock import jitter
 from engine.core.errors import Unavailable
 
 #: Leases renewed in one call.
@@ -27,7 +28,8 @@ class Heartbeat:
 
     def run(self) -> None:
         """The heartbeat thread."""
-        due = self._clock.monotonic() + self._interval_s
+        # Hundreds that a process starts together must not ask together ever after, each by a connection of its own.
+        due = self._clock.monotonic() + self._interval_s * jitter(self._scope.rng)
         while not self._clock.wait(self._scope.over, due - self._clock.monotonic()):
             # Counted from when it was due: a beat that came late must not push the next ones back.
             due = max(due, self._clock.monotonic() - self._interval_s) + self._beat()

@@ -15,6 +15,7 @@ from engine.bus.subjects import subscription_subject
 from engine.bus.transport import Admin, Receiver
 from engine.core.clock import Clock, jitter
 from engine.core.error_text import storable, text_of, words_of
+from engine.core.errors import OutOfConnections
 from engine.core.facts import Emitter, FactBatch
 
 #: Seconds before the first repetition, and at most between two.
@@ -22,6 +23,8 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 #: Seconds before a loop that broke is started again.
 RESTART_S = 1.0
+#: Seconds within which a consumer says once that it has no connection left: a peak comes and goes.
+SHORT_SAID_S = 60.0
 #: A loop that breaks twice within this time is shown as failing, in seconds.
 FAILING_S = 60.0
 
@@ -88,6 +91,10 @@ class StoreHealth:
         self._scope = scope
         self._lock = threading.Lock()
         self.lost = False
+        #: Whether the last question found no connection left; the store may be well.
+        self.short = False
+        #: When that was said last, monotonic seconds.
+        self._short_said = float("-inf")
         #: The last trouble of any kind, for the status; kept until the next.
         self.last_error = ""
         self.last_error_ms = 0
@@ -100,8 +107,11 @@ class StoreHealth:
         self.last_error = error if isinstance(error, str) else text_of(error)
 
     def away(self, error: Exception) -> None:
-        """The store did not answer."""
+        """The store did not answer, or could not be asked."""
         self.trouble(error)
+        if isinstance(error, OutOfConnections):
+            self._out_of_connections(error)
+            return
         with self._lock:
             if self.lost:
                 return
@@ -110,15 +120,28 @@ class StoreHealth:
         _log.error("consumer %s of %s lost its store: %s", self._scope.name, self._scope, said)
         self._scope.say("store_lost", error=said)
 
+    def _out_of_connections(self, error: OutOfConnections) -> None:
+        now = self._scope.clock.monotonic()
+        with self._lock:
+            self.short = True
+            if now - self._short_said < SHORT_SAID_S:
+                return
+            self._short_said = now
+        said = words_of(error)
+        _log.error("consumer %s of %s has no connection left: %s", self._scope.name, self._scope, said)
+        self._scope.say("out_of_connections", error=said)
+
     def answered(self) -> None:
         """The store answered. Costs nothing while all is well."""
-        if not self.lost:
+        if not (self.lost or self.short):
             return
         with self._lock:
-            if not self.lost:
+            if not (self.lost or self.short):
                 return
-            self.lost = False
+            was_lost, self.lost, self.short = self.lost, False, False
         self.recovered_ms = self._scope.clock.now_ms()
+        if not was_lost:
+            return
         _log.warning("consumer %s of %s has its store back", self._scope.name, self._scope)
         self._scope.say("store_back")
 

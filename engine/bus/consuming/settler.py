@@ -11,6 +11,7 @@ import msgspec
 
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.consuming.stacks import StacksTold
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import BusFields, column
 from engine.bus.message import ATTRIBUTE_LIMIT, LONGEST, Message, decode
@@ -44,6 +45,7 @@ class Finished(msgspec.Struct, gc=False):
     dead: bytes = b""
     error: str = ""
     fingerprint: str = ""
+    stack: str = ""
     detail: str = ""
 
 
@@ -58,6 +60,7 @@ class Settler:
         self._scope = scope
         self._in_flight = scope.in_flight
         self._backoff = scope.backoff()
+        self._stacks = StacksTold(scope.clock)
         #: Order alone asks to know what the store has answered.
         self._answered = scope.dispatcher.answered if scope.policy.ordering == "key" else None
         self._queue: deque[Decision] = deque()
@@ -133,7 +136,7 @@ class Settler:
                     return
                 self._asleep = True
                 if not queue and not self._closing:
-                    self._wake.wait(1.0)
+                    self._wake.wait()
                 self._wake.clear()
                 self._asleep = False
                 continue
@@ -244,6 +247,7 @@ class Settler:
 
     def _told(self, kind: str, told: Sequence[Finished], detail: Texts) -> FactBatch:
         """The facts of ``told``."""
+        stack_ids, stacks = self._stacks.of([each.stack for each in told])
         return self._facts(
             kind,
             [each.held for each in told],
@@ -254,6 +258,8 @@ class Settler:
             due_ms=column([each.at_ms + each.after_ms if each.kind == "retried" else 0 for each in told]),
             error=column([each.error for each in told]),
             fingerprint=column([each.fingerprint for each in told]),
+            stack_id=column(stack_ids),
+            stack=column(stacks),
         )
 
     def _told_settled(self, settled: Sequence[InFlight], detail: Texts) -> FactBatch:
@@ -279,6 +285,8 @@ class Settler:
         due_ms: Moments = 0,
         error: Texts = "",
         fingerprint: Texts = "",
+        stack_id: Texts = "",
+        stack: Texts = "",
     ) -> FactBatch:
         """What they share is said once."""
         messages = [held.message or _named(held) for held in told]
@@ -308,6 +316,8 @@ class Settler:
                 due_ms,
                 error,
                 fingerprint,
+                stack_id,
+                stack,
             ),
         )
 

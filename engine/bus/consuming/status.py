@@ -14,8 +14,8 @@ class ConsumerStatus:
     name: str
     topic: str
     group: str
-    #: starting | running | paused | draining | stopped | store lost | breaker open | hung | failing | waiting for
-    #: ownership; ``hung``: none of its handlers returns; ``failing``: see ``dead_threads``
+    #: starting | running | paused | draining | stopped | store lost | out of connections | breaker open | hung |
+    #: failing | waiting for ownership; ``hung``: none of its handlers returns; ``failing``: see ``dead_threads``
     state: str
     #: Handlers running now.
     in_flight: int

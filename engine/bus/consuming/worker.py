@@ -116,13 +116,12 @@ class Worker:
 
     def _handle(self, held: InFlight) -> bool:
         """Handle one delivery; ``True`` when the dispatcher keeps it for another attempt."""
-        clock = self._clock
-        begun = clock.monotonic()
+        begun = self._clock.monotonic()
         if held.lost or begun - held.leased_at >= self._lease_s:
             # It may be with another consumer by now: starting it would run it twice at once.
             self._settler.say(held, "lease_lost", "the lease ran out before its turn")
             return self._let_go(held)
-        begun_ms = clock.now_ms()
+        begun_ms = self._clock.now_ms()
         try:
             message = held.message
             if message is None:
@@ -259,6 +258,7 @@ class Worker:
             decision.dead,
             decision.attempt.error,
             decision.fingerprint,
+            decision.stack,
         )
         _log.log(
             logging.ERROR if decision.verdict is Verdict.DEAD else logging.WARNING,

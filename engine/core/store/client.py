@@ -9,13 +9,14 @@ import redis
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
-from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
+from redis.sentinel import MasterNotFoundError, Sentinel
 
 from engine.core.store.address import Place, StoreAddress, StoreKind
 from engine.core.store.cluster import ClusterNodes
 from engine.core.store.cluster_client import ClusterClient
 from engine.core.store.fence import Fence, fenced
 from engine.core.store.nodes import OneServer, StoreNodes
+from engine.core.store.pools import BoundedPool, BoundedSentinelPool
 from engine.core.store.tls import tls_trouble
 from engine.core.store.watchers import ALIVE_TIMEOUT_S, ASK_TIMEOUT_S, SentinelWatchers
 
@@ -88,15 +89,13 @@ def _primary_pool(
         pool = _sentinel_pool(address, {**address.options, **words, "socket_timeout": answer_timeout_s})
         return fenced(pool, fence)
     if not address.places:
-        return ConnectionPool(**{**address.options, **words, "socket_timeout": answer_timeout_s})
+        return BoundedPool(**{**address.options, **words, "socket_timeout": answer_timeout_s})
     return _server_pool(address, words, address.places[0], answer_timeout_s)
 
 
 def _server_pool(address: StoreAddress, words: dict[str, Any], place: Place, answer_timeout_s: float) -> ConnectionPool:
     host, port = place
-    return ConnectionPool(
-        **{**address.options, **words, "host": host, "port": port, "socket_timeout": answer_timeout_s}
-    )
+    return BoundedPool(**{**address.options, **words, "host": host, "port": port, "socket_timeout": answer_timeout_s})
 
 
 class _Sentinels(Sentinel):
@@ -129,7 +128,7 @@ def _sentinel_pool(address: StoreAddress, words: dict[str, Any]) -> ConnectionPo
         list(address.places), sentinel_kwargs={**own, "ssl": encrypted, **_patience(SENTINEL_TIMEOUT_S)}
     )
     words.pop("connection_class", None)
-    return SentinelConnectionPool(address.primary_name, sentinel, ssl=encrypted, **words)  # type: ignore[no-untyped-call]
+    return BoundedSentinelPool(address.primary_name, sentinel, ssl=encrypted, **words)  # type: ignore[no-untyped-call]
 
 
 def _fence_of(address: StoreAddress, words: dict[str, Any]) -> Fence | None:
@@ -143,7 +142,7 @@ def _fence_of(address: StoreAddress, words: dict[str, Any]) -> Fence | None:
     def sentinel_pool(place: Place) -> ConnectionPool:
         host, port = place
         words = {**address.sentinel_options, **plain, **_patience(ASK_TIMEOUT_S)}
-        return ConnectionPool(**{**words, "host": host, "port": port})
+        return BoundedPool(**{**words, "host": host, "port": port})
 
     def server_pool(place: Place) -> ConnectionPool:
         asking = {**words, **plain, **_patience(ALIVE_TIMEOUT_S)}

@@ -8,7 +8,6 @@ from redis.exceptions import (
     ClusterCrossSlotError,
     ClusterDownError,
     MasterDownError,
-    MaxConnectionsError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -16,14 +15,17 @@ from redis.exceptions import (
 )
 
 from engine.core.error_text import words_of
-from engine.core.errors import Unavailable
-from engine.core.scripts import MORE_CONNECTIONS, all_in_use
-from engine.core.store.conditions import condition_of
+from engine.core.errors import OutOfConnections, Unavailable
+from engine.core.store.conditions import condition_of, out_of_connections
 from engine.core.store.tls import tls_trouble
 
 
 class NotSent(Unavailable):
     """The command did not reach the store: it certainly did not run."""
+
+
+class NoConnectionLeft(NotSent, OutOfConnections):
+    """There was no connection to send the command by."""
 
 
 class Elsewhere(NotSent):
@@ -87,12 +89,11 @@ def _remedy(words: str) -> str:
 
 
 def not_sent(address: str, error: Exception) -> NotSent:
-    if isinstance(error, MaxConnectionsError):
-        return NotSent(all_in_use(f"the store at {address}"), remedy=MORE_CONNECTIONS)
     if trouble := tls_trouble(error):
         return NotSent(f"The store at {address} cannot be used: {trouble.what}.", remedy=trouble.remedy)
     if condition := condition_of(error):
-        return NotSent(f"The store at {address} {condition.what}.", remedy=condition.remedy)
+        kind = NoConnectionLeft if out_of_connections(error) else NotSent
+        return kind(f"The store at {address} {condition.what}.", remedy=condition.remedy)
     return NotSent(
         f"The store at {address} cannot be reached: {said(error)}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",

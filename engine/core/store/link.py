@@ -21,7 +21,6 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ConnectionError,
-    MaxConnectionsError,
     MovedError,
     NoScriptError,
     ReadOnlyError,
@@ -34,6 +33,7 @@ from engine.core.errors import Unavailable
 from engine.core.scripts import Script, wait_for
 from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
+from engine.core.store.conditions import out_of_connections
 from engine.core.store.failures import AnswerLost, Elsewhere, Refused, not_sent, said, words_sent
 from engine.core.store.nodes import StoreNodes
 from engine.core.store.slots import key_of
@@ -257,11 +257,10 @@ class Link:
     def _begin(self, lender: _Lender) -> Conversation:
         try:
             lent = lender.take()
-        except MaxConnectionsError as error:
-            # Nothing is wrong with the store, so there is nothing to learn about it.
-            raise self._no_connection(error) from error
         except (RedisError, OSError) as error:
-            self.heed(error, lender.pool)
+            # Where only connections are short nothing is wrong with the store, and nothing to learn about it.
+            if not out_of_connections(error):
+                self.heed(error, lender.pool)
             raise self._no_connection(error) from error
         return Conversation(self, lender, lent)
 

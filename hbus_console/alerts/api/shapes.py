@@ -13,6 +13,7 @@ from hbus_console.alerts.services.channel_draft import DESTINATIONS
 from hbus_console.alerts.services.channel_draft import SETTINGS as CHANNEL
 from hbus_console.alerts.services.rule_draft import SETTINGS as RULE
 from hbus_console.alerts.standing import AlertRow, Health
+from hbus_console.api.answers import plain
 from hbus_console.api.bodies import Body
 from hbus_console.api.drafts import answer, answered, change_body, new_body
 from hbus_console.api.subjects import subscription_of, topic_of
@@ -179,7 +180,7 @@ def alert(row: AlertRow) -> dict[str, Any]:
         acknowledged_at=_at(it.acknowledged_ms),
         silenced_until=_at(row.silence.until_ms) if row.silence else None,
     )
-    return _plain(out)
+    return plain(out)
 
 
 def rule(row: Rule) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def silence(row: Silence) -> dict[str, Any]:
         row.reason,
         to_rfc3339(row.until_ms),
     )
-    return _plain(out)
+    return plain(out)
 
 
 def preview(found: Preview) -> dict[str, Any]:
@@ -216,19 +217,14 @@ def preview(found: Preview) -> dict[str, Any]:
         LineOut(str(it.subject), topic_of(it.subject), subscription_of(it.subject), it.value, it.fires)
         for it in found.lines
     ]
-    return _plain(PreviewOut(found.watched, found.fires, found.unknown, found.paused, lines))
+    return plain(PreviewOut(found.watched, found.fires, found.unknown, found.paused, lines))
 
 
 def evaluation(found: Health) -> dict[str, Any]:
     """How the evaluation stands."""
     state = found.state
-    return _plain(EvaluationOut(found.word, _at(state.at_ms), state.took_ms, found.rules, found.targets))
+    return plain(EvaluationOut(found.word, _at(state.at_ms), state.took_ms, found.rules, found.targets))
 
 
 def _at(ms: int) -> str | None:
     return to_rfc3339(ms) if ms else None
-
-
-def _plain(out: msgspec.Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(out)
-    return plain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, Conflict
+from engine.core.signing import new_secret
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.alerts.feature import ALERT_CHANNEL
@@ -28,7 +28,7 @@ def create_channel(actor: Actor, draft: ChannelDraft, reason: str = "") -> Chann
     reason = checks.reason(reason, required=False)
     made = Channel(**SETTINGS.columns(checked(draft)))
     if made.kind == Channel.Kind.WEBHOOK:
-        made.secret = _new_secret()
+        made.secret = new_secret()
     with transaction.atomic():
         _refuse_taken(made)
         made.save()
@@ -79,7 +79,7 @@ def rotate_secret(actor: Actor, number: int, reason: str) -> str:
     reason = checks.reason(reason)
     if row.kind != Channel.Kind.WEBHOOK:
         raise BadInput(f"{row.name} is no webhook.", remedy="Only webhooks have a secret.", field="channel")
-    row.secret = _new_secret()
+    row.secret = new_secret()
     row.revision += 1
     row.save()
     record(
@@ -87,7 +87,7 @@ def rotate_secret(actor: Actor, number: int, reason: str) -> str:
         "alert_channel.rotate_secret",
         row.subject,
         reason=reason,
-        after={"secret": "new"},
+        after={"signed_with": "a new secret"},
     )
     return row.secret
 
@@ -104,7 +104,3 @@ def try_channel(actor: Actor, number: int, *, clock: Clock | None = None) -> Tri
 def _refuse_taken(wanted: Channel) -> None:
     if Channel.objects.filter(name__iexact=wanted.name).exclude(pk=wanted.pk).exists():
         raise Conflict(f"There is already a channel {wanted.name!r}.", remedy="Choose another name.", field="name")
-
-
-def _new_secret() -> str:
-    return f"whsec_{secrets.token_urlsafe(32)}"

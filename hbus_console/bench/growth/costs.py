@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from engine.core.errors import BadInput
+from engine.core.prepared import prepared
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +51,7 @@ def predicted_rate(costs: Costs, processes: int, cores: int) -> float:
 def load(path: Path) -> Costs:
     """Raises ``BadInput`` where there are none, or they are not whole."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Costs)
+        return msgspec.json.decode(path.read_bytes(), type=prepared(Costs))
     except FileNotFoundError:
         raise BadInput(f"There are no measured costs at {path.name}.", remedy="Measure them: --measure.") from None
     except msgspec.DecodeError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -12,7 +10,7 @@ from rest_framework.response import Response
 from engine.core.errors import Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import require
-from hbus_console.api.answers import answers, read, takes
+from hbus_console.api.answers import answers, plain, read, takes
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import order_page, services
 from hbus_console.subscriptions.api import bodies
@@ -128,7 +126,7 @@ class Order(ApiView):
             ],
             key=_key(order_page.key_view(row, key, table, parked)) if key else None,
         )
-        return Response(_plain(out))
+        return Response(plain(out))
 
 
 class Unpark(ApiView):
@@ -145,7 +143,7 @@ class Unpark(ApiView):
         body = read(request, bodies.UnparkBody)
         done = services.unpark(self.actor, topic, group, body.key, head=body.head, reason=body.reason)
         head = done.head.position if done.head else None
-        return Response(_plain(UnparkedOut(body.key, done.messages, done.partition, head)))
+        return Response(plain(UnparkedOut(body.key, done.messages, done.partition, head)))
 
 
 def _key(view: order_page.KeyView) -> KeyOut:
@@ -164,8 +162,3 @@ def _key(view: order_page.KeyView) -> KeyOut:
         for step in view.steps
     ]
     return KeyOut(view.key, view.partition, view.state, steps, view.more)
-
-
-def _plain(out: msgspec.Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(out)
-    return plain

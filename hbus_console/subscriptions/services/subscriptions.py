@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
 from engine.core.errors import BadInput, Conflict
+from engine.core.signing import new_secret
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
@@ -49,7 +49,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
         row = Subscription(topic=topic, group=group, team=teams.owner(draft.owner), handler=handler)
         _apply(row, values)
         if handler == Subscription.Handler.WEBHOOK:
-            row.webhook_secret = _new_secret()
+            row.webhook_secret = new_secret()
         else:
             row.held_fields = [name for name in POLICY if getattr(draft, name) != SETTINGS[name].default]
         row.checkpoint = checkpoint
@@ -129,9 +129,9 @@ def rotate_secret(actor: Actor, topic: str, group: str, reason: str) -> str:
     reason = checks.reason(reason)
     if row.handler != Subscription.Handler.WEBHOOK:
         raise BadInput(f"{row.label} is no webhook.", remedy="Only webhooks have a secret.", field="group")
-    row.webhook_secret = _new_secret()
+    row.webhook_secret = new_secret()
     save(row)
-    record_act(actor, "subscription.rotate_secret", row, reason, after={"webhook_secret": "new"})
+    record_act(actor, "subscription.rotate_secret", row, reason, after={"signed_with": "a new secret"})
     return row.webhook_secret
 
 
@@ -247,10 +247,6 @@ def save(row: Subscription) -> None:
 
 
 _KEEPERS = ("id", "checkpoint", "checkpoint_at")
-
-
-def _new_secret() -> str:
-    return f"whsec_{secrets.token_urlsafe(32)}"
 
 
 def record_act(

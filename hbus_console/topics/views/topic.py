@@ -16,6 +16,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
+from hbus_console.messages.models import LedgerCheck
 from hbus_console.schemas.sample import sample
 from hbus_console.topics import asyncapi, services, topic_page
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
@@ -24,6 +25,7 @@ from hbus_console.topics.pages import found_topic, frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import clock, reason_act
 from hbus_console.ui.timerange import time_range
+from hbus_console.wiring import bus
 
 #: How many audit entries the tab shows; the audit log has them all.
 ENTRIES = 50
@@ -62,9 +64,13 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
 def trail(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     entries = visible(actor(request)).filter(namespace=name).order_by("-seq")[:ENTRIES]
-    return render(
-        request, "topics/trail.html", {**frame(request, topic, "trail"), "told": [tell(entry) for entry in entries]}
-    )
+    context = {
+        "told": [tell(entry) for entry in entries],
+        "check": LedgerCheck.objects.filter(topic=name).first(),
+        "comparable": bus.transport(topic.transport).capabilities.browse,
+        "now_ms": clock.now_ms(),
+    }
+    return render(request, "topics/trail.html", {**frame(request, topic, "trail"), **context})
 
 
 pause = reason_act(

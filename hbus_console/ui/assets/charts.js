@@ -30,11 +30,14 @@
     return power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= step * 0.9999);
   }
 
-  /** What the scale has to hold: all, unless a peak would press the rest onto the axis; then that rest, and some. */
+  /**
+   * What the scale has to hold: all that is visible, unless peaks would press the rest onto the axis; then that rest,
+   * and some. Peaks are what lasts for less than a seventh of the time: what lasts longer is the flow itself.
+   */
   const PEAK = 8;
   function toShow(data, most) {
     const values = data.series.filter((series) => !series.quiet).flatMap((series) => series.values).filter((value) => value > 0).sort((one, other) => one - other);
-    const usual = values[Math.floor(values.length * 0.95)] ?? 0;
+    const usual = values[Math.floor(values.length * 0.85)] ?? 0;
     return values.length >= 20 && most > PEAK * usual ? 2 * usual : most;
   }
 
@@ -105,26 +108,54 @@
     ctx.restore();
   }
 
-  /** What runs over the scale is told in figures where it does. */
-  function drawPeak(u, data) {
-    const top = u.scales.y.max;
+  /** Each stretch that runs over the scale, by its highest value; the highest first. */
+  function peaksOver(data, top) {
+    const lines = data.series.filter((each) => !each.quiet);
+    const peaks = [];
     let peak = null;
-    for (const series of data.series.filter((each) => !each.quiet)) {
-      series.values.forEach((value, index) => {
-        if (value > top && value > (peak?.value ?? 0)) peak = { value, index };
-      });
-    }
-    if (!peak) return;
+    data.t.forEach((second, index) => {
+      const value = Math.max(0, ...lines.map((each) => each.values[index] ?? 0));
+      if (value <= top) peak = null;
+      else if (!peak) peaks.push((peak = { value, index }));
+      else if (value > peak.value) Object.assign(peak, { value, index });
+    });
+    return peaks.sort((one, other) => other.value - one.value);
+  }
+
+  /** What runs over the scale is told in figures where it does; where two have no room beside each other, the higher. */
+  function drawPeaks(u, data) {
     const { ctx, bbox } = u;
     const scale = devicePixelRatio || 1;
-    const x = u.valToPos(data.t[peak.index], "x", true);
+    const taken = [];
     ctx.save();
+    ctx.strokeStyle = css("--panel");
+    ctx.lineWidth = 5 * scale;
     ctx.fillStyle = css("--ink-2");
     ctx.font = `${11 * scale}px ${css("--sans")}`;
     ctx.textBaseline = "middle";
-    ctx.textAlign = x > bbox.left + bbox.width / 2 ? "right" : "left";
-    ctx.fillText(`↑ ${number(peak.value)}${data.unit || ""}`, x + (ctx.textAlign === "left" ? 8 : -8) * scale, bbox.top + 16 * scale);
+    ctx.textAlign = "left";
+    for (const peak of peaksOver(data, u.scales.y.max)) {
+      const x = u.valToPos(data.t[peak.index], "x", true);
+      for (const text of [`↑ ${number(peak.value)}${data.unit || ""}`, "↑"]) {
+        const width = ctx.measureText(text).width;
+        const left = x > bbox.left + bbox.width / 2 ? x - 8 * scale - width : x + 8 * scale;
+        if (taken.some((other) => left < other.right && other.left < left + width)) continue;
+        taken.push({ left: left - 6 * scale, right: left + width + 6 * scale });
+        // On a patch of the panel, so that no line runs through it.
+        ctx.strokeText(text, left, bbox.top + 16 * scale);
+        ctx.fillText(text, left, bbox.top + 16 * scale);
+        break;
+      }
+    }
     ctx.restore();
+  }
+
+  /** The chart in words, for who cannot see it. */
+  function inWords(box, data, top) {
+    const label = box.dataset.chartLabel || data.series.map((series) => series.name).join(", ");
+    const peaks = peaksOver(data, top);
+    const unit = data.unit || "";
+    return peaks.length ? `${label}; the scale goes to ${number(top)}${unit}, peaks above it to ${peaks.slice(0, 3).map((peak) => number(peak.value) + unit).join(", ")}` : label;
   }
 
   function readout(box, data) {
@@ -215,7 +246,7 @@
           show: !series.quiet,
         })),
       ],
-      hooks: { setCursor: [read], setSelect: [narrow], draw: [(u) => drawQuiet(u, data()), (u) => drawPeak(u, data()), (u) => drawMarks(u, data().marks)] },
+      hooks: { setCursor: [read], setSelect: [narrow], draw: [(u) => drawQuiet(u, data()), (u) => drawPeaks(u, data()), (u) => drawMarks(u, data().marks), (u) => u.root.setAttribute("aria-label", inWords(box, data(), u.scales.y.max))] },
     };
   }
 
@@ -284,7 +315,6 @@
     charts.set(box, chart);
     chart.plot = new uPlot(options(box, () => chart.data, readout(box, () => chart.data)), columns, box);
     chart.plot.root.setAttribute("role", "img");
-    chart.plot.root.setAttribute("aria-label", box.dataset.chartLabel || data.series.map((series) => series.name).join(", "));
     new ResizeObserver(() => chart.plot.setSize({ width: box.clientWidth, height: box.clientHeight })).observe(box);
   }
 

@@ -58,6 +58,17 @@
     line.scrollIntoView({ block: "nearest" });
   }
 
+  // What an answer found wrong has nothing to do with what becomes of the next try.
+  const wrongs = (root) => [...root.querySelectorAll("[role=alert], .error")];
+  function forget(form) {
+    for (const wrong of document.querySelectorAll("[data-refusal]")) wrong.remove();
+    form.querySelector(":scope > [data-said]")?.remove();
+    for (const field of form.querySelectorAll("[aria-invalid]")) {
+      field.removeAttribute("aria-invalid");
+      field.removeAttribute("aria-describedby");
+    }
+  }
+
   function show(text, hash) {
     const there = new DOMParser().parseFromString(text, "text/html");
     const page = there.querySelector("#content");
@@ -67,7 +78,9 @@
       if (!document.querySelector(`head link[href="${CSS.escape(link.getAttribute("href"))}"]`)) document.head.append(document.importNode(link, true));
     }
     here.dataset.shows = "";
+    const stood = new Set(wrongs(here).filter((wrong) => !("refusal" in wrong.dataset)).map((wrong) => wrong.textContent));
     here.replaceChildren(...[...page.childNodes].map((node) => document.importNode(node, true)));
+    for (const wrong of wrongs(here)) if (!stood.has(wrong.textContent)) wrong.dataset.refusal = "";
     document.title = there.title;
     body.dispatchEvent(new CustomEvent("hbus:answered", { bubbles: true }));
     htmx.process(here);
@@ -112,6 +125,7 @@
   async function post(form, button, address, sent) {
     const key = keyFor(form, address.href, sent);
     if (button) button.disabled = true;
+    forget(form);
     let answer, text, file;
     try {
       answer = await fetch(address, {

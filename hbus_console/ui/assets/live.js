@@ -1,6 +1,6 @@
 // Live pages. Single figures come as texts; of everything else the stream names what changed. When a page shows it
 // (main[data-shows]), its own address is fetched again and put in place: the same view, the same template, so what
-// stands here is what a reload would show. What a person has in hand waits, and says from when it is.
+// stands here is what a reload would show. What a person has in hand or reads waits, and says from when it is.
 "use strict";
 
 (() => {
@@ -26,13 +26,16 @@
   const standing = { connected: false, begun: false, stale: "", trouble: "" };
   const clock = new Intl.DateTimeFormat("en-GB", { timeZone: document.documentElement.dataset.zone || "UTC", timeStyle: "medium" });
   let from = Date.now();
+  const whole = () => page.querySelector(".as-of")
+    ? "This page is what a reload would show, but for what says from when it is."
+    : `This page is what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
   function tell() {
     const [state, words, title] = standing.trouble
       ? ["waiting", "Behind", `${standing.trouble} What stands here is of ${clock.format(from)}.`]
       : !standing.connected
         ? standing.begun ? ["waiting", "Reconnecting", "The connection was lost; trying again."] : ["off", "Not live", "Not connected yet."]
         : standing.stale ? ["waiting", "Behind", standing.stale]
-          : ["live", "Live", shows.length ? "This page is what a reload would show." : "Figures update by themselves."];
+          : ["live", "Live", shows.length ? whole() : "Figures update by themselves."];
     indicator.dataset.state = state;
     indicator.title = title;
     const word = indicator.querySelector(".live-word");
@@ -101,8 +104,12 @@
   /** Rows that both have are brought up to date; what is new is counted and not put in. */
   function still(old, fresh, node) {
     const [here, there] = [rowsOf(old), rowsOf(fresh)];
-    if (!here.size) return false;
-    for (const [name, row] of here) if (there.has(name)) node(row, there.get(name));
+    // Of nothing, and by nothing, nobody's reading is disturbed.
+    if (!here.size || !there.size) return false;
+    for (const [name, row] of here) {
+      if (there.has(name)) node(row, there.get(name));
+      else row.dataset.gone = "";
+    }
     const more = Number(fresh.dataset.count) - Number(old.dataset.count);
     const unseen = [...there.keys()].filter((name) => !here.has(name)).length;
     const gone = [...here.keys()].filter((name) => !there.has(name)).length;

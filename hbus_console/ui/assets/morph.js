@@ -88,6 +88,8 @@
         const gone = at;
         at = at.nextSibling;
         if (!inHand(gone)) gone.remove();
+        // The page has it no more: it stays for who holds it, and says so.
+        else for (const each of held) if (gone.contains(each)) kept(each);
       }
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,6 +157,30 @@ def test_what_the_bus_refuses_waits_holds_nobody_up_and_is_said(
     clock.advance(60)
     DelayMover(delays, lambda: producer).tick()
     assert there(bus) == [2, 1]
+
+
+def test_what_was_meant_for_a_topic_that_was_deleted_is_not_published_to_its_namesake(
+    bus: Bus, delays: RedisDelays, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def producer_of(incarnation: str) -> Producer:
+        policy = dataclasses.replace(bus.policy, incarnation=incarnation)
+        catalog = StaticCatalog(policy)
+        return Producer(lambda _: bus.transport, catalog, source="/test", facts=bus.facts, clock=clock, delays=delays)
+
+    first, second = producer_of("1"), producer_of("2")
+    producer_of("").publish(TOPIC, {"n": 1}, PublishOptions(delay_s=60))
+    first.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=60))
+    first.publish(TOPIC, {"n": 3}, PublishOptions(delay_s=60, idempotency_key="k"))
+    second.publish(TOPIC, {"n": 4}, PublishOptions(delay_s=60))
+    clock.advance(61)
+    assert DelayMover(delays, lambda: second).promote() == 4
+    # What nobody knew the topic of is taken as meant for whatever has its name.
+    assert sorted(there(bus)) == [1, 4]
+    assert "was deleted; the one of this name now is another" in caplog.text
+    # And it is given up, not tried again for ever.
+    clock.advance(3_600)
+    assert DelayMover(delays, lambda: second).promote() == 0
+    assert delays.next_due_ms() is None
 
 
 def test_a_cancellation_has_a_definite_answer(

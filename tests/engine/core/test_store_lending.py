@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from engine.core.errors import Unavailable
+from engine.core.errors import OutOfConnections
 from engine.core.scripts import ScriptFolder
 from engine.core.store import open_client
-from engine.core.store.failures import NotSent, Refused
+from engine.core.store.failures import NoConnectionLeft, Refused
 from engine.core.store.link import Link
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -116,9 +116,10 @@ def test_connections_that_are_all_in_use_are_told_as_that_and_not_as_a_store_tha
 ) -> None:
     url = f"{own_store.url}?max_connections=1"
     link = Link.open(url)
-    with link.conversation("a"), pytest.raises(NotSent) as refused:
+    with link.conversation("a"), pytest.raises(NoConnectionLeft) as refused:
         link.command("PING", at="a")
-    assert "as many connections" in refused.value.what
+    assert "all 1 connections that this process may open for this are in use" in refused.value.what
+    assert "max_connections=" in refused.value.remedy
     assert "cannot be reached" not in str(refused.value)
     assert "Make sure that it runs" not in str(refused.value)
     assert link.command("ECHO", "free again", at="a") == b"free again"
@@ -127,7 +128,25 @@ def test_connections_that_are_all_in_use_are_told_as_that_and_not_as_a_store_tha
     client = open_client(url)
     folder = Path(__file__).parents[3] / "engine" / "bus" / "consuming" / "lua"
     held = client.connection_pool.get_connection()
-    with pytest.raises(Unavailable, match="as many connections"):
+    with pytest.raises(OutOfConnections, match="all 1 connections that this process may open"):
         ScriptFolder(client, folder).call("breaker_read", ["{a}:breaker"], [""])
     client.connection_pool.release(held)
+    client.close()
+
+
+def test_a_server_that_takes_no_more_is_told_as_that_and_what_is_open_stays_in_use(
+    own_store: StandaloneStore, link: Link, server: redis.Redis
+) -> None:
+    mine = link.command("CLIENT", "ID")
+    server.config_set("maxclients", 2)
+    with link.conversation("a"), pytest.raises(NoConnectionLeft) as refused:
+        link.command("PING", at="a")
+    assert "takes no more connections: as many as its maxclients allows are open" in refused.value.what
+    assert "raise its maxclients" in refused.value.remedy
+    assert link.command("CLIENT", "ID") == mine
+
+    client = open_client(own_store.url)
+    folder = Path(__file__).parents[3] / "engine" / "bus" / "consuming" / "lua"
+    with pytest.raises(OutOfConnections, match="its maxclients allows"):
+        ScriptFolder(client, folder).call("breaker_read", ["{a}:breaker"], [""])
     client.close()

@@ -84,4 +84,4 @@ def test_the_mending_command_is_told_for_the_installation_that_the_demo_ran_on(
     told = capsys.readouterr().out
     typed = "STATE='/srv/our bus' PORT=8001"
     assert f"{typed} .venv/bin/python manage.py hotel_partner add-room L\n" in told
-    assert f"(start the console with `{typed} make run`)" in told
+    assert f"(if nobody answers there: `{typed} make run`)" in told

@@ -18,6 +18,7 @@ from hbus_console.access.permissions import (
     allows,
     contains,
     covers,
+    effective,
     narrower,
     require,
     visible_scopes,
@@ -196,3 +197,13 @@ def test_a_refusal_says_who_what_where_and_what_it_takes() -> None:
     with pytest.raises(Forbidden, match="may not edit alert rules anywhere"):
         require(person(("viewer", "booking.*")), ALERT_EDIT, SOMEWHERE)
     assert (caught.value.action, caught.value.resource) == (DEAD_LETTER_REDRIVE, "booking.changed")
+
+
+def test_a_ceiling_lowers_every_grant_and_leaves_out_what_lies_beside_it() -> None:
+    grants = (ScopedRole(Role.ADMIN, "*"), ScopedRole(Role.VIEWER, "booking.*"), ScopedRole(Role.ADMIN, "alien.*"))
+    limit = ScopedRole(Role.EDITOR, "booking.created")
+    assert effective(Actor("a", grants=grants)) == grants
+    assert effective(Actor("a/t", "token", grants=grants, limit=limit)) == (
+        ScopedRole(Role.EDITOR, "booking.created"),
+        ScopedRole(Role.VIEWER, "booking.created"),
+    )

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.db.models import F
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
@@ -17,6 +18,7 @@ from hbus_console.accounts.models import User
 from hbus_console.accounts.services import create_user
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
+from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.api.conftest import TOPIC, Caller
 
@@ -82,11 +84,95 @@ def test_a_key_whose_first_request_died_can_be_used_after_a_while(program: Calla
 
 
 def test_a_key_that_the_caller_may_not_use_is_not_kept(program: Callable[..., Caller]) -> None:
-    from hbus_console.access.acts import Role
-
     call = program(Role.VIEWER)
     assert call("post", PATH, {"data": 1}, **KEY).status_code == 403
     assert IdempotencyRecord.objects.count() == 0
+
+
+@pytest.fixture
+def governor(program: Callable[..., Caller]) -> tuple[Caller, User]:
+    """A governor of bookings, and their account."""
+    return program(Role.GOVERNOR, "booking.*"), User.objects.get(username="governor-9")
+
+
+NEW = {"name": "booking.new", "owner": "Reservations"}
+
+
+@pytest.mark.parametrize(
+    ("left", "again"),
+    [
+        ([("governor", "booking.*")], 201),
+        ([("admin", "*")], 201),
+        ([("governor", "booking.*"), ("viewer", "alien.*")], 201),
+        ([("editor", "booking.*")], 403),
+        ([("governor", "booking.new.*")], 403),
+        ([("viewer", "alien.*")], 403),
+        ([], 403),
+    ],
+)
+def test_a_kept_answer_is_for_who_may_still_do_as_much(
+    governor: tuple[Caller, User], left: list[tuple[str, str]], again: int
+) -> None:
+    call, person = governor
+    first = call("post", "topics", NEW, **KEY)
+    assert first.status_code == 201, first.content
+    person.grants.all().delete()
+    for role, scope in left:
+        person.grants.create(role=role, scope=scope)
+    repeat = call("post", "topics", NEW, **KEY)
+    assert repeat.status_code == again, repeat.content
+    assert ("booking.new" in repeat.content.decode()) is (again == 201)
+
+
+def test_it_is_given_again_once_the_rights_are_back(governor: tuple[Caller, User]) -> None:
+    call, person = governor
+    call("post", "topics", NEW, **KEY)
+    person.grants.update(role="viewer")
+    assert call("post", "topics", NEW, **KEY).status_code == 403
+    person.grants.update(role="governor")
+    assert call("post", "topics", NEW, **KEY).status_code == 201
+
+
+def test_no_answer_that_shows_payload_is_kept_past_a_mask(program: Callable[..., Caller]) -> None:
+    call = program(Role.GOVERNOR)
+    call("post", "topics", NEW)
+    call("post", PATH, {"data": {"guest": "Ida Clear"}})
+    spec = {"kind": "replay", "spec": {"topic": TOPIC, "into_topic": "booking.new"}}
+    first = call("post", "operations/plan", spec, **KEY)
+    assert "Ida Clear" in first.content.decode(), first.content
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest"], classification="personal")
+    again = call("post", "operations/plan", spec, **KEY)
+    assert "Ida Clear" not in again.content.decode()
+    assert "Idempotent-Replayed" not in again.headers
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_every_change_whose_answer_may_show_payload_is_answered_anew() -> None:
+    generator = SchemaGenerator(api_version="v1")  # type: ignore[no-untyped-call]
+    document = generator.get_schema(public=True)  # type: ignore[no-untyped-call]
+    views = {(path, method.lower()): callback.cls for path, _, method, callback in generator.endpoints}
+    showing = {
+        (path, method): views[path, method]
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if method != "get" and SHOWS_PAYLOAD & _names(operation["responses"])
+    }
+    assert len(showing) == 5
+    assert [at for at, view in showing.items() if not view.answers_anew] == []
+
+
+#: Words under which answers show what a topic may mask.
+SHOWS_PAYLOAD = {"payload", "envelope", "samples", "data", "error"}
+
+
+def _names(shape: Any) -> set[str]:
+    """The names of the properties anywhere in a part of the document."""
+    if isinstance(shape, list):
+        return {name for each in shape for name in _names(each)}
+    if not isinstance(shape, dict):
+        return set()
+    own = set(shape["properties"]) if isinstance(shape.get("properties"), dict) else set()
+    return own | {name for each in shape.values() for name in _names(each)}
 
 
 @pytest.mark.parametrize("key", ["with space", "x" * 129, "ümlaut"])

@@ -29,7 +29,7 @@ from tests.hbus_console.api.conftest import TOPIC, Caller
 
 #: Tries of each operation, as often with what does not fit; raise it for a longer search.
 EXAMPLES = 3
-pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
+pytestmark = [pytest.mark.django_db(databases=["default", "ledger"], transaction=True), pytest.mark.above_database]
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,43 @@ def test_every_operation_has_a_summary_or_a_description(document: dict[str, Any]
         if not (operation.get("summary") or operation.get("description"))
     ]
     assert bare == []
+
+
+def _bodies(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of each change what the document says of its body."""
+    return {
+        operation["operationId"]: operation.get("requestBody", {})
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    }
+
+
+def test_the_body_of_a_deletion_is_told(document: dict[str, Any], client: Client) -> None:
+    bodies = _bodies(document)
+    for name in ("topics_delete", "subscriptions_delete"):
+        assert bodies[name]["content"]["application/json"]["schema"]["required"] == ["typed_name", "reason"]
+    for name in ("alert_channels_delete", "alert_rules_delete", "teams_delete", "alert_silences_end"):
+        assert "reason" in bodies[name]["content"]["application/json"]["schema"]["properties"]
+    page = client.get("/api/v1/docs/topics/").content.decode()
+    assert "typed_name" in page.partition('id="topics_delete"')[2].partition("</section>")[0]
+
+
+def test_a_body_is_required_where_one_of_its_fields_is(document: dict[str, Any]) -> None:
+    told = {name: body for name, body in _bodies(document).items() if body}
+    needed = {
+        name: all(form["schema"].get("required") for form in body["content"].values()) for name, body in told.items()
+    }
+    assert len(told) > 40
+    assert sum(needed.values()) > 10
+    assert {name: body.get("required", False) for name, body in told.items()} == needed
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b'""', b"0", b"false"])
+def test_a_body_that_is_no_object_is_refused_and_none_is_an_empty_one(program: Any, body: bytes) -> None:
+    call: Caller = program(Role.ADMIN)
+    assert call("post", f"topics/{TOPIC}/pause", body).status_code == 422
+    assert "Expected `object`" in call("patch", f"topics/{TOPIC}", body).json()["detail"]
+    assert call("post", "operations/plan").json()["field"] == "kind"
 
 
 def test_the_reference_fetches_nothing_from_outside(program: Any) -> None:
@@ -159,6 +196,7 @@ def _tried(operation: schemathesis.APIOperation[Any, Any], mode: GenerationMode,
     return []
 
 
+@pytest.mark.long
 def test_every_answer_is_as_the_document_says(
     document: dict[str, Any], program: Caller, live_server: LiveServer
 ) -> None:

@@ -169,17 +169,18 @@ def test_a_scoped_person_is_told_so_and_sees_their_part(sign_in: Callable[..., C
 
 def test_an_entry_opens_to_its_differences(sign_in: Callable[..., Client], write: Write) -> None:
     client = sign_in()
-    before = {"paused": False, "owner": "Reservations", "old": 1, "webhook_secret": "a"}
-    after = {"paused": True, "owner": "Reservations", "new": ["x"], "webhook_secret": "b"}
+    before = {"paused": False, "owner": "Reservations", "old": 1, "fields": ["a", "b"], "webhook_secret": "a"}
+    after = {"paused": True, "owner": "Reservations", "new": ["x"], "fields": ["b", "c"], "webhook_secret": "b"}
     (entry,) = write(1, before=before, after=after, reason="window")
     answer = client.get(f"/audit/{entry.seq}/")
     page, plain = answer.content.decode(), text(answer)
-    assert "3 fields changed" in plain
+    assert "2 fields changed" in plain
     assert "paused no yes changed" in plain
-    assert "old 1 – removed" in plain
-    assert 'new – ["x"] added' in plain
-    assert "2 fields stayed as they were" in plain
-    assert "redacted" in plain
+    assert 'fields ["a", "b"] ["b", "c"] came: c · went: a changed' in plain
+    assert "old , noted before 1" in plain
+    assert 'new , noted after ["x"]' in plain
+    assert "1 field stayed as it was" in plain
+    assert "webhook_secret redacted : whether it changed is not written down" in plain
     assert "<del>" in page
     assert "<ins>" in page
     assert entry.hash in page

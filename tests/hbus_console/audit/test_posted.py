@@ -64,6 +64,16 @@ def test_the_same_form_again_does_nothing_twice_and_leads_to_the_same_place(sign
     assert AuditEntry.objects.filter(action="team.create").count() == 1
 
 
+def test_where_a_form_led_is_told_to_who_may_still_do_as_much(signed_in: SignIn) -> None:
+    client = signed_in()
+    post(client, **TEAM)
+    User.objects.get(username="a-admin").grants.update(role="viewer")
+    again = post(client, **TEAM)
+    assert (again.status_code, again.has_header("HBUS-Location")) == (409, False)
+    assert "may do less" in again.json()["detail"]
+    assert became(client) == {"state": "done", "location": ""}
+
+
 def test_what_was_refused_was_not_done_and_may_be_sent_again(signed_in: SignIn) -> None:
     client = signed_in()
     refused = post(client, act="create", name="", contact="")

@@ -134,10 +134,13 @@ def test_what_is_no_secret_stays_readable() -> None:
 
 
 def test_secret_fields_are_redacted_wherever_they_lie() -> None:
-    given = {"webhook_secret": "x", "a": [{"password": "y", "user": "z"}], "token": "", "api_key": None}
+    given = {
+        "webhook_secret": "x", "a": [{"password": "y", "user": "z", "must_change_password": True, "token_pin": 7}],
+        "token": "", "api_key": None,
+    }  # fmt: skip
     assert redact(given) == {
         "webhook_secret": REDACTED,
-        "a": [{"password": REDACTED, "user": "z"}],
+        "a": [{"password": REDACTED, "user": "z", "must_change_password": True, "token_pin": REDACTED}],
         "token": "",
         "api_key": None,
     }

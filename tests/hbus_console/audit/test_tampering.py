@@ -122,7 +122,7 @@ KINDS: dict[str, tuple[Act, str]] = {
     },
     "an empty guard": (Intruder.emptied_guard, "is not what hbus made"),
     "a guard that never fires": (Intruder.conditional_guard, "is not what hbus made"),
-    "a trigger that swallows": (Intruder.swallowing_trigger, "could swallow entries: quiet"),
+    "a trigger that swallows": (Intruder.swallowing_trigger, "could swallow entries: "),
     # --- anchors
     "edit an anchor": (
         lambda it: it.anchor_lines(it.edited),
@@ -180,6 +180,22 @@ else:
                 " $$ BEGIN RETURN OLD; END $$"
             ),
             "audit_refuse_change is not what hbus made, audit_refuse_truncate is not what hbus made",
+        ),
+        "row-level security": (
+            lambda it: it.ddl(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY"),
+            "could swallow entries: row-level security",
+        ),
+        "a policy": (
+            lambda it: it.ddl(f"CREATE POLICY hidden ON {TABLE} USING (seq < 3)"),
+            "could swallow entries: policy hidden",
+        ),
+        "a table that inherits": (
+            lambda it: it.ddl(f"CREATE TABLE more () INHERITS ({TABLE})"),
+            "could swallow entries: inheriting table more",
+        ),
+        "a session that fires no guard": (
+            lambda it: it.ddl("SET LOCAL session_replication_role = replica"),
+            "could swallow entries: session_replication_role",
         ),
         "truncate": (lambda it: it.sql(f"TRUNCATE {TABLE}"), f"The log ends at entry 0, but entry {NOW} was anchored"),
     }

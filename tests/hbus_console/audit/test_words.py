@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.redaction import REDACTED
 from hbus_console.audit import words
 from hbus_console.audit.diff import Change, diff, told
 from hbus_console.audit.models import AuditEntry
@@ -68,9 +69,47 @@ def test_a_diff_names_what_came_went_changed_and_stayed() -> None:
         Change("deep.kept", "same", True, True),
         Change("deep.moved", "changed", [1, 2], [2, 1]),
         Change("flag", "changed", True, 1),
-        Change("gone", "removed", "x", None),
-        Change("new", "added", None, None),
+        Change("gone", "noted before", "x", None),
+        Change("new", "noted after", None, None),
     ]
+
+
+def test_what_one_side_alone_tells_is_no_change_and_within_what_both_tell_it_is() -> None:
+    # As discarding a dead letter notes it: nothing took the cause away.
+    found = diff({"state": "dead", "cause": "x", "p": {"a": 1, "b": {"c": 1}}}, {"state": "gone", "p": {"d": 2}})
+    assert [(change.field, change.kind) for change in found] == [
+        ("cause", "noted before"),
+        ("p.a", "removed"),
+        ("p.b.c", "removed"),
+        ("p.d", "added"),
+        ("state", "changed"),
+    ]
+
+
+def test_what_is_redacted_on_both_sides_is_not_said_to_have_stayed() -> None:
+    sides = {"secret": REDACTED, "hooks": [{"token": REDACTED}], "plain": "a"}
+    assert [change.kind for change in diff(sides, sides)] == ["untold", "same", "untold"]
+
+
+def test_of_a_list_it_is_told_what_came_and_what_went() -> None:
+    (change,) = diff({"fields": ["guest.name", "card", 1]}, {"fields": ["card", "guest.name", "iban", True]})
+    assert (change.kind, change.came, change.went) == ("changed", "iban, yes", "1")
+    (change,) = diff({"fields": ["a"]}, {"fields": "a"})
+    assert (change.came, change.went) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("retention_hours", 168, "168 (7 days)"),
+        ("policy.lease_s", 90, "90"),
+        ("policy.lease_s", 120, "120 (2 minutes)"),
+        ("max_bytes", 2**20, "1048576 (1 MiB)"),
+        ("attempts", 86_400, "86400"),
+    ],
+)
+def test_a_number_is_told_in_a_larger_unit_too(field: str, value: int, text: str) -> None:
+    assert told(value, field) == text
 
 
 def test_a_side_that_is_missing_is_all_added_or_all_removed() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import redis
 from django.test import Client, override_settings
 
 from hbus_console.cluster import health
@@ -41,6 +42,15 @@ def test_readyz_names_a_store_that_does_not_answer_and_gives_no_secret_away(prob
     assert response.json()["parts"]["store"] == "does not answer"
     assert response.json()["parts"]["database:default"] == "ok"
     assert probed_store.password not in response.content.decode()
+
+
+def test_readyz_tells_a_store_that_takes_no_more_connections_from_one_that_is_away(
+    probed_store: StandaloneStore,
+) -> None:
+    with redis.Redis.from_url(probed_store.url) as client:
+        client.config_set("maxclients", 1)
+        said = Client().get("/readyz").json()["parts"]["store"]
+    assert said == "takes no more connections: as many as its maxclients allows are open"
 
 
 @override_settings(REDIS_URL="")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from structlog.testing import capture_logs
 
 from engine.core.clock import ManualClock
-from hbus_console.consumers.host import Key, SubscriptionHost, Wanted
+from hbus_console.consumers.host import HELD_MOST, Key, SubscriptionHost, Wanted
 
 CREATED: Key = ("booking.created", "availability")
 CANCELLED: Key = ("booking.cancelled", "partner-sync")
@@ -270,3 +271,24 @@ def test_another_number_of_threads_needs_no_restart(rows: Rows, host: Subscripti
     host.reconcile()
     (consumer,) = rows.made
     assert consumer.asked == ["start", ("threads", 9)]
+
+
+def test_more_than_a_process_holds_well_is_said_once_until_it_is_over() -> None:
+    rows = Rows()
+    host = SubscriptionHost(rows, clock=ManualClock())
+
+    def said(number: int) -> list[int]:
+        rows.wanted.clear()
+        for each in range(number):
+            rows.put((f"t{each}", "g"))
+        with capture_logs() as lines:
+            host.reconcile()
+            host.reconcile()
+        return [line["hosted"] for line in lines if line["event"].startswith("more subscriptions than")]
+
+    assert said(HELD_MOST) == []
+    assert said(HELD_MOST + 1) == [HELD_MOST + 1]
+    assert said(HELD_MOST + 2) == []
+    assert said(HELD_MOST) == []
+    assert said(HELD_MOST + 1) == [HELD_MOST + 1]
+    host.stop(0.1)

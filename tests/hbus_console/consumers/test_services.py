@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from kombu.matcher import match
 
 from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.acts import Role
@@ -80,6 +83,67 @@ def test_what_could_not_be_sent_is_not_recorded_as_done(monkeypatch: pytest.Monk
     with pytest.raises(Unavailable, match="cannot be asked"):
         steer(actor(Role.ADMIN), "pause", reason="because")
     assert not AuditEntry.objects.exists()
+
+
+HOSTS_NONE = "this worker hosts no subscriptions"
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets workers answer with what it is given."""
+
+    def let(**answers: dict[str, Any]) -> None:
+        replies = [{name: answer} for name, answer in answers.items()]
+        monkeypatch.setattr(app.control, "broadcast", lambda *_, **__: replies)
+
+    return let
+
+
+@pytest.mark.parametrize("said", ["KeyError('hbus_pause')", HOSTS_NONE])
+def test_an_act_that_every_worker_refused_is_not_recorded_as_done(answering: Callable[..., None], said: str) -> None:
+    answering(one={"error": said})
+    assert steer(actor(Role.ADMIN), "pause", worker="one", reason="because") == {"one": {"error": said}}
+    assert not AuditEntry.objects.exists()
+
+
+def test_an_act_is_recorded_of_those_who_did_it(answering: Callable[..., None]) -> None:
+    answering(one={"error": HOSTS_NONE}, two={"ok": "paused", "subscriptions": []})
+    steer(actor(Role.ADMIN), "pause", reason="because")
+    assert AuditEntry.objects.get().after["workers"] == ["two"]
+
+
+@pytest.mark.parametrize("act", ["pause", "drain", "resume", "status"])
+def test_a_command_that_a_worker_refused_says_so_and_fails(
+    answering: Callable[..., None], capsys: pytest.CaptureFixture[str], act: str
+) -> None:
+    answering(one={"error": HOSTS_NONE})
+    with pytest.raises(SystemExit) as ended:
+        call_command("consumers", act, "--worker", "one", "--reason", "because")
+    said = capsys.readouterr()
+    assert ended.value.code == 1
+    assert HOSTS_NONE in said.out + said.err
+    assert "Drained" not in said.out
+
+
+def test_a_drain_is_waited_for_on_those_who_do_it(
+    answering: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answering(one={"error": HOSTS_NONE}, two={"ok": "drained", "subscriptions": [], "consumers": []})
+    with pytest.raises(SystemExit):
+        call_command("consumers", "drain", "--reason", "because")
+    assert "Drained: nothing of it runs on two." in capsys.readouterr().out
+
+
+def test_all_workers_are_those_of_the_consumer_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of other roles on the same broker are not asked: matched as the workers themselves match."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(app.control, "broadcast", lambda *_, **options: asked.append(options))
+    worker_status(actor(Role.VIEWER))
+    worker_status(actor(Role.VIEWER), "jobs-0@vm")
+    everybody, one = asked
+    for name, meant in (("consumer-0@vm", True), ("consumer-12@a.b", True), ("jobs-0@vm", False), ("celery@vm", False)):
+        assert match(name, everybody["pattern"], everybody["matcher"]) is meant
+    assert (one["destination"], "pattern" in one) == (["jobs-0@vm"], False)
 
 
 def test_status_is_for_viewers(asked: list[Any]) -> None:

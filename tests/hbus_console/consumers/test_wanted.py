@@ -12,7 +12,8 @@ from engine.bus.consumer import Consumer
 from engine.core.errors import ConfigurationError
 from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.policies import handler_of
-from hbus_console.consumers.wanted import NAMED, NO_HANDLER, WantedSubscriptions, idle_report
+from hbus_console.consumers.role import run
+from hbus_console.consumers.wanted import ELSEWHERE, NAMED, NO_HANDLER, WantedSubscriptions, idle_report
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.teams.models import Team
@@ -69,6 +70,28 @@ def test_a_row_without_a_handler_here_is_told_and_not_wanted() -> None:
     assert wanted.problems == {KEY: "this worker has no handler registered for it"}
     with pytest.raises(ConfigurationError, match="No handler is registered"):
         consumer_for(Subscription.objects.select_related("topic").get())
+
+
+def test_a_worker_hosts_the_topics_that_are_its_and_leaves_the_others_to_others(settings: Settings) -> None:
+    declare()
+    settings.HBUS_CONSUME_TOPICS = ("booking.*", "rates")
+    assert WantedSubscriptions()().keys() == {KEY}
+    settings.HBUS_CONSUME_TOPICS = ("booking",)
+    wanted = WantedSubscriptions()
+    assert wanted() == {}
+    assert wanted.problems == {KEY: ELSEWHERE}
+    assert len(idle_report({(f"t{number}", "g"): ELSEWHERE for number in range(2 * NAMED)})["idle"]) == 2 * NAMED
+    # It is declared here all the same: it is not gone from the code.
+    assert Subscription.objects.get().handler_name
+    settings.HBUS_CONSUME_TOPICS = ()
+    assert WantedSubscriptions()().keys() == {KEY}
+
+
+def test_topics_that_are_named_badly_are_refused_before_the_worker_starts(settings: Settings) -> None:
+    settings.HBUS_CONSUME_TOPICS = ("booking.*", "book*")
+    with pytest.raises(ConfigurationError, match="HBUS_CONSUME_TOPICS: 'book\\*' is not a scope") as refused:
+        run(0)
+    assert refused.value.field == "HBUS_CONSUME_TOPICS"
 
 
 def test_a_declaration_without_its_topic_waits() -> None:

@@ -15,7 +15,6 @@ from hbus_console import metrics
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Cursor, Notice
-from hbus_console.messages import projection as booking
 from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -182,19 +181,6 @@ def test_what_happens_to_a_message_that_cannot_be_named_is_told_with_its_place(
         ("lease_lost", "t", "s", 1, "message at 7-0 without a readable name: the lease ran out"),
         ("dead", "t", "s", 1, "message at 9-0 without a readable name: MalformedEnvelope: no JSON"),
     ]
-
-
-def test_a_failed_write_moves_no_cursor(
-    stream: FactStream, collector: FactCollector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tell(stream, published("m1"))
-    with monkeypatch.context() as patch:
-        patch.setattr(booking, "_ADD_FLOW", "INSERT INTO nowhere VALUES (%s)")
-        with pytest.raises(Exception, match=r"nowhere|bindings|arguments|placeholders"):
-            collector.tick()
-    assert LedgerMessage.objects.count() == 0
-    collector.tick()
-    assert LedgerMessage.objects.count() == 1
 
 
 def test_the_later_of_two_collectors_books_nothing(

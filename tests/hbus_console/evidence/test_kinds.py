@@ -122,7 +122,7 @@ def test_the_columns_of_an_engine_are_not_named_like_those_of_all() -> None:
 def test_the_fields_of_the_bus_keep_their_order_on_the_wire() -> None:
     assert BusFields.__struct_fields__ == (
         "message_id", "key", "causation_id", "trace_id", "type", "source", "position", "attempt", "duration_us",
-        "size", "due_ms", "error", "fingerprint",
+        "size", "due_ms", "error", "fingerprint", "stack_id", "stack",
     )  # fmt: skip
 
 

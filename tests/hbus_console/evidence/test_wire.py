@@ -19,7 +19,7 @@ from engine.core.clock import LATEST_MS, ManualClock
 from engine.core.facts import FactBatch
 from engine.core.subject import Subject
 from hbus_console import metrics
-from hbus_console.evidence import collector, wire
+from hbus_console.evidence import salvage, wire
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Notice
@@ -315,7 +315,7 @@ def test_one_fact_that_the_database_can_never_take_takes_none_of_its_entry_along
 def test_an_entry_of_nothing_but_refused_facts_is_given_up_after_some_tries(
     store: redis.Redis, prefix: str, collect: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "MOST_TRIES", 10)
+    monkeypatch.setattr(salvage, "MOST_IN_VAIN", 10)
     monkeypatch.setattr(projection, "numbers", lambda column, count, _: [2**70] * count)
     FactStream(store, prefix).write([settled(300)])
 

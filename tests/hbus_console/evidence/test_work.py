@@ -15,7 +15,7 @@ from engine.bus.facts import BusFields
 from engine.core.clock import ManualClock
 from engine.core.facts import FactBatch
 from engine.core.subject import Subject
-from hbus_console.evidence import wire
+from hbus_console.evidence import salvage, wire
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.collector import FactCollector
 from hbus_console.evidence.fact_stream import FactReader, Keys
@@ -152,8 +152,8 @@ def test_what_is_refused_among_many_batches_is_found_in_few_tries(
     store.xadd(Keys(prefix).log, {"n": 1_000, "f": body})
     collector = FactCollector(FactReader(store, prefix), clock=ManualClock(AT))
     tried: list[int] = []
-    refusal = collector._refusal
-    monkeypatch.setattr(collector, "_refusal", lambda batches: (tried.append(len(batches)), refusal(batches))[1])
+    refusal = salvage._refusal
+    monkeypatch.setattr(salvage, "_refusal", lambda facts, each: (tried.append(len(facts)), refusal(facts, each))[1])
     # When it is collected
     collector.tick()
     # Then all the others are booked, and finding it took a few tries and not one for each

@@ -42,6 +42,14 @@ class TestPeek:
         with pytest.raises(UnknownTopic):
             peek(ALL, "nobody.knows")
 
+    def test_it_stays_in_the_time_range(self) -> None:
+        publish()
+        now_ms = peek(ALL, TOPIC).entries[0].at_ms
+        late = peek(ALL, TOPIC, start_ms=now_ms + 1)
+        assert (late.entries, late.next_cursor, late.stopped) == ([], "", "the time range begins here")
+        assert not peek(ALL, TOPIC, end_ms=now_ms).entries
+        assert peek(ALL, TOPIC, start_ms=now_ms, end_ms=now_ms + 1).entries
+
 
 @pytest.mark.usefixtures("installation")
 class TestScan:
@@ -96,7 +104,8 @@ class TestScan:
         condition = Condition.read("booking=48213")
         assert scan(ALL, TOPIC, condition, start_ms=now_ms + 1).stopped == "the time range begins here"
         assert scan(ALL, TOPIC, condition, start_ms=now_ms).entries
-        assert not scan(ALL, TOPIC, condition, end_ms=now_ms - 1).entries
+        assert not scan(ALL, TOPIC, condition, end_ms=now_ms).entries
+        assert scan(ALL, TOPIC, condition, end_ms=now_ms + 1).entries
 
     @pytest.mark.parametrize(
         "field", ["guest.name=Ana Lima", "guest~Ana", "guest.name.first=Ana", "guest[0].name~Ana", "guest[].name~Ana"]

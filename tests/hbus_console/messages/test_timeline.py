@@ -213,3 +213,13 @@ def test_an_unknown_message_and_one_out_of_scope_are_both_not_there() -> None:
     for actor, message_id in ((ALL, "nope"), (person("admin", "stay.*"), "m1")):
         with pytest.raises(NotThere):
             services.life(actor, message_id)
+
+
+def test_the_picture_counts_only_what_it_knows() -> None:
+    message("m1")
+    for number in range(7):
+        message(f"e{number}", causation_id="m1")
+    assert ">2 others<" in graph.draw(life("m1"))
+    for number in range(7, 50):
+        message(f"e{number}", causation_id="m1")
+    assert ">many others<" in graph.draw(life("m1"))

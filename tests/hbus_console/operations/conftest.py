@@ -40,6 +40,8 @@ class Words:
     def __init__(self) -> None:
         #: How many words there are to say; ``None``: as many as were given.
         self.left: int | None = None
+        #: The one namespace that it says it touches; empty: there may be several.
+        self.within = "booking.changed"
         self.broken: dict[str, Exception] = {}
         self.looking: Callable[[], None] = lambda: None
         self.during: Callable[[], None] = lambda: None
@@ -53,7 +55,7 @@ class Words:
         return {"words": spec["words"]}
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
-        return "booking.changed"
+        return self.within
 
     def title(self, spec: Mapping[str, Any]) -> str:
         return f"Say {len(spec['words'])} words"

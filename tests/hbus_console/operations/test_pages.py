@@ -11,7 +11,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.operations import kinds, services
 from hbus_console.operations.models import Operation
-from tests.hbus_console.operations.conftest import Words
+from tests.hbus_console.operations.conftest import MakeUser, Words
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -60,15 +60,32 @@ def test_the_page_of_one_whose_kind_is_gone_offers_its_end_and_no_resume(
     assert "It is cancelled." in answer.content.decode()
 
 
-def test_the_audit_entry_leads_to_the_operation_and_its_messages(page: Client, operation: Operation) -> None:
+def test_the_audit_entry_leads_to_the_operation_and_its_messages(
+    page: Client, operator: Actor, operation: Operation
+) -> None:
     done = {"kind": "message", "facets": {"subscription": "s"}, "result": "done", "at": timezone.now()}
     copy = str(Subject("message", "booking.changed", "01COPY"))
     operation.items.create(key="1", name="01ORIGINAL", namespace="booking.changed", became=copy, **done)
     operation.items.create(key="2", name="01ELSEWHERE", namespace="stay.secret", **done)
-    services.pause(services.acting(operation), operation.pk, "let me look")
+    services.pause(operator, operation.pk, "let me look")
     User.objects.get(pk=operation.user_id).grants.update(scope="booking.*")
 
     shown = page.get(f"/audit/{operation.audit_seq}/").content.decode()
     for said in (f"/operations/{operation.pk}/", "/messages/01ORIGINAL", "/messages/01COPY", "let me look", "paused"):
         assert said in shown
     assert "01ELSEWHERE" not in shown
+
+
+@pytest.mark.parametrize(("scope", "read"), [("*", True), ("booking.*", False)])
+def test_the_audit_entry_of_one_that_spans_several_namespaces_is_linked_for_who_may_read_it(
+    operator: Actor, words: Words, make_user: MakeUser, scope: str, read: bool
+) -> None:
+    words.within = ""
+    made = services.start(operator, "words", {"words": ["a"]}, reason="to be heard").operation
+    reader = User.objects.get(pk=make_user("operator", scope, "reader").user_id)
+    if scope != "*":
+        reader.grants.create(role="viewer", scope="*")
+    client = Client()
+    client.force_login(reader)
+    assert (f"/audit/{made.audit_seq}/" in client.get(f"/operations/{made.pk}/").content.decode()) is read
+    assert (client.get(f"/audit/{made.audit_seq}/").status_code == 200) is read

@@ -4,9 +4,7 @@ import pytest
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, Conflict, NotThere
-from hbus_console.access.acts import Role
-from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
-from hbus_console.accounts.models import User
+from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.operations import kinds, services
 from hbus_console.operations.models import Operation
@@ -138,23 +136,6 @@ def test_what_is_of_a_kind_that_is_gone_can_be_held_and_ended_but_not_continued(
     with pytest.raises(Forbidden):
         services.cancel(operator, pk, "enough")
     assert services.cancel(governor, pk, "enough").state == "cancelled"
-
-
-def test_whoever_started_it_acts_with_the_grants_of_today(operator: Actor, words: Words) -> None:
-    made = services.start(operator, "words", SPEC, reason="why").operation
-    assert services.acting(made).grants == (ScopedRole(Role.OPERATOR, "*"),)
-
-    User.objects.get(username="olga").grants.all().delete()
-    assert services.acting(made).grants == ()
-    User.objects.update(is_active=False)
-    assert not services.acting(made).is_authenticated
-
-
-def test_a_token_acts_under_its_ceiling(operator: Actor, words: Words) -> None:
-    ceiling = ScopedRole(Role.OPERATOR, "booking.*")
-    token = Actor("olga/deploy", "token", operator.user_id, operator.grants, ceiling)
-    made = services.start(token, "words", SPEC, reason="why").operation
-    assert services.acting(made) == token
 
 
 def test_a_second_click_that_comes_when_all_is_done_is_answered_by_the_first(operator: Actor, words: Words) -> None:

@@ -21,6 +21,7 @@ from hbus_console.audit.state import ChainState, Verified
 from hbus_console.cluster.concerns import nodes as read_nodes
 from hbus_console.cluster.concerns import store as read_store
 from hbus_console.cluster.probes import StoreState
+from hbus_console.consumers.host import HELD_MOST
 from hbus_console.evidence import concerns as evidence
 from hbus_console.evidence.kinds import kinds as fact_kinds
 from hbus_console.evidence.models import Evidence, Notice
@@ -83,6 +84,16 @@ def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor)
     assert first.link == "Review 37"
     assert "?open=7c1f9a" in first.href
     assert second.text == "A dead letter on stay.completed"
+
+
+def test_one_cause_on_two_topics_is_two_groups_whose_links_open_each_its_own(admin_actor: Actor) -> None:
+    dead_letters(2, "stay.completed")
+    dead_letters(3, "booking.changed")
+    hrefs = [concern.href for concern in found(admin_actor)]
+    assert [href.partition("?open=")[2] for href in hrefs] == [
+        "7c1f9a%2Fbooking.changed%2Fpartner-sync",
+        "7c1f9a%2Fstay.completed%2Fpartner-sync",
+    ]
 
 
 def test_further_causes_are_one_line_not_silently_left_out(admin_actor: Actor) -> None:
@@ -303,6 +314,21 @@ def test_roles_that_died_or_fell_silent_and_failing_duties(admin_actor: Actor) -
     assert texts(admin_actor, nodes=[node("consumer", silent=True), node("consumer"), node("keeper")]) == [
         "A consumer has fallen silent"
     ]
+
+
+def test_a_process_that_hosts_too_many_subscriptions_is_named_without_their_number(
+    admin_actor: Actor, viewer_actor: Actor
+) -> None:
+    def hosting(number: int, *, silent: bool = False) -> Node:
+        return node(
+            "consumer", silent=silent, consumers=[{"topic": f"t{each}", "group": "g"} for each in range(number)]
+        )
+
+    crowded = "h:consumer:0 hosts more subscriptions than one process holds well"
+    for actor in (admin_actor, viewer_actor):
+        assert crowded in texts(actor, nodes=[hosting(HELD_MOST + 1)])
+        assert crowded not in texts(actor, nodes=[hosting(HELD_MOST)])
+        assert crowded not in texts(actor, nodes=[hosting(HELD_MOST + 1, silent=True)])
 
 
 def test_a_store_in_trouble_comes_first_and_roles_are_not_guessed(admin_actor: Actor) -> None:

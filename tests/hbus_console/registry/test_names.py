@@ -226,6 +226,7 @@ NAMELESS = {
     "concerns": "all are asked, and each tells its own",
     "search": "all are asked, and each tells its own",
     "live": "told at run time",
+    "ledger_models": "models of its own app",
     "kept": "words of its own, told together",
     "tones": "what others mean by a word goes on beside it",
     "needs_role": "any feature may need any role",

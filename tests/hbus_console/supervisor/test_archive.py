@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -123,6 +124,22 @@ def test_a_torn_archive_is_refused(archive: Callable[..., Path], tmp_path: Path)
         unpack(path, tmp_path / "out")
     with pytest.raises(BadInput, match="There is no file"):
         unpack(tmp_path / "nothing.tar.gz", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [b"more", gzip.compress(b"more"), gzip.compress(b"\0" * 2_000_000 + b"more")],
+    ids=["plain", "packed", "packed after zeros"],
+)
+def test_an_archive_to_which_something_was_appended_is_refused(
+    archive: Callable[..., Path], tmp_path: Path, more: bytes
+) -> None:
+    path = archive()
+    with path.open("ab") as file:
+        file.write(more)
+    (tmp_path / "new").mkdir()
+    with pytest.raises(BadInput, match="no whole archive"):
+        unpack(path, tmp_path / "new")
 
 
 def test_an_archive_of_a_release_with_more_migrations_is_refused(

@@ -62,6 +62,40 @@ def test_what_is_deaf_for_twenty_seconds_is_killed_and_started_again(bench: Benc
     assert ("one has been deaf for 20 s and is killed." in bench.said.getvalue()) is killed
 
 
+@pytest.mark.parametrize(("problem", "killed"), [(probes.UNSTAMPED, True), ("reading its log", False)])
+def test_what_never_answers_at_its_start_is_killed_after_two_minutes(bench: Bench, problem: str, killed: bool) -> None:
+    well, clock, asked = bench.state / "well", ManualClock(), [0]
+
+    def ask(*_: object) -> str:
+        asked[0] += 1
+        return "" if well.exists() else problem
+
+    async def probed_again(bench: Bench) -> None:
+        before = asked[0]
+        await bench.until(lambda: asked[0] >= before + 3)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until(lambda: bench.seen("one").pid > 0)
+        before = bench.seen("one").pid
+        await probed_again(bench)
+        clock.advance(119)
+        await probed_again(bench)
+        assert bench.seen("one").pid == before
+        clock.advance(2)
+        if killed:
+            await bench.until(lambda: bench.seen("one").pid not in {0, before})
+        else:
+            clock.advance(3_600)
+            await probed_again(bench)
+            assert bench.seen("one").pid == before
+        well.touch()
+        await bench.until_ready("one")
+
+    pace = replace(FAST, deaf_s=Pace().deaf_s, deaf_at_start_s=Pace().deaf_at_start_s)
+    bench.run([role("one", probe=ask)], scenario, pace, clock)
+    assert ("one has been deaf for 120 s and is killed." in bench.said.getvalue()) is killed
+
+
 def test_an_answer_in_between_begins_the_time_anew(bench: Bench) -> None:
     clock, ill, asked = ManualClock(), bench.state / "ill", [0]
 

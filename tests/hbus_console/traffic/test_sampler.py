@@ -8,7 +8,7 @@ from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag, Outgoing
 from engine.bus.transports.redis_stream import open_transport
 from engine.core.clock import ManualClock
-from engine.core.errors import Unavailable
+from engine.core.errors import OutOfConnections, Unavailable
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.supervisor.standalone import StandaloneStore
@@ -90,6 +90,13 @@ def test_a_lost_store_is_told_once_and_so_is_its_return(world: World) -> None:
     world.admin.lags["a"] = world.admin.lags["b"] = LAG
     world.tick(2)
     assert world.facts.kinds() == ["store_lost", "store_back"]
+
+
+def test_no_connection_left_is_no_lost_store(world: World) -> None:
+    world.admin.lags["a"] = world.admin.lags["b"] = OutOfConnections("All 3 connections are in use.")
+    world.tick(3)
+    assert world.facts.kinds() == ["out_of_connections"]
+    assert "All 3 connections are in use." in world.facts.seen[0].detail
 
 
 def test_three_hundred_subscriptions_are_sampled_in_a_few_round_trips(db: None, own_store: StandaloneStore) -> None:

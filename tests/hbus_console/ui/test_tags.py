@@ -73,6 +73,8 @@ def test_a_state_has_a_word_beside_its_colour() -> None:
         == '<span class="badge bad">lost its place</span>'
     )
     assert tone_of("what nobody knows") == "neutral"
+    # What has a connection goes on.
+    assert [tone_of("out of connections"), tone_of("store lost")] == ["warn", "bad"]
 
 
 def test_a_state_has_one_colour() -> None:

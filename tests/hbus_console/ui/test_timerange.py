@@ -88,3 +88,12 @@ def test_no_form_s_field_is_called_like_the_range_of_the_pages() -> None:
     named = re.compile(rf"""name=["']({"|".join(PARAMETERS)})["']""")
     taken = {path.name for path in templates if named.search(path.read_text(encoding="utf-8"))}
     assert taken == own
+
+
+def test_the_last_hour_is_carried_on_where_it_was_chosen(clock: ManualClock) -> None:
+    # A page that shows all there is without a range would else forget it.
+    assert time_range(RequestFactory().get("/?range=1h"), clock).query == "range=1h"
+
+
+def test_a_malformed_range_leaves_no_trace_in_links(clock: ManualClock) -> None:
+    assert time_range(RequestFactory().get("/?range=2h"), clock).query == ""

@@ -24,6 +24,7 @@ from engine.bus.transports.nsq.nodes import Node, Nodes
 from engine.bus.transports.nsq.side_store import SideStore, group_lost
 from engine.bus.transports.nsq.sweeping import Sweeper
 from engine.core.errors import Unavailable
+from engine.core.prepared import prepared
 from engine.core.store.failures import AnswerLost
 
 #: The most messages one call leases: the store does nothing else meanwhile.
@@ -47,7 +48,7 @@ TWICE_MOST = 10_000
 T = TypeVar("T")
 
 _attempt_encoder = msgspec.json.Encoder()
-_history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
+_history_decoder = msgspec.json.Decoder(prepared(tuple[Attempt, ...]))
 _log = logging.getLogger(__name__)
 
 

@@ -191,7 +191,8 @@ class RedisPartitionedReceiver:
             if found or left_s <= 0 or waiting.closed:
                 return found
             if idle:
-                waiting.wait(idle, left_s)
+                if not waiting.wait(idle, left_s):
+                    break
             else:
                 self._changed.wait(left_s)
         return []

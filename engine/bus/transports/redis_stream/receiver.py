@@ -16,6 +16,7 @@ from engine.bus.transports.redis_stream.positions import place
 from engine.bus.transports.redis_stream.scripts import EXTEND, RECEIVE, SETTLE
 from engine.bus.transports.redis_stream.topic import MARKS, PRIORITIES, GroupKeys, StoreTime, suffix_of
 from engine.core.errors import Unavailable
+from engine.core.prepared import prepared
 from engine.core.store.failures import Refused
 from engine.core.store.link import Arg, Link
 
@@ -35,7 +36,7 @@ MARKED = "hl"
 _RANK_OF_MARK = {mark: rank for rank, mark in enumerate(MARKS)}
 
 _attempt_encoder = msgspec.json.Encoder()
-_history_decoder = msgspec.json.Decoder(tuple[Attempt, ...])
+_history_decoder = msgspec.json.Decoder(prepared(tuple[Attempt, ...]))
 
 
 class PartitionReader:
@@ -193,8 +194,12 @@ class Waiting:
             if self.closed:
                 self.link.close()
 
-    def wait(self, idle: Sequence[tuple[GroupKeys, list[Any]]], left_s: float) -> None:
-        """Block until there may be something, something is due, or the time is up."""
+    def wait(self, idle: Sequence[tuple[GroupKeys, list[Any]]], left_s: float) -> bool:
+        """Block until there may be something, something is due, or the time is up; ``False`` for the last.
+
+        Then there was nothing in all of that time, and nobody need look.
+        """
+        whole_s = left_s
         watched: list[str] = []
         seen: list[Any] = []
         for keys, reply in idle:
@@ -210,7 +215,9 @@ class Waiting:
         left_s = min(left_s, INJECTED_BLOCK_S if self._time.injected else BLOCK_S)
         # BLOCK 0 would mean for ever.
         block_ms = max(1, int(left_s * 1000))
-        self.link.command("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *watched, *seen)
+        came = self.link.command("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", *watched, *seen)
+        # An injected clock may have moved meanwhile, and made something due.
+        return bool(came) or left_s < whole_s or self._time.injected
 
     def close(self, wake: Sequence[str]) -> None:
         """End a receive that is under way by touching what it watches, and free the connection."""
@@ -250,7 +257,8 @@ class RedisStreamReceiver:
             # Looked at after leasing: what close() puts into `wake` is either in this reply or will end the wait.
             if left_s <= 0 or waiting.closed:
                 break
-            waiting.wait([(end.keys, reply)], left_s)
+            if not waiting.wait([(end.keys, reply)], left_s):
+                break
         return []
 
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:

@@ -85,7 +85,7 @@ class Command(BaseCommand):
             say(f"  A room of category {doomed.room} fell free, and the partner's catalogue has no such category.")
             mend = typed(f".venv/bin/python manage.py hotel_partner add-room {shlex.quote(doomed.room)}")
             start = typed("make run")
-            say(f"  1. Look at it:       {console_url()}/dead-letters/   (start the console with `{start}`)")
+            say(f"  1. Look at it:       {console_url()}/dead-letters/   (if nobody answers there: `{start}`)")
             say(f"  2. Mend the cause:   {mend}")
             say("  3. Redrive it there, and find your own act in the audit log.")
 

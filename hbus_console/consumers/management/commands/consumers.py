@@ -51,14 +51,25 @@ class Command(BaseCommand):
         elif options["act"] == "status":
             self._print_status(answers)
         else:
-            for name, answer in sorted(answers.items()):
-                named = ", ".join(f"{group} on {topic}" for topic, group in answer.get("subscriptions", []))
-                self.stdout.write(f"{name}: {answer.get('error') or answer['ok']} {named}".rstrip())
+            self._print_done(answers)
         if not answers:
             self.stderr.write(f"No worker answered{f' as {worker}' if worker else ''}.")
             sys.exit(1)
-        if options["act"] == "drain" and options["timeout"] > 0:
-            self._wait(actor, sorted(answers), options)
+        failed = _failed(answers)
+        done = sorted(answers.keys() - failed.keys())
+        if done and options["act"] == "drain" and options["timeout"] > 0:
+            self._wait(actor, done, options)
+        if failed:
+            sys.exit(1)
+
+    def _print_done(self, answers: dict[str, dict[str, Any]]) -> None:
+        failed = _failed(answers)
+        for name, answer in sorted(answers.items()):
+            if name in failed:
+                self.stderr.write(f"{name}: {failed[name]}")
+                continue
+            named = ", ".join(f"{group} on {topic}" for topic, group in answer.get("subscriptions", []))
+            self.stdout.write(f"{name}: {answer['ok']} {named}".rstrip())
 
     def _wait(self, actor: Actor, workers: list[str], options: dict[str, Any]) -> None:
         """Until nothing of what was drained runs on these workers any more."""
@@ -90,6 +101,15 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {one['group']} on {one['topic']}: not running, {one['why']}")
             if unnamed := report.get("idle_unnamed", 0):
                 self.stdout.write(f"  and {unnamed:,} more not running, for want of a handler")
+
+
+def _failed(answers: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Which workers have not done it, and why. The ``error`` beside a report's ``consumers`` is what troubles those."""
+    return {
+        name: str(answer["error"])
+        for name, answer in answers.items()
+        if "error" in answer and "consumers" not in answer
+    }
 
 
 def _left(running: dict[tuple[str, str], int]) -> str:

@@ -69,8 +69,15 @@ def _cells(line: ProcessLine) -> tuple[str, ...]:
         _size(line.memory),
         _clock(line),
         line.address or "–",
-        line.last_error or "–",
+        _error(line),
     )
+
+
+def _error(line: ProcessLine) -> str:
+    """What is over is told with its age, so that nobody takes it for what is."""
+    if not line.last_error_age_s:
+        return line.last_error or "–"
+    return f"{line.last_error} ({_duration(line.last_error_age_s)} ago)"
 
 
 def _clock(line: ProcessLine) -> str:

@@ -1,0 +1,185 @@
+"""Finds what lies in a topic and the ledger does not have, and has it booked.
+
+Facts of a publish leave its process after the message: who is killed in between has published and told nobody. So does
+whoever appends to a topic without hbus. What the transport keeps says both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Min
+
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.facts import Fact, batches
+from engine.bus.message import Message, decode
+from engine.bus.transport import Admin, Stored, Transport
+from engine.core.clock import Clock, SystemClock
+from engine.core.facts import FactBatch
+from engine.core.ids import trace_id_of
+from hbus_console.evidence.booking import Booking
+from hbus_console.evidence.collector import CURSOR
+from hbus_console.evidence.models import Cursor
+from hbus_console.evidence.router import LEDGER
+from hbus_console.messages.models import LONGEST_ID, LedgerCheck, LedgerMessage
+from hbus_console.messages.reach import id_ends
+from hbus_console.parts import Parts
+from hbus_console.topics.models import Topic
+
+#: A fact that has not come so long after its message is lost: processes send theirs several times a second.
+GRACE_MS = 120_000
+#: Messages compared in one go.
+PAGE = 500
+#: A tick hands control back after so many seconds, even with work left.
+TICK_S = 3.0
+
+_log = structlog.get_logger(__name__)
+
+
+class EvidenceCheck:
+    """A duty: looks at each message once, some minutes after it was published, on transports that can be browsed.
+
+    ``newest_fact`` gives the id of the newest entry of the fact stream; raises ``Unavailable``. What is missing is
+    booked as ``untold``, in the transaction that moves the row of its topic, and given to ``count`` after that;
+    should the genuine fact come after all, both make one message.
+    """
+
+    name = "evidence-check"
+    interval_s = 15.0
+
+    def __init__(
+        self,
+        transport: Callable[[str], Transport],
+        newest_fact: Callable[[], str],
+        count: Callable[[Sequence[FactBatch]], None],
+        *,
+        node: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self._transport = transport
+        self._newest_fact = newest_fact
+        self._count = count
+        self._node = node
+        self._clock = clock or SystemClock()
+
+    def tick(self) -> None:
+        """Go on with every topic, the one furthest behind first. Raises ``Unavailable``."""
+        if not settings.HBUS_LEDGER:
+            return
+        # Asked first: what is booked by then is booked for all that is looked at below.
+        until_ms, since_ms = self._booked_until(), _ledger_since()
+        known = {row.topic: row for row in LedgerCheck.objects.all()}
+        topics = dict(Topic.objects.values_list("name", "transport"))
+        LedgerCheck.objects.exclude(topic__in=topics).delete()
+        if since_ms is None:
+            since_ms = until_ms
+        rows = [known.get(name) or LedgerCheck(topic=name, until_ms=since_ms) for name in topics]
+        parts, started = Parts("{parts} could not be checked"), self._clock.monotonic()
+        silent: list[LedgerCheck] = []
+        for row in sorted(rows, key=lambda each: each.until_ms):
+            if self._clock.monotonic() - started >= TICK_S:
+                break
+            transport = topics[row.topic]
+            work = partial(self._go_on, row, transport, since_ms, until_ms, started)
+            if parts.do(row.topic, work, on=transport) is False:
+                silent.append(row)
+        # Most topics are, at most times: together they cost two statements.
+        LedgerCheck.objects.bulk_create([row for row in silent if row.pk is None])
+        LedgerCheck.objects.filter(pk__in=[row.pk for row in silent]).update(until_ms=until_ms, position="")
+        parts.tell()
+
+    def _booked_until(self) -> int:
+        """Whatever was published before, in epoch milliseconds, has its facts in the ledger, if it ever told them."""
+        newest = self._newest_fact()
+        cursor = Cursor.objects.filter(name=CURSOR).first()
+        booked = cursor.entry if cursor is not None else "0-0"
+        now_ms = self._clock.now_ms()
+        return (now_ms if booked == newest else min(now_ms, int(booked.partition("-")[0]))) - GRACE_MS
+
+    def _go_on(self, row: LedgerCheck, transport: str, since_ms: int, until_ms: int, started: float) -> bool | None:
+        """``False`` where all is looked at and nothing was there; its row is left as it was."""
+        opened = self._transport(transport)
+        if not opened.capabilities.browse:
+            return None
+        if row.until_ms < since_ms:
+            # The ledger has let go of what it had of that time: what it lacks there says nothing.
+            row.skipped_ms += since_ms - row.until_ms
+            row.until_ms, row.position = since_ms, ""
+            row.save()
+        checked, found = row.checked, row.found
+        while row.until_ms < until_ms and self._clock.monotonic() - started < TICK_S:
+            self._look(row, opened.admin, until_ms)
+        if row.found > found:
+            _log.info("messages of which nobody had told", topic=row.topic, count=row.found - found)
+        return row.checked > checked or row.until_ms < until_ms
+
+    def _look(self, row: LedgerCheck, admin: Admin, until_ms: int) -> None:
+        """At one page."""
+        page = admin.browse(row.topic, after=row.position or f"@{row.until_ms}", limit=PAGE)
+        due = [entry for entry in page.entries if entry.at_ms < until_ms]
+        missing = self._missing(row.topic, due)
+        row.checked += len(due)
+        row.found += len(missing)
+        if due and len(due) == len(page.entries) and page.next_position:
+            row.position, row.until_ms = page.next_position, due[-1].at_ms
+        else:
+            row.position, row.until_ms = "", until_ms
+        if not due:
+            return
+        told, booking = batches(missing), Booking()
+        booking.add(told)
+        with transaction.atomic(using=LEDGER):
+            booking.write()
+            row.save()
+        self._count(told)
+
+    def _missing(self, topic: str, entries: Sequence[Stored]) -> list[Fact]:
+        """What the ledger has no row of. What cannot be read, and what no ledger could name, is not asked about."""
+        read = {message.id: (message, entry) for entry in entries if (message := _read(entry)) is not None}
+        had = LedgerMessage.objects.filter(topic=topic, message_id__in=read).values_list("message_id", flat=True)
+        for message_id in had:
+            read.pop(message_id, None)
+        return [self._told(topic, message, entry) for message, entry in read.values()]
+
+    def _told(self, topic: str, message: Message, entry: Stored) -> Fact:
+        return Fact(
+            "untold",
+            entry.at_ms,
+            topic,
+            message_id=message.id,
+            key=message.partitionkey,
+            correlation_id=message.correlationid or message.id,
+            causation_id=message.causationid,
+            trace_id=trace_id_of(message.traceparent),
+            type=message.type,
+            source=message.source,
+            position=entry.position,
+            size=len(entry.body),
+            node=self._node,
+        )
+
+
+def _read(entry: Stored) -> Message | None:
+    try:
+        message = decode(entry.body)
+    except MalformedEnvelope:
+        return None
+    return message if 0 < len(message.id) <= LONGEST_ID else None
+
+
+def _ledger_since() -> int | None:
+    """From when on the ledger has all that it was told; ``None`` when it has let go of everything.
+
+    Rows go in the order in which they were booked, which is about that of their times.
+    """
+    first, _ = id_ends()
+    if first is None:
+        return None if Cursor.objects.filter(name=CURSOR, facts__gt=0).exists() else 0
+    if first == 1:
+        return 0
+    oldest: int = LedgerMessage.objects.aggregate(oldest=Min("published_ms"))["oldest"]
+    return oldest + GRACE_MS

@@ -1,0 +1,123 @@
+"""A chart stays readable after a peak: its scale is that of what is usual, and the peak is told in figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from hbus_console import ui
+from hbus_console.state import ROOT
+
+ASSETS = Path(ui.__path__[0]) / "assets"
+FILES = {
+    "/uplot.js": ROOT / "node_modules" / "uplot" / "dist" / "uPlot.iife.min.js",
+    "/uplot.css": ROOT / "node_modules" / "uplot" / "dist" / "uPlot.min.css",
+    "/charts.js": ASSETS / "charts.js",
+    "/tokens.css": ASSETS / "tokens.css",
+    "/hbus.css": ASSETS / "hbus.css",
+}
+PAGE = """<!doctype html><html><head><meta charset="utf-8"><link rel="stylesheet" href="/uplot.css">
+<link rel="stylesheet" href="/tokens.css"><link rel="stylesheet" href="/hbus.css">
+<script src="/uplot.js" defer></script><script src="/charts.js" defer></script></head>
+<body><div class="panel"><div class="chart" data-chart-url="/data"></div></div></body></html>"""
+#: How high the line of a series stands at a slot, as a part of the chart's height.
+HEIGHT = """(part) => {
+    const canvas = document.querySelector("canvas"), over = document.querySelector(".u-over").getBoundingClientRect();
+    const whole = canvas.getBoundingClientRect(), scale = canvas.width / whole.width;
+    const left = Math.round((over.left - whole.left + over.width * part) * scale);
+    const top = Math.round((over.top - whole.top) * scale), height = Math.round(over.height * scale);
+    const { data } = canvas.getContext("2d").getImageData(left, top, 1, height);
+    for (let row = 0; row < height; row++) {
+        const [red, green, blue] = data.slice(row * 4, row * 4 + 3);
+        if (data[row * 4 + 3] > 90 && blue - red > 60 && blue - green > 40) return 1 - row / height;
+    }
+    return 0;
+}"""
+
+
+class Served:
+    """What the chart asks for."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self.url = ""
+
+    def data(self) -> dict[str, Any]:
+        lines = [("published", "accent", self.values), ("settled", "ok", [value / 2 for value in self.values])]
+        return {
+            "t": [1_790_000_000 + 60 * slot for slot in range(len(self.values))],
+            "unit": "/s",
+            "series": [{"name": name, "tone": tone, "values": values} for name, tone, values in lines],
+            "marks": [],
+        }
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    found = Served()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            kinds = {".js": "text/javascript", ".css": "text/css"}
+            if path in FILES:
+                body, kind = FILES[path].read_bytes(), kinds[Path(path).suffix]
+            elif path == "/data":
+                body, kind = json.dumps(found.data()).encode(), "application/json"
+            else:
+                body, kind = PAGE.encode(), "text/html"
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.url = f"http://127.0.0.1:{server.server_port}/"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def with_peaks(*peaks: tuple[int, float], slots: int = 60) -> list[float]:
+    values = [5.0] * slots
+    for slot, value in peaks:
+        values[slot] = value
+    return values
+
+
+def test_the_scale_is_readable_after_peaks_and_each_is_told(browser: Browser, served: Served) -> None:
+    page = browser.new_page(viewport={"width": 900, "height": 400})
+    chart = page.locator(".chart [role=img]")
+
+    # Two peaks, of which one lasts for a while: together a tenth of the time.
+    served.values = with_peaks(*((slot, 1_000.0) for slot in range(10, 15)), (40, 700.0))
+    page.goto(served.url)
+    told = re.compile(r"published, settled; the scale goes to 10/s, peaks above it to 1,000/s, 700/s$")
+    expect(chart).to_have_attribute("aria-label", told)
+    assert 0.4 < page.evaluate(HEIGHT, 0.5) < 0.6
+
+    # The scale is that of what is visible: without the peaks there is nothing to tell.
+    served.values = with_peaks()
+    page.goto(served.url)
+    expect(chart).to_have_attribute("aria-label", "published, settled")
+    assert page.evaluate(HEIGHT, 0.5) > 0.7
+
+    # What lasts is the flow itself, and is held whole.
+    served.values = with_peaks(*((slot, 1_000.0) for slot in range(20, 40)))
+    page.goto(served.url)
+    expect(chart).to_have_attribute("aria-label", "published, settled")
+    assert page.evaluate(HEIGHT, 0.5) > 0.7
+    page.close()

@@ -1,0 +1,75 @@
+"""The lists of messages and the search field in the widths of a telephone, a tablet and a desk."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from django.template.loader import render_to_string
+from django.test import RequestFactory
+from playwright.sync_api import Browser, Page, expect
+
+from hbus_console import messages, ui
+from hbus_console.messages.models import LedgerMessage
+from hbus_console.messages.search import Outcome
+from hbus_console.messages.views import MessageRow
+
+STYLES = [
+    *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "hbus.css")),
+    Path(messages.__path__[0]) / "static" / "ledger" / "ledger.css",
+]
+AT = datetime(2026, 11, 20, 14, 2, 11, 204_000, tzinfo=UTC)
+#: How much wider the table is than its panel, in pixels.
+OVERHANG = """() => {
+    const panel = document.querySelector(".scroll");
+    return panel.scrollWidth - panel.clientWidth;
+}"""
+#: How far the badge of the search field stands into the place of its words, in pixels.
+COVERED = """() => {
+    const field = document.querySelector(".search input");
+    const words = field.getBoundingClientRect().right - parseFloat(getComputedStyle(field).paddingRight);
+    return words - document.querySelector(".search > kbd").getBoundingClientRect().left;
+}"""
+
+
+def row(topic: str, type_: str) -> MessageRow:
+    message = LedgerMessage(
+        message_id="01K9LETTER0000000000000007", topic=topic, type=type_, key="booking/00000000048213", size=412,
+        source="/hotels/reservations-api", published_ms=round(AT.timestamp() * 1000),
+    )  # fmt: skip
+    return MessageRow(message, Outcome(settled={"billing", "search"}, retried=2), 0, True)
+
+
+def show(page: Page, width: int, content: str) -> None:
+    styles = "\n".join(path.read_text(encoding="utf-8") for path in STYLES)
+    page.set_viewport_size({"width": width, "height": 900})
+    shell = (
+        f'<div class="shell"><div class="rail hide-narrow"></div><div><main class="page">{content}</main></div></div>'
+    )
+    page.set_content(f"<!doctype html><html><head><style>{styles}</style></head><body>{shell}</body></html>")
+
+
+def test_a_message_tells_its_time_topic_and_key_in_every_width_that_has_room_for_them(browser: Browser) -> None:
+    request = RequestFactory().get("/messages/")
+    listed = [row("booking.changed", "booking.changed"), row("booking.changed", "booking.moved")]
+    rows = render_to_string("messages/_rows.html", {"rows": listed, "request": request})
+    page = browser.new_page()
+    for width in (390, 800, 1024, 1180, 1440):
+        show(page, width, f'<section class="panel">{rows}</section>')
+        for place, told in enumerate(("booking.changed", "booking.moved on booking.changed")):
+            line = page.locator("tbody tr").nth(place)
+            text = line.inner_text()
+            assert told in " ".join(text.split()), (width, text)
+            expect(line.locator("time:visible")).to_have_count(1)
+            assert ("booking/00000000048213" in text) is (width > 980), (width, text)
+        assert page.evaluate(OVERHANG) <= 0, width
+    page.close()
+
+
+def test_the_words_of_the_search_field_end_before_its_badge(browser: Browser) -> None:
+    page = browser.new_page()
+    field = render_to_string("components/search.html", {"request": RequestFactory().get("/")})
+    for width in (1024, 1440):
+        show(page, width, f'<div class="bar">{field}</div>')
+        assert page.evaluate(COVERED) <= -4, width
+    page.close()

@@ -1,0 +1,56 @@
+"""What a payload shows under the rules of its topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.bus.message import Message
+from hbus_console.topics.payloads import MaskingRules, shown
+
+PERSONAL = MaskingRules(("guest.name",), "personal", opaque_hidden=True)
+CONFIDENTIAL = MaskingRules((), "confidential", opaque_hidden=True)
+OPEN = MaskingRules((), "internal", opaque_hidden=False)
+
+
+def message(payload: Any) -> Message:
+    return Message(id="1", source="/s", type="t", data=msgspec.Raw(msgspec.json.encode(payload)))
+
+
+@pytest.mark.parametrize(
+    ("rules", "payload"),
+    [
+        (CONFIDENTIAL, "text"),
+        (CONFIDENTIAL, 7),
+        (CONFIDENTIAL, None),
+        (CONFIDENTIAL, ["text"]),
+        (CONFIDENTIAL, [[{"a": 1}, ["text"]]]),
+        (PERSONAL, "text"),
+        (PERSONAL, [["text"]]),
+        (PERSONAL, {"guest": '{"name": "Ann"}'}),
+        (PERSONAL, {"guest": 7, "room": 1}),
+        (PERSONAL, {"guest": [{"name": "Ann"}, "Ann"]}),
+    ],
+)
+def test_json_without_the_fields_that_tell_what_to_hide_is_hidden_whole(rules: MaskingRules, payload: Any) -> None:
+    told = shown(message(payload), rules)
+    assert (told.value, told.hidden) == (f"masked · {rules.classification}", ("*",))
+    assert shown(message(payload), rules, ["*"]).value == payload
+    assert shown(message(payload), OPEN).value == payload
+
+
+@pytest.mark.parametrize(
+    ("rules", "payload", "value"),
+    [
+        (CONFIDENTIAL, {"guest": "Ann"}, {"guest": "Ann"}),
+        (CONFIDENTIAL, [], []),
+        (CONFIDENTIAL, [{"guest": "Ann"}], [{"guest": "Ann"}]),
+        (PERSONAL, {"room": 1}, {"room": 1}),
+        (PERSONAL, {"guest": None}, {"guest": None}),
+        (PERSONAL, {"guest": {"name": "Ann", "n": 1}}, {"guest": {"name": "masked · personal", "n": 1}}),
+    ],
+)
+def test_fields_are_told_apart_where_there_are_any(rules: MaskingRules, payload: Any, value: Any) -> None:
+    assert shown(message(payload), rules).value == value
