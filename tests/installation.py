@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,13 +17,7 @@ from typing import Any
 import psutil
 
 from hbus_console.state import ROOT
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from hbus_console.supervisor.store import free_port
 
 
 @dataclass

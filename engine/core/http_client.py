@@ -128,7 +128,10 @@ class _TimedStream(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         allowed = _allowance(timeout)
-        return allowed.took(self._inner.read(max_bytes, allowed.left(httpcore.ReadTimeout)))
+        data = self._inner.read(max_bytes, allowed.left(httpcore.ReadTimeout))
+        # What came while this thread was not let run has come too late all the same.
+        allowed.left(httpcore.ReadTimeout)
+        return allowed.took(data)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         allowed, connection = _allowance(timeout), self._inner.get_extra_info("socket")

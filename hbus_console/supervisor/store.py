@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import secrets
 import shutil
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from engine.core.env import Env
@@ -28,6 +30,9 @@ maxmemory-policy noeviction
 daemonize no
 loglevel warning
 """
+
+#: Below what systems give to outgoing connections, also where a cluster's members add 10,000 for a port of their own.
+OWN_PORTS = range(15_000, 22_000)
 
 
 def find_binary() -> Path:
@@ -57,7 +62,13 @@ def find_binary() -> Path:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on now."""
+    """A loopback port nobody listens on now, and which no system gives to a connection that is opened meanwhile."""
+    for _ in range(100):
+        port = secrets.choice(OWN_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    # A host that uses them all for something else.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

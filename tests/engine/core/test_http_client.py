@@ -48,6 +48,21 @@ def test_an_answer_that_drips_is_given_up_when_the_calls_time_is_over(clock: Man
         http.post(f"http://partner.example:{port}/")
 
 
+def test_an_answer_that_came_too_late_is_too_late_however_it_came(clock: ManualClock) -> None:
+    def late(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        clock.advance(6)
+        connection.sendall(OK)
+        silent(connection)
+
+    with (
+        stranger(late) as port,
+        timed_client(5, look_up=here, clock=clock) as http,
+        pytest.raises(httpx.ReadTimeout, match="longer than the 5 s it may take"),
+    ):
+        http.post(f"http://partner.example:{port}/")
+
+
 def test_a_body_that_drips_is_given_up_too(clock: ManualClock) -> None:
     drip = dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", b"", partial(clock.advance, 1))
     with (

@@ -15,6 +15,18 @@ def test_the_port_is_chosen_once_and_kept(tmp_path: Path) -> None:
     assert store.choose_port(tmp_path) == first == remembered.store_port(tmp_path)
 
 
+def test_a_free_port_is_none_that_a_connection_opened_meanwhile_could_get() -> None:
+    """The server that is to listen there starts seconds later, beside everything that connects."""
+    given = set()
+    for _ in range(50):
+        with socket.socket() as opened:
+            opened.bind(("127.0.0.1", 0))
+            given.add(opened.getsockname()[1])
+    chosen = {store.free_port() for _ in range(50)}
+    assert max(chosen) < min(given)
+    assert len(chosen) > 40
+
+
 def test_another_port_is_chosen_when_a_stranger_took_it(tmp_path: Path) -> None:
     first = store.choose_port(tmp_path)
     with socket.socket() as stranger:
