@@ -48,11 +48,31 @@ def test_an_answer_that_drips_is_given_up_when_the_calls_time_is_over(clock: Man
         http.post(f"http://partner.example:{port}/")
 
 
-def test_an_answer_that_came_too_late_is_too_late_however_it_came(clock: ManualClock) -> None:
+class AskedClock(ManualClock):
+    """Says when somebody has read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Semaphore(0)
+
+    def monotonic(self) -> float:
+        now = super().monotonic()
+        self.asked.release()
+        return now
+
+
+def test_an_answer_that_came_while_its_reader_was_not_let_run_is_too_late() -> None:
+    clock = AskedClock()
+
     def late(connection: socket.socket) -> None:
         connection.recv(65_536)
+        connection.sendall(OK[:10])
+        while clock.asked.acquire(blocking=False):
+            pass
+        # It waits for the rest, with time left.
+        assert clock.asked.acquire(timeout=PATIENCE_S)
         clock.advance(6)
-        connection.sendall(OK)
+        connection.sendall(OK[10:])
         silent(connection)
 
     with (
