@@ -145,6 +145,18 @@ KINDS = (
         final=True,
     ),
     BusKind(
+        "passed",
+        "a subscription is past a message, and nobody told what became of it there: its consumer was killed",
+        Tone.WARN,
+        _INFO,
+        FactCounter("Deliveries that the store is done with, and of which nobody told.", _BOTH),
+        told="Nobody told what became of it in",
+        note="the store is done with it; a consumer that was killed tells nothing",
+        bar=Tone.WARN,
+        bar_says="nobody told",
+        final=True,
+    ),
+    BusKind(
         "parked",
         "a message was set aside with its key, whose head failed for good",
         Tone.WARN,

@@ -88,10 +88,10 @@ class LookUps:
             answer.set_result(found)
 
 
-class _Allowance(float):
+class Allowance(float):
     """What one call may still take: passed down as the timeout of each wait, whose true bound is :meth:`left`."""
 
-    def __new__(cls, seconds: float, clock: Clock) -> _Allowance:
+    def __new__(cls, seconds: float, clock: Clock) -> Allowance:
         made = super().__new__(cls, seconds)
         made._clock = clock
         made._ends = clock.monotonic() + seconds
@@ -117,12 +117,14 @@ class _Allowance(float):
         return data
 
 
-def _allowance(timeout: float | None) -> _Allowance:
-    assert isinstance(timeout, _Allowance)
+def _allowance(timeout: float | None) -> Allowance:
+    assert isinstance(timeout, Allowance)
     return timeout
 
 
-class _TimedStream(httpcore.NetworkStream):
+class TimedStream(httpcore.NetworkStream):
+    """A connection whose every wait ends with the call's allowance."""
+
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
 
@@ -153,7 +155,7 @@ class _TimedStream(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         left = _allowance(timeout).left(httpcore.ConnectTimeout)
-        return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, left))
+        return TimedStream(self._inner.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -175,12 +177,12 @@ class _TimedBackend(httpcore.SyncBackend):
             # An address that swallows everything leaves the next ones their share.
             share_s = allowed.left(httpcore.ConnectTimeout) / (len(addresses) - number)
             try:
-                return _TimedStream(super().connect_tcp(address, port, share_s, *args, **kwargs))
+                return TimedStream(super().connect_tcp(address, port, share_s, *args, **kwargs))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure or httpcore.ConnectError(f"{host} has no address")
 
-    def _find(self, host: str, port: int, allowed: _Allowance) -> list[str]:
+    def _find(self, host: str, port: int, allowed: Allowance) -> list[str]:
         left = allowed.left(httpcore.ConnectTimeout)
         try:
             return self._look_ups.find(host, port, left)
@@ -206,7 +208,7 @@ class _TimedTransport(httpx.HTTPTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        allowed = _Allowance(self._timeout_s, self._clock)
+        allowed = Allowance(self._timeout_s, self._clock)
         request.extensions = {
             **request.extensions,
             "timeout": dict.fromkeys(("connect", "read", "write", "pool"), allowed),

@@ -41,7 +41,10 @@ _MESSAGE = {
         "size": {"type": "integer"},
         "published_at": {"type": "string", "format": "date-time"},
         "due_at": {"type": ["string", "null"], "format": "date-time"},
-        "outcome": {"type": "object", "description": "Settled by, dead in, retrying in, failed attempts, repeats."},
+        "outcome": {
+            "type": "object",
+            "description": "Settled by, dead in, retrying in, done with and nobody told in, failed attempts, repeats.",
+        },
     },
 }
 _PAGE = page_of(_MESSAGE)

@@ -108,7 +108,7 @@ def _failures(kind: str) -> Happening:
 
 def _open(messages: Sequence[LedgerMessage]) -> list[bool]:
     """Of each whether a subscription is not done with it, in a fixed number of queries."""
-    alone = _meant_for_one(messages)
+    alone = meant_for_one(messages)
     made = [
         Made(
             message.subject,
@@ -121,7 +121,7 @@ def _open(messages: Sequence[LedgerMessage]) -> list[bool]:
     return [fate.outcome in UNDECIDED for fate in outcomes(made)]
 
 
-def _meant_for_one(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], str]:
+def meant_for_one(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], str]:
     """The subscription of those that are copies for it alone: of a redriven letter, or of a replay into it."""
     texts = {str(message.subject): message.identity for message in messages}
     ids = {message.identity for message in messages}

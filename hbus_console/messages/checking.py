@@ -71,7 +71,7 @@ class EvidenceCheck:
         if not settings.HBUS_LEDGER:
             return
         # Asked first: what is booked by then is booked for all that is looked at below.
-        until_ms, since_ms = self._booked_until(), _ledger_since()
+        until_ms, since_ms = booked_until(self._newest_fact, self._clock), ledger_since()
         known = {row.topic: row for row in LedgerCheck.objects.all()}
         topics = dict(Topic.objects.values_list("name", "transport"))
         LedgerCheck.objects.exclude(topic__in=topics).delete()
@@ -91,14 +91,6 @@ class EvidenceCheck:
         LedgerCheck.objects.bulk_create([row for row in silent if row.pk is None])
         LedgerCheck.objects.filter(pk__in=[row.pk for row in silent]).update(until_ms=until_ms, position="")
         parts.tell()
-
-    def _booked_until(self) -> int:
-        """Whatever was published before, in epoch milliseconds, has its facts in the ledger, if it ever told them."""
-        newest = self._newest_fact()
-        cursor = Cursor.objects.filter(name=CURSOR).first()
-        booked = cursor.entry if cursor is not None else "0-0"
-        now_ms = self._clock.now_ms()
-        return (now_ms if booked == newest else min(now_ms, int(booked.partition("-")[0]))) - GRACE_MS
 
     def _go_on(self, row: LedgerCheck, transport: str, since_ms: int, until_ms: int, started: float) -> bool | None:
         """``False`` where all is looked at and nothing was there; its row is left as it was."""
@@ -171,7 +163,16 @@ def _read(entry: Stored) -> Message | None:
     return message if 0 < len(message.id) <= LONGEST_ID else None
 
 
-def _ledger_since() -> int | None:
+def booked_until(newest_fact: Callable[[], str], clock: Clock) -> int:
+    """Whatever happened before, in epoch milliseconds, has its facts in the ledger, if it ever told them."""
+    newest = newest_fact()
+    cursor = Cursor.objects.filter(name=CURSOR).first()
+    booked = cursor.entry if cursor is not None else "0-0"
+    now_ms = clock.now_ms()
+    return (now_ms if booked == newest else min(now_ms, int(booked.partition("-")[0]))) - GRACE_MS
+
+
+def ledger_since() -> int | None:
     """From when on the ledger has all that it was told; ``None`` when it has let go of everything.
 
     Rows go in the order in which they were booked, which is about that of their times.

@@ -7,6 +7,7 @@ from django.conf import settings
 from engine.core.scripts import UNREACHABLE, away
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages.checking import EvidenceCheck
+from hbus_console.messages.delivery_checking import DeliveryEvidenceCheck
 from hbus_console.messages.retention import LedgerRetention
 from hbus_console.metrics import count
 from hbus_console.wiring import bus, store
@@ -14,6 +15,10 @@ from hbus_console.wiring import bus, store
 
 def evidence_check() -> EvidenceCheck:
     return EvidenceCheck(bus.transport, _newest_fact, count, node=store.node_name())
+
+
+def delivery_evidence_check() -> DeliveryEvidenceCheck:
+    return DeliveryEvidenceCheck(bus.transport, _newest_fact, count, node=store.node_name())
 
 
 def _newest_fact() -> str:

@@ -31,6 +31,7 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "dead": sorted(outcome.dead),
             "expired": sorted(outcome.expired),
             "skipped": sorted(outcome.skipped),
+            "nobody_told": sorted(outcome.passed),
             "retrying": sorted(outcome.retrying),
             "failed_attempts": outcome.retried,
             "published_again": outcome.published_again,

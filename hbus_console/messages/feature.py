@@ -33,7 +33,11 @@ FEATURE = Feature(
     },
     audit_related="hbus_console.messages.related:related",
     projection="hbus_console.messages.projection:MessageProjection",
-    duties=("hbus_console.messages.duties:ledger_retention", "hbus_console.messages.duties:evidence_check"),
+    duties=(
+        "hbus_console.messages.duties:ledger_retention",
+        "hbus_console.messages.duties:evidence_check",
+        "hbus_console.messages.duties:delivery_evidence_check",
+    ),
     ledger_models=(ALL_MODELS,),
     tones={"skipped": "act", "unparked": "act", "replayed": "act"},
     search=("hbus_console.messages.finding:find",),

@@ -116,6 +116,11 @@ class Life:
         return {event.subscription for event in self.events if event.kind == "expired"}
 
     @property
+    def passed_in(self) -> set[str]:
+        """The subscriptions that are done with it, as the store says, and nobody told how."""
+        return {event.subscription for event in self.events if event.kind == "passed"}
+
+    @property
     def parked_in(self) -> set[str]:
         """The subscriptions in which it was set aside with its key, and nothing has happened to it since."""
         last = {event.subscription: event.kind for event in self.events if event.subscription}

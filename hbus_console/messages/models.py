@@ -39,6 +39,29 @@ class LedgerCheck(models.Model):
         return topic_subject(self.topic)
 
 
+class DeliveryCheck(models.Model):
+    """How far what a subscription is past has been compared with what was told of it; see
+    :mod:`~hbus_console.messages.delivery_checking`."""
+
+    topic = models.CharField(max_length=200)
+    subscription = models.CharField(max_length=100)
+    #: All that was published before, epoch milliseconds, was looked at, and of that very moment what was booked up to
+    #: the row :attr:`after_id`.
+    until_ms = models.BigIntegerField()
+    after_id = models.BigIntegerField(default=0)
+    #: How many of its messages were looked at, and of how many of these nobody had told.
+    checked = models.BigIntegerField(default=0)
+    found = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["topic", "subscription"], name="one_delivery_check_each")]
+
+    @property
+    def subject(self) -> Subject:
+        """The subscription."""
+        return subscription_subject(self.topic, self.subscription)
+
+
 class LedgerMessage(models.Model):
     """One message in its topic. The payload stays in the transport; ``position`` leads to it, where there is one: some
     transports tell none.

@@ -23,6 +23,7 @@ _SAID = {
     Outcome.SETTLED: ("settled", "deduplicated"),
     Outcome.DEAD: ("dead",),
     Outcome.UNHANDLED: ("expired", "skipped"),
+    Outcome.UNKNOWN: ("passed",),
     Outcome.RETRYING: ("retried",),
 }
 _KINDS = tuple(kind for kinds in _SAID.values() for kind in kinds)
@@ -74,6 +75,8 @@ class _Evidence:
         said = next((outcome for outcome, kinds in _SAID.items() if seen.intersection(kinds)), Outcome.WAITING)
         if said == Outcome.UNHANDLED:
             return Fate(said, "expired before it was handled" if "expired" in seen else "skipped by a person")
+        if said == Outcome.UNKNOWN:
+            return Fate(said, "the store is done with it, and nobody told what became of it")
         if said not in UNDECIDED:
             return Fate(said)
         if why := self._nothing_will_tell(made, topic, group):

@@ -97,10 +97,17 @@ class Outcome:
     expired: set[str] = field(default_factory=set)
     #: A person settled it there without its being handled.
     skipped: set[str] = field(default_factory=set)
+    #: The store is done with it there, and nobody told what became of it.
+    passed: set[str] = field(default_factory=set)
     #: How often it was published again under the same idempotency key, and not stored.
     published_again: int = 0
     #: How often it was delivered again to each subscription whose inbox had seen it.
     delivered_again: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def decided(self) -> bool:
+        """Whether any subscription is done with it."""
+        return bool(self.settled or self.dead or self.expired or self.skipped or self.passed)
 
 
 @dataclass(frozen=True)
@@ -156,7 +163,9 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
         else:
             outcome.published_again = times
     for outcome in found.values():
-        outcome.retrying -= outcome.settled | outcome.dead | outcome.expired | outcome.skipped
+        # Its consumer told after all.
+        outcome.passed -= outcome.settled | outcome.dead | outcome.expired | outcome.skipped
+        outcome.retrying -= outcome.settled | outcome.dead | outcome.expired | outcome.skipped | outcome.passed
     return found
 
 

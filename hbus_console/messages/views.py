@@ -250,12 +250,8 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
         yield ("bad" if waiting else "neutral"), f"dead in {dead_in} of {max(parts, dead_in)}"
     elif found.waits:
         yield "info", "delayed"
-    elif parts and found.settled_in >= set(_wanted(found)):
-        yield "ok", "settled"
-    elif parts and found.settled_in | found.skipped_in >= set(_wanted(found)):
-        yield "act", "skipped"
-    elif parts and found.settled_in | found.skipped_in | found.expired_in >= set(_wanted(found)):
-        yield "warn", "expired"
+    elif parts and (ended := _ended(found)):
+        yield ended
     elif found.parked_in:
         yield "warn", "parked"
     elif any(event.kind == "retried" for event in found.events):
@@ -270,6 +266,21 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
         yield "act", "discarded"
     if found.envelope is not None and found.envelope.hbusreplay == "redrive":
         yield "act", "redriven copy"
+
+
+def _ended(found: Life) -> tuple[str, str] | None:
+    """The worst of how it ended, where everybody is done with it."""
+    done: set[str] = set()
+    for tone, words, places in (
+        ("ok", "settled", found.settled_in),
+        ("act", "skipped", found.skipped_in),
+        ("warn", "expired", found.expired_in),
+        ("warn", "nobody told", found.passed_in),
+    ):
+        done |= places
+        if done >= set(_wanted(found)):
+            return tone, words
+    return None
 
 
 def _wanted(found: Life) -> list[str]:

@@ -16,7 +16,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
-from hbus_console.messages.models import LedgerCheck
+from hbus_console.messages.models import DeliveryCheck, LedgerCheck
 from hbus_console.schemas.sample import sample
 from hbus_console.topics import asyncapi, services, topic_page
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
@@ -66,6 +66,7 @@ def trail(request: HttpRequest, name: str) -> HttpResponse:
     entries = visible(actor(request)).filter(namespace=name).order_by("-seq")[:ENTRIES]
     context = {
         "told": [tell(entry) for entry in entries],
+        "deliveries": DeliveryCheck.objects.filter(topic=name).order_by("subscription"),
         "check": LedgerCheck.objects.filter(topic=name).first(),
         "comparable": bus.transport(topic.transport).capabilities.browse,
         "now_ms": clock.now_ms(),

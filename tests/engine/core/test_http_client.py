@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import httpcore
 import httpx
 import pytest
 
 from engine.core.clock import ManualClock
-from engine.core.http_client import MOST_ANSWER, LookUps, timed_client
+from engine.core.http_client import MOST_ANSWER, Allowance, LookUps, TimedStream, timed_client
 from tests.strangers import dripping, silent, stranger
 from tests.tls_proxy import TlsProxy, certificate
 
@@ -48,39 +49,22 @@ def test_an_answer_that_drips_is_given_up_when_the_calls_time_is_over(clock: Man
         http.post(f"http://partner.example:{port}/")
 
 
-class AskedClock(ManualClock):
-    """Says when somebody has read it."""
+class LateStream(httpcore.NetworkStream):
+    """Everything comes at once, and its reader is let run only after the call's time is over."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = threading.Semaphore(0)
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
 
-    def monotonic(self) -> float:
-        now = super().monotonic()
-        self.asked.release()
-        return now
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        self._clock.advance(6)
+        return OK
 
 
-def test_an_answer_that_came_while_its_reader_was_not_let_run_is_too_late() -> None:
-    clock = AskedClock()
-
-    def late(connection: socket.socket) -> None:
-        connection.recv(65_536)
-        connection.sendall(OK[:10])
-        while clock.asked.acquire(blocking=False):
-            pass
-        # It waits for the rest, with time left.
-        assert clock.asked.acquire(timeout=PATIENCE_S)
-        clock.advance(6)
-        connection.sendall(OK[10:])
-        silent(connection)
-
-    with (
-        stranger(late) as port,
-        timed_client(5, look_up=here, clock=clock) as http,
-        pytest.raises(httpx.ReadTimeout, match="longer than the 5 s it may take"),
-    ):
-        http.post(f"http://partner.example:{port}/")
+def test_an_answer_that_came_while_its_reader_was_not_let_run_is_too_late(clock: ManualClock) -> None:
+    stream = TimedStream(LateStream(clock))
+    with pytest.raises(httpcore.ReadTimeout):
+        stream.read(100, Allowance(5, clock))
+    assert stream.read(100, Allowance(50, clock)) == OK
 
 
 def test_a_body_that_drips_is_given_up_too(clock: ManualClock) -> None:

@@ -46,7 +46,15 @@ def sent(book: Callable[[], None]) -> list[str]:
 def test_searching_gives_cursor_pages(call: Call, sent: list[str]) -> None:
     status, first = call("GET", "messages?key=booking/1&limit=2")
     assert (status, [row["id"] for row in first["results"]]) == (200, sent[:0:-1])
-    nothing = {"settled": [], "dead": [], "expired": [], "skipped": [], "retrying": [], "failed_attempts": 0}
+    nothing = {
+        "settled": [],
+        "dead": [],
+        "expired": [],
+        "skipped": [],
+        "nobody_told": [],
+        "retrying": [],
+        "failed_attempts": 0,
+    }
     assert first["results"][0]["outcome"] == {**nothing, "published_again": 0, "delivered_again": {}}
     _, rest = call("GET", first["next"].partition("/api/v1/")[2])
     assert [row["id"] for row in rest["results"]] == sent[:1]
