@@ -36,6 +36,7 @@ OURS = (
     "hbus_console.deadletters",
     "hbus_console.replays",
     "hbus_console.imports",
+    "hbus_console.jobs",
     "hbus_console.overview",
 )
 

@@ -60,6 +60,7 @@ def test_a_command_on_no_installation_says_so_and_makes_nothing(
         (["check"], 0, "no issues"),
         (["growth"], 0, "messages a day"),
         (["status", "--help"], 0, "Show the roles"),
+        (["cron", "next", "0 9 * * *"], 0, "At 09:00 every day"),
         (["bench", "bus", "--only", "nothing of that name"], 2, ""),
     ],
 )

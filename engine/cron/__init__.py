@@ -1,0 +1,1 @@
+"""A distributed cron: exactly one run of a job per slot, whatever happens to the nodes."""

@@ -1,0 +1,124 @@
+"""An expression in its time zone: the instants at which it fires.
+
+Slots are found in wall time, span by span of one offset, and follow from the slot before alone: no reading of a clock
+takes part, so every node finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from engine.cron.expression.every import Every
+from engine.cron.expression.offsets import Span, Zone, zone
+from engine.cron.expression.parsing import Parsed, parse
+from engine.cron.expression.pattern import DAY_S, Pattern
+from engine.cron.expression.policy import FoldPolicy, GapPolicy
+
+#: No zone changes its offset by more, in seconds (Samoa, 2011: a day).
+_LARGEST_CHANGE_S = 2 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One planned instant."""
+
+    #: Seconds since the Unix epoch, UTC.
+    at: int
+    #: Seconds that the wall is ahead of UTC there.
+    offset: int
+    #: ``""``; ``gap``: its times were left out, and it runs when the gap ends; ``first`` or ``second``: its time
+    #: stands on the wall twice, and this is the one.
+    mark: str
+
+    @property
+    def utc(self) -> str:
+        """As RFC 3339, to the second."""
+        return datetime.fromtimestamp(self.at, tz=UTC).isoformat().replace("+00:00", "Z")
+
+    @property
+    def local(self) -> str:
+        """What the wall shows, with its offset."""
+        return datetime.fromtimestamp(self.at, tz=timezone(timedelta(seconds=self.offset))).isoformat()
+
+
+class Schedule:
+    """Compiled; immutable and thread-safe. Had by :func:`compile_schedule`."""
+
+    __slots__ = ("_skip_second", "_take_gap", "_until_second", "_zone", "fields", "fold", "gap", "rule", "spec")
+
+    def __init__(self, spec: str, read: Parsed, of: Zone, gap: GapPolicy, fold: FoldPolicy) -> None:
+        self.spec, self.rule, self.fields = spec, read.rule, read.fields
+        self.gap, self.fold = gap, fold
+        self._zone = of
+        binds = isinstance(read.rule, Pattern) and not read.rule.keeps_spacing
+        self._take_gap = binds and gap is GapPolicy.END
+        self._skip_second = binds and fold is FoldPolicy.FIRST
+        self._until_second = binds and fold is FoldPolicy.LAST
+
+    @property
+    def zone(self) -> str:
+        return self._zone.name
+
+    @property
+    def asks_both_days(self) -> bool:
+        """Whether day of the month and day of the week must both allow a day; one will do as a rule."""
+        return isinstance(self.rule, Pattern) and self.rule.asks_both_days
+
+    def after(self, at: int) -> Slot | None:
+        """The first slot after the instant ``at`` (seconds UTC); none once the calendar ends with the year 9998."""
+        if isinstance(self.rule, Every):
+            found = self.rule.after(at)
+            return Slot(found, self._zone.span(found).offset, "")
+        return self._in_spans(self.rule, at + 1)
+
+    def slots(self, after: int) -> Iterator[Slot]:
+        """Each slot after the instant ``after``."""
+        slot = self.after(after)
+        while slot is not None:
+            yield slot
+            slot = self.after(slot.at)
+
+    def _in_spans(self, pattern: Pattern, at: int) -> Slot | None:
+        while True:
+            span = self._zone.span(at)
+            wall = at + span.offset
+            if at == span.start and self._take_gap and span.wall_before < wall:
+                left_out = pattern.next_from(span.wall_before)
+                if left_out is not None and left_out < wall:
+                    return Slot(at, span.offset, "gap")
+            if self._skip_second and span.wall_before > wall:
+                wall = span.wall_before
+            found = pattern.next_from(wall)
+            if found is None:
+                return None
+            end = span.end + span.offset
+            if self._until_second and span.wall_after < end:
+                end = span.wall_after
+            if found < end:
+                return Slot(found - span.offset, span.offset, _mark(span, found))
+            at = max(span.end, found - span.offset - _LARGEST_CHANGE_S)
+
+
+def _mark(span: Span, wall: int) -> str:
+    if wall < span.wall_before:
+        return "second"
+    return "first" if span.wall_after <= wall else ""
+
+
+def compile_schedule(
+    spec: str,
+    *,
+    zone_name: str = "UTC",
+    gap: GapPolicy = GapPolicy.END,
+    fold: FoldPolicy = FoldPolicy.FIRST,
+    job: str = "",
+) -> Schedule:
+    """The schedule of ``spec`` in ``zone_name``, unless it names its own with ``CRON_TZ=``.
+
+    ``job`` is whose name spreads ``H``. Raises :class:`~engine.cron.expression.errors.BadExpression` and
+    :class:`~engine.cron.expression.errors.UnknownZone`.
+    """
+    read = parse(spec, job)
+    return Schedule(spec, read, read.zone or zone(zone_name), gap, fold)
