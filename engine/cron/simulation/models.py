@@ -1,0 +1,188 @@
+"""What store, database and queue do with each step, without any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from engine.cron.slots.job import CronJob
+from engine.cron.slots.steps import (
+    Acquire,
+    Again,
+    Begin,
+    ClaimSlot,
+    Cursor,
+    End,
+    GiveUp,
+    LeasesHeld,
+    Offer,
+    OpenRuns,
+    ReadCursors,
+    ReadOpen,
+    ReadRun,
+    Release,
+    Renew,
+    RunRow,
+    RunState,
+    SlotClaim,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    owner: str
+    epoch: int
+    until: float
+
+
+class ModelStore:
+    """Keys that expire by the store's own clock; may forget everything."""
+
+    def __init__(self) -> None:
+        self.markers: dict[tuple[str, int, int], float] = {}
+        self.locks: dict[int, Lock] = {}
+        self.epochs: dict[int, int] = {}
+
+    def flush(self) -> None:
+        self.markers.clear()
+        self.locks.clear()
+        self.epochs.clear()
+
+    def claim(self, step: ClaimSlot, now: float) -> SlotClaim:
+        key = (step.job, step.version, step.slot)
+        if step.slot > now or self.markers.get(key, 0.0) > now:
+            return SlotClaim(False, now)
+        self.markers[key] = now + step.ttl_s
+        return SlotClaim(True, now)
+
+    def acquire(self, step: Acquire, now: float) -> int:
+        if self._held(step.run, now) is not None:
+            return 0
+        epoch = max(self.epochs.get(step.run, 0), step.floor) + 1
+        self.epochs[step.run] = epoch
+        self.locks[step.run] = Lock(step.owner, epoch, now + step.ttl_s)
+        return epoch
+
+    def renew(self, step: Renew, now: float) -> bool:
+        lock = self._held(step.run, now)
+        if lock is None or (lock.owner, lock.epoch) != (step.owner, step.epoch):
+            return False
+        self.locks[step.run] = replace(lock, until=now + step.ttl_s)
+        return True
+
+    def release(self, step: Release, now: float) -> None:
+        lock = self._held(step.run, now)
+        if lock is not None and (lock.owner, lock.epoch) == (step.owner, step.epoch):
+            del self.locks[step.run]
+
+    def leases_held(self, step: LeasesHeld, now: float) -> set[int]:
+        return {run for run in step.runs if self._held(run, now) is not None}
+
+    def _held(self, run: int, now: float) -> Lock | None:
+        lock = self.locks.get(run)
+        return lock if lock is not None and lock.until > now else None
+
+
+class ModelDatabase:
+    """Rows that are never forgotten; each step is one transaction."""
+
+    def __init__(self, jobs: Mapping[str, CronJob], begin: int) -> None:
+        self.cursors = {name: Cursor(name, job.version, begin) for name, job in jobs.items()}
+        self.runs: dict[int, RunRow] = {}
+        self.reasons: dict[int, str] = {}
+        #: The runs that are claimed or running.
+        self.open: dict[int, RunRow] = {}
+        self.by_slot: dict[tuple[str, int], list[int]] = {}
+        #: How often the effect of a slot was done.
+        self.effects: dict[tuple[str, int], int] = {}
+        #: Effects that were done by who had lost the run.
+        self.stale: list[str] = []
+        #: Slots that were opened before they had come, by true time.
+        self.early: list[str] = []
+
+    def read_cursors(self, step: ReadCursors, now: float) -> list[Cursor]:
+        return list(self.cursors.values())
+
+    def open_runs(self, step: OpenRuns, now: float) -> list[RunRow]:
+        job = step.cursor.job
+        if self.cursors[job] != step.cursor or any((job, each.slot) in self.by_slot for each in step.decisions):
+            return []
+        self.cursors[job] = replace(step.cursor, at=step.decisions[-1].slot)
+        return [row for each in step.decisions if (row := self.insert(job, each.slot, each.skipped, now))]
+
+    def read_run(self, step: ReadRun, now: float) -> RunRow | None:
+        return self.runs.get(step.run)
+
+    def begin(self, step: Begin, now: float) -> bool:
+        row = self.runs[step.run]
+        if row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
+            return False
+        if step.skip_overlaps and self._another_runs(row):
+            self.change(row, now, state=RunState.SKIPPED)
+            self.reasons[row.id] = "skipped: another run of the job was running"
+            return False
+        self.change(row, now, state=RunState.RUNNING, epoch=step.epoch)
+        return True
+
+    def end(self, step: End, now: float) -> bool:
+        row = self.runs[step.run]
+        if row.state is not RunState.RUNNING or row.epoch != step.epoch:
+            return False
+        self.change(row, now, state=step.state)
+        self.reasons[row.id] = step.reason
+        return True
+
+    def read_open(self, step: ReadOpen, now: float) -> tuple[list[RunRow], float]:
+        return list(self.open.values()), now
+
+    def give_up(self, step: GiveUp, now: float) -> bool:
+        if self.runs[step.seen.id] != step.seen:
+            return False
+        self.change(step.seen, now, state=step.state)
+        self.reasons[step.seen.id] = step.reason
+        return True
+
+    def again(self, step: Again, now: float) -> bool:
+        row = self.runs[step.seen.id]
+        if row.state is not RunState.LOST or row.epoch != step.seen.epoch:
+            return False
+        self.change(row, now, state=RunState.CLAIMED, attempt=row.attempt + 1)
+        return True
+
+    def insert(self, job: str, slot: int, skipped: str, now: float) -> RunRow | None:
+        """A row, which is given back where it is to run."""
+        if slot > now:
+            self.early.append(f"{job} at {slot}")
+        state = RunState.SKIPPED if skipped else RunState.CLAIMED
+        row = RunRow(len(self.runs) + 1, job, slot, state, 0, 1, now)
+        self._keep(row)
+        self.reasons[row.id] = skipped
+        self.by_slot.setdefault((job, slot), []).append(row.id)
+        return None if skipped else row
+
+    def _another_runs(self, row: RunRow) -> bool:
+        return any(
+            other.job == row.job and other.id != row.id and other.state is RunState.RUNNING
+            for other in self.open.values()
+        )
+
+    def change(self, row: RunRow, now: float, **changes: object) -> None:
+        """Write a row whose fields change."""
+        self._keep(replace(row, changed_s=now, **changes))  # type: ignore[arg-type]
+
+    def _keep(self, row: RunRow) -> None:
+        self.runs[row.id] = row
+        if row.state in (RunState.CLAIMED, RunState.RUNNING):
+            self.open[row.id] = row
+        else:
+            self.open.pop(row.id, None)
+
+
+class ModelQueue:
+    """Gives a run to anybody, any time later, now and then twice; may lose what it has."""
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+
+    def offer(self, step: Offer, now: float) -> None:
+        self.waiting.append(step.run)

@@ -1,0 +1,394 @@
+"""Nodes, workers and what befalls them: a random history out of one seed."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from engine.core.errors import OutcomeUnknown, Unavailable
+from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
+from engine.cron.slots import running
+from engine.cron.slots.job import AfterLoss, CatchUp, CronJob, JobPolicy
+from engine.cron.slots.running import Held
+from engine.cron.slots.scheduling import Sweeper, schedule
+from engine.cron.slots.steps import (
+    Acquire,
+    Again,
+    Begin,
+    ClaimSlot,
+    End,
+    GiveUp,
+    LeasesHeld,
+    Monotonic,
+    Offer,
+    OpenRuns,
+    ReadCursors,
+    ReadOpen,
+    ReadRun,
+    Release,
+    Renew,
+    RunState,
+    Step,
+    Steps,
+    Wait,
+)
+
+BEGIN = 1_790_000_000
+#: Seconds in which things go wrong, and those after that in which everything must come to its end.
+TROUBLED_S, QUIET_S = 60.0, 200.0
+#: Nobody goes on with anything old so long after the last has woken.
+SETTLED_S = 12.0
+#: The share of calls whose answer is long under way.
+SLOW = 0.01
+STORE, DATABASE, QUEUE = "store", "database", "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Slots every so many seconds, as long as things go wrong."""
+
+    period: int
+
+    def next_after(self, at: int) -> int | None:
+        slot = (at // self.period + 1) * self.period
+        return slot if slot <= BEGIN + TROUBLED_S else None
+
+
+@dataclass(frozen=True, slots=True)
+class Take(Step):
+    """Queue: any run that waits → its id, or ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect(Step):
+    """Database: what the run is for, done under its epoch or not at all → whether it was."""
+
+    run: int
+    epoch: int
+    job: str
+    slot: int
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A machine: it has clocks of its own, may stop for a while, and may die."""
+
+    name: str
+    #: Added to true time for its wall clock.
+    skew_s: float = 0.0
+    paused_until: float = 0.0
+    #: Grows with each death; what belongs to an earlier life goes on no more.
+    life: int = 0
+    #: What it cannot reach, and until when.
+    cut_off: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    host: Host
+    life: int
+    steps: Steps[Any]
+    #: What to call when it has come to its end.
+    ended: Callable[[], None] | None = None
+
+
+class World:
+    """One history. Single-threaded; everything random comes from its seed."""
+
+    def __init__(self, seed: int, *, calm: bool = False) -> None:
+        self._slow = 0.0 if calm else SLOW
+        self.rng = rng = random.Random(seed)  # noqa: S311 - it is to be replayed
+        self.now = float(BEGIN)
+        self.jobs = {name: CronJob(name, 1, Every(rng.choice((3, 5, 10))), _policy(rng)) for name in ("a", "b")}
+        self.store, self.queue = ModelStore(), ModelQueue()
+        self.database = ModelDatabase(self.jobs, BEGIN)
+        self.down: dict[str, float] = {}
+        self.told: list[str] = []
+        self.nodes = [Host(f"node{number}") for number in range(rng.choice((2, 3)))]
+        self.workers = [Host(f"worker{number}") for number in range(2)]
+        self._queue: list[tuple[float, int, Process, Any]] = []
+        self._number = 0
+        self._acts: dict[type[Step], tuple[str, Callable[[Any, float], Any]]] = {
+            ClaimSlot: (STORE, self.store.claim),
+            Acquire: (STORE, self.store.acquire),
+            Renew: (STORE, self.store.renew),
+            Release: (STORE, self.store.release),
+            LeasesHeld: (STORE, self.store.leases_held),
+            ReadCursors: (DATABASE, self.database.read_cursors),
+            OpenRuns: (DATABASE, self.database.open_runs),
+            ReadRun: (DATABASE, self.database.read_run),
+            Begin: (DATABASE, self.database.begin),
+            End: (DATABASE, self.database.end),
+            ReadOpen: (DATABASE, self.database.read_open),
+            GiveUp: (DATABASE, self.database.give_up),
+            Again: (DATABASE, self.database.again),
+            Effect: (DATABASE, self.effect),
+            Offer: (QUEUE, self.queue.offer),
+            Take: (QUEUE, self._take),
+        }
+        for host in (*self.nodes, *self.workers):
+            self._start(host)
+        moments = sorted(BEGIN + rng.uniform(0, TROUBLED_S) for _ in range(0 if calm else rng.randint(1, 5)))
+        self._faults = [(moment, rng.choice(_FAULTS)) for moment in moments]
+
+    def play(self) -> None:
+        """Live through it."""
+        quiet_from, end = BEGIN + TROUBLED_S, BEGIN + TROUBLED_S + QUIET_S
+        looked = 0.0
+        while self._queue and self._queue[0][0] < end:
+            if self.now > max(quiet_from, looked + 1.0):
+                looked = self.now
+                if self._is_settled():
+                    break
+            at, _, process, answer = heapq.heappop(self._queue)
+            while self._faults and self._faults[0][0] <= at < quiet_from:
+                self.now, fault = self._faults.pop(0)
+                fault(self)
+            self.now = max(at, self.now)
+            self._go_on(process, answer)
+
+    def _is_settled(self) -> bool:
+        woken = max(host.paused_until for host in (*self.nodes, *self.workers))
+        decided = all(job.slots.next_after(self.database.cursors[name].at) is None for name, job in self.jobs.items())
+        return decided and self.now > woken + SETTLED_S and not self.database.open
+
+    def effect(self, step: Effect, now: float) -> bool:
+        row = self.database.runs[step.run]
+        if row.state is not RunState.RUNNING or row.epoch != step.epoch:
+            return False
+        self.count_effect(step)
+        return True
+
+    def count_effect(self, step: Effect) -> None:
+        row, place = self.database.runs[step.run], (step.job, step.slot)
+        if row.state is not RunState.RUNNING or row.epoch != step.epoch:
+            self.database.stale.append(f"{step.job} at {step.slot - BEGIN} under epoch {step.epoch}")
+        self.database.effects[place] = self.database.effects.get(place, 0) + 1
+
+    def answers(self, kind: type[Step], act: Callable[[Any, float], Any]) -> None:
+        """Steps of ``kind`` are answered by ``act`` from now on: where a mistake is planted."""
+        self._acts[kind] = (self._acts[kind][0], act)
+
+    def tell(self, what: str) -> None:
+        self.told.append(f"{self.now - BEGIN:7.2f}  {what}")
+
+    # Faults ---------------------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        host = self.rng.choice([*self.nodes, *self.workers])
+        host.life += 1
+        back = self.rng.choice((0.5, 5.0, 30.0))
+        host.paused_until = self.now + back
+        self.tell(f"{host.name} dies, and is back after {back} s")
+        self._start(host)
+
+    def pause(self) -> None:
+        host = self.rng.choice([*self.nodes, *self.workers])
+        host.paused_until = self.now + self.rng.choice((2.0, 12.0, 25.0))
+        self.tell(f"{host.name} stands still for {host.paused_until - self.now:.0f} s")
+
+    def skew(self) -> None:
+        host = self.rng.choice(self.nodes)
+        host.skew_s = self.rng.choice((-90.0, -7.0, 7.0, 90.0))
+        self.tell(f"the clock of {host.name} is {host.skew_s:+.0f} s off")
+
+    def forget(self) -> None:
+        self.store.flush()
+        self.tell("the store forgets everything")
+
+    def fail_over(self) -> None:
+        self._stop(STORE)
+        self.store.flush()
+        self.tell("the store that comes back is an empty one")
+
+    def stop_store(self) -> None:
+        self._stop(STORE)
+
+    def stop_database(self) -> None:
+        self._stop(DATABASE)
+
+    def stop_queue(self) -> None:
+        self._stop(QUEUE)
+
+    def lose_queue(self) -> None:
+        self.queue.waiting.clear()
+        self.tell("the queue loses what it has")
+
+    def cut(self) -> None:
+        host, what = self.rng.choice([*self.nodes, *self.workers]), self.rng.choice((STORE, DATABASE, QUEUE))
+        host.cut_off[what] = self.now + self.rng.choice((3.0, 15.0))
+        self.tell(f"{host.name} cannot reach the {what} for {host.cut_off[what] - self.now:.0f} s")
+
+    def _stop(self, what: str) -> None:
+        self.down[what] = self.now + self.rng.choice((1.0, 8.0, 25.0))
+        self.tell(f"the {what} is away for {self.down[what] - self.now:.0f} s")
+
+    # Hosts and processes --------------------------------------------------------------------------------------------
+
+    def _start(self, host: Host) -> None:
+        main = self._node(host) if host in self.nodes else self._worker(host)
+        self._add(Process(host, host.life, main), None, self.rng.random())
+
+    def _add(self, process: Process, answer: Any, delay: float) -> None:
+        self._number += 1
+        heapq.heappush(self._queue, (self.now + delay, self._number, process, answer))
+
+    def _go_on(self, process: Process, answer: Any) -> None:
+        host = process.host
+        if process.life != host.life:
+            return
+        if host.paused_until > self.now:
+            self._add(process, answer, host.paused_until - self.now)
+            return
+        try:
+            raises = isinstance(answer, Exception)
+            step = process.steps.throw(answer) if raises else process.steps.send(answer)
+        except StopIteration:
+            if process.ended is not None:
+                process.ended()
+            return
+        if type(step) is Wait:
+            self._add(process, None, max(0.0, step.until - self.now))
+        elif type(step) is Monotonic:
+            self._add(process, self.now, 0.0)
+        else:
+            self._add(process, self._answer(host, step), self._takes_s())
+
+    def _takes_s(self) -> float:
+        """How long a call takes; now and then its answer is long under way."""
+        return self.rng.random() * (6.0 if self.rng.random() < self._slow else 0.05)
+
+    def _answer(self, host: Host, step: Step) -> Any:
+        place, act = self._acts[type(step)]
+        if self.down.get(place, 0.0) > self.now or host.cut_off.get(place, 0.0) > self.now:
+            # The request may have come through before the line broke.
+            if self.now < BEGIN + TROUBLED_S and self.rng.random() < 0.1 and self.down.get(place, 0.0) <= self.now:
+                act(step, self.now)
+                return OutcomeUnknown("the answer was lost")
+            return Unavailable(f"the {place} does not answer")
+        return act(step, self.now)
+
+    def _take(self, step: Take, now: float) -> int | None:
+        waiting = self.queue.waiting
+        if not waiting:
+            return None
+        number = self.rng.randrange(len(waiting))
+        # Now and then a run is given twice.
+        return waiting[number] if self.rng.random() < 0.05 else waiting.pop(number)
+
+    def _node(self, host: Host) -> Steps[None]:
+        sweeper, tick = Sweeper(), 0
+        while True:
+            with suppress(Unavailable):
+                yield from schedule(self.jobs, host.name, self.now + host.skew_s)
+            tick += 1
+            if tick % 3 == 0:
+                with suppress(Unavailable):
+                    yield from sweeper.sweep(self.jobs)
+            yield Wait(self.now + 1.0)
+
+    def _worker(self, host: Host) -> Steps[None]:
+        while True:
+            try:
+                run: int | None = yield Take()
+                owner = f"{host.name}#{self.rng.getrandbits(32):08x}"
+                held = None if run is None else (yield from running.begin(run, owner, self._policy_of))
+            except Unavailable:
+                held = None
+            if held is None:
+                yield Wait(self.now + 0.5)
+            else:
+                yield from self._work(host, held)
+
+    def _work(self, host: Host, held: Held) -> Steps[None]:
+        lost: list[bool] = []
+        keeper = Process(host, host.life, running.keep(held), partial(lost.append, True))
+        self._add(keeper, None, 0.0)
+        doing_s = self.rng.choice((0.1, 0.5, 0.5, 7.0))
+        done = False
+        for part in range(2):
+            yield Wait(self.now + doing_s / 2)
+            if lost:
+                break
+            if part == 0:
+                with suppress(Unavailable):
+                    done = yield Effect(held.row.id, held.epoch, held.row.job, held.row.slot)
+        state = RunState.LOST if lost else RunState.DONE if done else RunState.FAILED
+        with suppress(Unavailable):
+            yield from running.end(held, state, "" if done else "its effect was refused or not answered")
+        keeper.life = -1
+
+    def _policy_of(self, job: str) -> JobPolicy:
+        return self.jobs[job].policy
+
+
+_FAULTS: list[Callable[[World], None]] = [
+    World.kill,
+    World.kill,
+    World.pause,
+    World.pause,
+    World.skew,
+    World.forget,
+    World.fail_over,
+    World.stop_store,
+    World.stop_database,
+    World.stop_queue,
+    World.lose_queue,
+    World.cut,
+]
+
+
+def _policy(rng: random.Random) -> JobPolicy:
+    after_loss = rng.choice((AfterLoss.END, AfterLoss.END, AfterLoss.RETRY))
+    return JobPolicy(
+        grace_s=rng.choice((5.0, 20.0)),
+        catch_up=rng.choice(list(CatchUp)),
+        catch_up_window_s=rng.choice((30.0, 90.0)),
+        catch_up_most=rng.choice((2, 50)),
+        skip_overlaps=rng.random() < 0.3,
+        lease_s=rng.choice((4.0, 10.0)),
+        after_loss=after_loss,
+        attempts=2 if after_loss is AfterLoss.RETRY else 1,
+    )
+
+
+def judged(world: World) -> Iterator[str]:
+    """What must never be, and is: each as a sentence."""
+    database = world.database
+    for name, job in world.jobs.items():
+        slot = job.slots.next_after(BEGIN)
+        while slot is not None:
+            yield from _judged_slot(database, name, slot)
+            slot = job.slots.next_after(slot)
+    for place in database.stale:
+        yield f"the effect of {place} was done by a worker that had lost the run"
+    for place in database.early:
+        yield f"{place} was opened before it had come"
+
+
+def _judged_slot(database: ModelDatabase, name: str, slot: int) -> Iterator[str]:
+    runs = [database.runs[number] for number in database.by_slot.get((name, slot), [])]
+    where = f"{name} at {slot - BEGIN}"
+    if len(runs) != 1:
+        yield f"{where} has {len(runs)} rows"
+        return
+    row, effects = runs[0], database.effects.get((name, slot), 0)
+    if row.state in (RunState.CLAIMED, RunState.RUNNING):
+        yield f"{where} is still {row.state}"
+    # A job that is tried again after a loss says that its work may be done twice.
+    if effects > row.attempt or (row.state is RunState.DONE and not effects):
+        yield f"the effect of {where} was done {effects} times, and it is {row.state} after {row.attempt} attempts"
+    if row.state in (RunState.SKIPPED, RunState.ABANDONED) and (effects or not database.reasons[row.id]):
+        yield f"{where} is {row.state} with {effects} effects, because {database.reasons[row.id]!r}"
+
+
+def play(seed: int, world: type[World] = World) -> tuple[World, list[str]]:
+    """Live through the history of ``seed``; what its judge has to say of it, which should be nothing."""
+    lived = world(seed)
+    lived.play()
+    return lived, list(judged(lived))

@@ -1,0 +1,63 @@
+"""What the protocol needs to know of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class CatchUp(StrEnum):
+    """What becomes of slots that came while nobody scheduled."""
+
+    #: None of them runs.
+    NONE = "none"
+    #: The newest of them runs.
+    LAST = "last"
+    #: All of them run, oldest first, up to :attr:`JobPolicy.catch_up_most` of the newest.
+    ALL = "all"
+
+
+class AfterLoss(StrEnum):
+    """What becomes of a run whose worker lost its lease after it had begun."""
+
+    #: It stays lost: what it did may be half done, and a person decides.
+    END = "end"
+    #: It is tried again, as a further attempt: for work that may be done twice.
+    RETRY = "retry"
+
+
+class Slots(Protocol):
+    """The instants of a job, in seconds UTC."""
+
+    def next_after(self, at: int) -> int | None:
+        """The first one after ``at``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobPolicy:
+    """How a job treats what does not go as planned. Times are in seconds."""
+
+    #: A slot that is later than this was missed, and :attr:`catch_up` says what becomes of it.
+    grace_s: float = 30.0
+    catch_up: CatchUp = CatchUp.LAST
+    #: Slots further back than this never run.
+    catch_up_window_s: float = 86_400.0
+    catch_up_most: int = 100
+    #: Whether a run that begins while another of the job runs is skipped.
+    skip_overlaps: bool = False
+    #: How long a worker has a run without renewing.
+    lease_s: float = 30.0
+    after_loss: AfterLoss = AfterLoss.END
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CronJob:
+    """One version of a job's specification. ``version`` grows with each change of it."""
+
+    name: str
+    version: int
+    slots: Slots
+    policy: JobPolicy = JobPolicy()

@@ -1,0 +1,63 @@
+"""Which slots are to be decided now, and how: a pure function of the job, its cursor and the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.cron.slots.job import CatchUp, CronJob
+
+#: Slots that are decided in one go.
+MOST_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of one slot: it runs, or it is skipped for a reason that its row keeps."""
+
+    slot: int
+    #: Empty: it runs.
+    skipped: str = ""
+
+
+def due_after(job: CronJob, cursor: int, now_s: float) -> list[int]:
+    """The slots after ``cursor`` that have come, oldest first, at most :data:`MOST_AT_ONCE`.
+
+    They follow from the cursor alone: every node finds the same.
+    """
+    found: list[int] = []
+    slot = job.slots.next_after(cursor)
+    while slot is not None and slot <= now_s and len(found) < MOST_AT_ONCE:
+        found.append(slot)
+        slot = job.slots.next_after(slot)
+    return found
+
+
+def decide(job: CronJob, slots: list[int], now_s: float) -> list[Decision]:
+    """How each of ``slots``, which have all come, is decided at ``now_s``. Its order is kept."""
+    policy = job.policy
+    late = [slot for slot in slots if now_s - slot > policy.grace_s]
+    caught_up = set(_caught_up(job, [slot for slot in late if now_s - slot <= policy.catch_up_window_s], now_s))
+    return [Decision(slot, "" if slot not in late or slot in caught_up else _why(job, slot, now_s)) for slot in slots]
+
+
+def _caught_up(job: CronJob, late: list[int], now_s: float) -> list[int]:
+    match job.policy.catch_up:
+        case CatchUp.NONE:
+            return []
+        case CatchUp.ALL:
+            return late[-job.policy.catch_up_most :]
+    # The newest of what came and was missed, and it is not among these while one behind them has come too.
+    following = job.slots.next_after(late[-1]) if late else None
+    return [] if not late or (following is not None and following <= now_s) else late[-1:]
+
+
+def _why(job: CronJob, slot: int, now_s: float) -> str:
+    policy = job.policy
+    by = f"missed: nobody scheduled it for {now_s - slot:,.0f} s"
+    if now_s - slot > policy.catch_up_window_s:
+        return f"{by}, longer than its window of {policy.catch_up_window_s:,.0f} s"
+    if policy.catch_up is CatchUp.NONE:
+        return f"{by}, and the job catches up with none"
+    if policy.catch_up is CatchUp.LAST:
+        return f"{by}, and the job catches up with the last alone"
+    return f"{by}, and the job catches up with {policy.catch_up_most} at most"

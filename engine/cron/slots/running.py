@@ -1,0 +1,90 @@
+"""A worker's part: take the lease, begin, keep the lease while the work goes on, and say how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.core.errors import Unavailable
+from engine.cron.slots.job import JobPolicy
+from engine.cron.slots.steps import (
+    Acquire,
+    Begin,
+    End,
+    Monotonic,
+    ReadRun,
+    Release,
+    Renew,
+    RunRow,
+    RunState,
+    Steps,
+    Wait,
+)
+
+#: A lease is renewed when half of it is over; what does not answer then is asked again this many times in the half of
+#: what is left, and the other half is for stopping the work.
+RENEW_AT, LOST_AT, TRIES = 0.5, 0.75, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run that this worker has begun."""
+
+    row: RunRow
+    owner: str
+    epoch: int
+    lease_s: float
+    #: The monotonic clock when the lease was asked for: the store counts from later on.
+    sent: float
+
+
+def begin(run: int, owner: str, policy: Callable[[str], JobPolicy]) -> Steps[Held | None]:
+    """Take a run that was offered; ``None`` where it is not to be begun (again), or not by us.
+
+    Raises ``Unavailable`` when store or database do not answer: it has not begun then, and is offered again.
+    """
+    row: RunRow | None = yield ReadRun(run)
+    if row is None or row.state is not RunState.CLAIMED:
+        return None
+    lease_s = policy(row.job).lease_s
+    sent: float = yield Monotonic()
+    epoch: int = yield Acquire(run, owner, lease_s, row.epoch)
+    if not epoch:
+        return None
+    begun: bool = yield Begin(run, epoch, owner, policy(row.job).skip_overlaps)
+    if not begun:
+        yield Release(run, owner, epoch)
+        return None
+    return Held(row, owner, epoch, lease_s, sent)
+
+
+def keep(held: Held) -> Steps[None]:
+    """Renew the lease until it is lost, and then return: the work is to be stopped. Ended from outside before that."""
+    sent = held.sent
+    while True:
+        yield Wait(sent + held.lease_s * RENEW_AT)
+        renewed = yield from _renew(held, sent)
+        if renewed is None:
+            return
+        sent = renewed
+
+
+def _renew(held: Held, sent: float) -> Steps[float | None]:
+    pause_s = held.lease_s * (LOST_AT - RENEW_AT) / TRIES
+    while True:
+        now: float = yield Monotonic()
+        if now >= sent + held.lease_s * LOST_AT:
+            return None
+        try:
+            kept: bool = yield Renew(held.row.id, held.owner, held.epoch, held.lease_s)
+        except Unavailable:
+            yield Wait(now + pause_s)
+            continue
+        return now if kept else None
+
+
+def end(held: Held, state: RunState, reason: str = "") -> Steps[bool]:
+    """Say how it ended; ``False`` where that is not ours to say any more. Raises ``Unavailable``."""
+    said: bool = yield End(held.row.id, held.epoch, state, reason)
+    yield Release(held.row.id, held.owner, held.epoch)
+    return said

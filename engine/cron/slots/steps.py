@@ -1,0 +1,217 @@
+"""The steps of the slot protocol. Each is one call to one place that either happens whole or not at all.
+
+The protocol is written as generators that yield these and are sent their answers. What runs them for real calls the
+store, the database and the queue; the simulator calls models of them, and may let anything happen between two steps.
+Every step may raise ``Unavailable`` (nothing is known to have changed) or ``OutcomeUnknown`` (it may have happened).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from engine.cron.slots.planning import Decision
+
+Answer = TypeVar("Answer")
+#: A part of the protocol: yields steps, is sent their answers, returns its own.
+Steps = Generator["Step", Any, Answer]
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    #: Its slot is claimed, and no worker has begun.
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    #: It never ran; its reason says why.
+    SKIPPED = "skipped"
+    #: Its worker lost its lease while it ran.
+    LOST = "lost lease"
+    #: Claimed, and nobody began within the catch-up window.
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a job's slots are decided; from the database."""
+
+    job: str
+    version: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the database has it."""
+
+    id: int
+    job: str
+    slot: int
+    state: RunState
+    #: Of the last worker that began; 0 before.
+    epoch: int
+    attempt: int
+    #: When it was claimed, or begun, or last renewed: seconds of the database's clock.
+    changed_s: float
+
+
+class Step:
+    """A call to one place."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCursors(Step):
+    """Database: the cursors of all jobs → ``list[Cursor]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSlot(Step):
+    """Store: set the marker of a slot unless it is there → ``SlotClaim``.
+
+    The marker follows from job, version and slot. The store judges by its own clock whether the slot has come, so that
+    a node whose clock is ahead claims nothing early.
+    """
+
+    job: str
+    version: int
+    slot: int
+    node: str
+    #: How long others leave the slot to this node, in seconds.
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotClaim:
+    """The answer to :class:`ClaimSlot`."""
+
+    won: bool
+    #: The store's clock, in seconds since the epoch.
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRuns(Step):
+    """Database, one transaction: move the cursor and insert a row for each decision → the rows that are to run.
+
+    Nothing happens, and nothing is answered, where cursor or version are not as expected, or a row is there.
+    """
+
+    cursor: Cursor
+    decisions: tuple[Decision, ...]
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Step):
+    """Queue: give a run to the workers. It may come late, twice, or never."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRun(Step):
+    """Database: one run → ``RunRow | None``."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire(Step):
+    """Store: take the lease of a run unless another holds it → its epoch, or 0.
+
+    The epoch is greater than every one given before and than ``floor``, which the database remembers for a store that
+    has forgotten.
+    """
+
+    run: int
+    owner: str
+    ttl_s: float
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Step):
+    """Database: claimed → running under ``epoch`` → whether it was.
+
+    Where another run of the job is running and it may not overlap, it is skipped with that reason.
+    """
+
+    run: int
+    epoch: int
+    owner: str
+    skip_overlaps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(Step):
+    """Store: lengthen the lease of an owner → ``False`` where it is not the owner's any more."""
+
+    run: int
+    owner: str
+    epoch: int
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class End(Step):
+    """Database: running under ``epoch`` → ``state``, and no other → whether it was."""
+
+    run: int
+    epoch: int
+    state: RunState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Step):
+    """Store: give the lease up, if it is the owner's."""
+
+    run: int
+    owner: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOpen(Step):
+    """Database: the runs that are claimed or running, with the database's time → ``tuple[list[RunRow], float]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesHeld(Step):
+    """Store: which of these runs somebody has a lease of → ``set[int]``."""
+
+    runs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp(Step):
+    """Database: ``seen`` → ``state``, unless it has changed since → whether it was."""
+
+    seen: RunRow
+    state: RunState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again(Step):
+    """Database: a run that is lost → claimed, as its next attempt, unless it has changed since → whether it was."""
+
+    seen: RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Monotonic(Step):
+    """This process: its monotonic clock, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Step):
+    """This process: until its monotonic clock shows ``until``."""
+
+    until: float

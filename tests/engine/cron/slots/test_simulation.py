@@ -1,0 +1,216 @@
+"""Random histories of the slot protocol: nothing that must never be, and each planted mistake is found."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from engine.core.errors import Unavailable
+from engine.cron.simulation.world import BEGIN, Effect, World, judged, play
+from engine.cron.slots import scheduling
+from engine.cron.slots.job import CronJob
+from engine.cron.slots.steps import (
+    Acquire,
+    Begin,
+    ClaimSlot,
+    Cursor,
+    GiveUp,
+    OpenRuns,
+    ReadRun,
+    RunRow,
+    RunState,
+    SlotClaim,
+    Steps,
+)
+from tests.chaos.form import size
+
+#: ``make chaos`` plays the whole number.
+SEEDS = size(20_000, short=800)
+#: Within so many a planted mistake must be found.
+MOST_SEEDS = 1_000
+#: Seeds that failed once, each with what was wrong then.
+FAILED_ONCE: dict[int, str] = {}
+
+
+def test_no_history_does_a_slot_twice_or_leaves_one_unexplained() -> None:
+    began, states, faults = time.perf_counter(), Counter[str](), 0
+    for seed in [*FAILED_ONCE, *range(SEEDS)]:
+        world, found = play(seed)
+        assert found == [], "\n".join([f"seed {seed}", *world.told])
+        states.update(row.state.value for row in world.database.runs.values())
+        faults += len(world.told)
+    took_s = time.perf_counter() - began
+    print(f"\n{SEEDS:,} histories, {faults:,} faults, {states.total():,} slots in {took_s:.0f} s: {dict(states)}")
+    # Otherwise nothing was tried.
+    assert (
+        min(states[state.value] for state in (RunState.DONE, RunState.SKIPPED, RunState.LOST, RunState.ABANDONED)) > 5
+    )
+
+
+def test_a_seed_is_one_history() -> None:
+    for seed in range(20):
+        one, other = World(seed), World(seed)
+        one.play()
+        other.play()
+        assert (one.database.runs, one.told, one.now) == (other.database.runs, other.told, other.now)
+
+
+def test_without_faults_each_slot_is_done_in_time() -> None:
+    for seed in range(30):
+        world = World(seed, calm=True)
+        world.jobs = {
+            name: replace(job, policy=replace(job.policy, skip_overlaps=False)) for name, job in world.jobs.items()
+        }
+        world.play()
+        assert list(judged(world)) == []
+        assert world.told == []
+        assert {row.state for row in world.database.runs.values()} == {RunState.DONE}
+        assert all(row.epoch == row.attempt == 1 for row in world.database.runs.values())
+
+
+class NoEpoch(World):
+    """What a run does is done, whoever has the run by now."""
+
+    def effect(self, step: Effect, now: float) -> bool:
+        self.count_effect(step)
+        return True
+
+
+class TrustedMarker(World):
+    """The marker in the store is the judge, and the rows are what it let through."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def open_runs(step: OpenRuns, now: float) -> list[RunRow]:
+            database.cursors[step.cursor.job] = replace(step.cursor, at=step.decisions[-1].slot)
+            made = [database.insert(step.cursor.job, each.slot, each.skipped, now) for each in step.decisions]
+            return [row for row in made if row is not None]
+
+        self.answers(OpenRuns, open_runs)
+
+
+class NodesOwnClock(World):
+    """The store believes the node that a slot has come."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        store = self.store
+
+        def claim(step: ClaimSlot, now: float) -> SlotClaim:
+            answer = store.claim(step, max(now, float(step.slot)))
+            return SlotClaim(answer.won, max(now, float(step.slot)))
+
+        self.answers(ClaimSlot, claim)
+
+
+class Unconditional(World):
+    """A worker begins what it was given."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def begin(step: Begin, now: float) -> bool:
+            database.change(database.runs[step.run], now, state=RunState.RUNNING, epoch=step.epoch)
+            return True
+
+        self.answers(Begin, begin)
+
+
+class CursorFirst(World):
+    """Two commits: the cursor, then the rows."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def open_runs(step: OpenRuns, now: float) -> list[RunRow] | Unavailable:
+            job = step.cursor.job
+            if database.cursors[job] == step.cursor and self.rng.random() < 0.02:
+                database.cursors[job] = replace(step.cursor, at=step.decisions[-1].slot)
+                return Unavailable("killed in between")
+            return database.open_runs(step, now)
+
+        self.answers(OpenRuns, open_runs)
+
+
+class EachAttemptIsTheFirst(World):
+    """A run that is lost is begun anew, whatever the job says, and nobody counts."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def give_up(step: GiveUp, now: float) -> bool:
+            if step.state is RunState.LOST and database.runs[step.seen.id] == step.seen:
+                database.change(step.seen, now, state=RunState.CLAIMED)
+                return False
+            return database.give_up(step, now)
+
+        self.answers(GiveUp, give_up)
+
+
+class OpenLock(World):
+    """Who cannot get the lease begins all the same, under the epoch of whoever has it."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        store, database = self.store, self.database
+        self.answers(ReadRun, lambda step, now: self._as_claimed(database.runs[step.run]))
+        self.answers(Acquire, lambda step, now: store.acquire(step, now) or max(1, step.floor))
+
+        def begin(step: Begin, now: float) -> bool:
+            return database.runs[step.run].state is RunState.RUNNING or database.begin(step, now)
+
+        self.answers(Begin, begin)
+
+    @staticmethod
+    def _as_claimed(row: RunRow) -> RunRow:
+        return replace(row, state=RunState.CLAIMED) if row.state is RunState.RUNNING else row
+
+
+def slots_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Due is what came since the last tick."""
+
+    def due_after(job: CronJob, cursor: int, now_s: float) -> list[int]:
+        slot = job.slots.next_after(int(max(cursor, now_s - 2)))
+        return [slot] if slot is not None and slot <= now_s else []
+
+    monkeypatch.setattr(scheduling, "due_after", due_after)
+
+
+def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sweep(self: scheduling.Sweeper, jobs: Mapping[str, CronJob]) -> Steps[None]:
+        return
+        yield
+
+    monkeypatch.setattr(scheduling.Sweeper, "sweep", sweep)
+
+
+@pytest.mark.parametrize(
+    "mistaken",
+    [NoEpoch, TrustedMarker, NodesOwnClock, Unconditional, CursorFirst, EachAttemptIsTheFirst, OpenLock],
+)
+def test_a_mistake_of_the_places_is_found(mistaken: type[World]) -> None:
+    assert any(play(seed, mistaken)[1] for seed in range(MOST_SEEDS))
+
+
+@pytest.mark.parametrize("plant", [slots_from_now, nobody_sweeps])
+def test_a_mistake_of_the_protocol_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert any(play(seed)[1] for seed in range(MOST_SEEDS))
+
+
+def test_a_cursor_of_another_version_is_left_alone() -> None:
+    world = World(1, calm=True)
+    world.database.cursors["a"] = Cursor("a", 2, BEGIN)
+    world.play()
+    assert {row.job for row in world.database.runs.values()} == {"b"}
