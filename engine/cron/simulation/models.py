@@ -118,8 +118,9 @@ class ModelDatabase:
         if row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
             return False
         if step.skip_overlaps and self._another_runs(row):
-            self.change(row, now, state=RunState.SKIPPED)
-            self.reasons[row.id] = "skipped: another run of the job was running"
+            # A run that began once and was lost has not been skipped.
+            self.change(row, now, state=RunState.SKIPPED if row.attempt == 1 else RunState.LOST)
+            self.reasons[row.id] = "another run of the job was running"
             return False
         self.change(row, now, state=RunState.RUNNING, epoch=step.epoch)
         return True

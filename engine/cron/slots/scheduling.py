@@ -95,7 +95,9 @@ def _look_after(row: RunRow, job: CronJob | None, now_s: float) -> Steps[None]:
         return
     waited_s = now_s - row.changed_s
     if waited_s > job.policy.catch_up_window_s:
-        yield GiveUp(row, RunState.ABANDONED, f"no worker began it within {job.policy.catch_up_window_s:,.0f} s")
+        # What began once, and was lost, has not been left alone.
+        state = RunState.ABANDONED if row.attempt == 1 else RunState.LOST
+        yield GiveUp(row, state, f"no worker began it within {job.policy.catch_up_window_s:,.0f} s")
     elif waited_s > OFFER_AGAIN_S:
         yield Offer(row.id)
 

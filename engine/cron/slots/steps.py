@@ -139,7 +139,8 @@ class Acquire(Step):
 class Begin(Step):
     """Database: claimed → running under ``epoch`` → whether it was.
 
-    Where another run of the job is running and it may not overlap, it is skipped with that reason.
+    Where another run of the job is running and it may not overlap, it is skipped with that reason; a further attempt of
+    one that was lost stays lost.
     """
 
     run: int
