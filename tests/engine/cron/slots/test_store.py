@@ -1,0 +1,213 @@
+"""One contract for the real store and for the model that the simulator takes for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+import redis
+
+from engine.core.errors import Unavailable
+from engine.cron.simulation.models import ModelStore
+from engine.cron.slots.steps import Acquire, ClaimSlot, LeasesHeld, Release, Renew, SlotClaim
+from engine.cron.slots.store import SlotStore
+from hbus_console.supervisor.standalone import StandaloneStore
+
+LEASE_S = 30.0
+RUN = 7
+
+
+class AnyStore(Protocol):
+    def claim(self, step: ClaimSlot) -> SlotClaim: ...
+
+    def acquire(self, step: Acquire) -> int: ...
+
+    def renew(self, step: Renew) -> bool: ...
+
+    def release(self, step: Release) -> None: ...
+
+    def leases_held(self, step: LeasesHeld) -> set[int]: ...
+
+
+class Place:
+    """A store, its clock, and what time and misfortune do to it."""
+
+    store: AnyStore
+
+    def now(self) -> float:
+        raise NotImplementedError
+
+    def pass_time(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        raise NotImplementedError
+
+
+class Modelled(Place):
+    def __init__(self) -> None:
+        self.model, self._now = ModelStore(), 1_790_000_000.0
+        self.store = self
+
+    def now(self) -> float:
+        return self._now
+
+    def pass_time(self, seconds: float) -> None:
+        self._now += seconds
+
+    def forget(self) -> None:
+        self.model.flush()
+
+    def claim(self, step: ClaimSlot) -> SlotClaim:
+        return self.model.claim(step, self._now)
+
+    def acquire(self, step: Acquire) -> int:
+        return self.model.acquire(step, self._now)
+
+    def renew(self, step: Renew) -> bool:
+        return self.model.renew(step, self._now)
+
+    def release(self, step: Release) -> None:
+        self.model.release(step, self._now)
+
+    def leases_held(self, step: LeasesHeld) -> set[int]:
+        return self.model.leases_held(step, self._now)
+
+
+class Real(Place):
+    """Time passes for its keys: what they have left gets shorter, and what was claimed lies longer back."""
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self._client, self._prefix = client, prefix
+        self.store = SlotStore(client, prefix)
+
+    def now(self) -> float:
+        seconds, micros = self._client.time()
+        return float(seconds + micros / 1_000_000)
+
+    def pass_time(self, seconds: float) -> None:
+        for key in self._client.scan_iter(f"{self._prefix}:*"):
+            left_ms = self._client.pttl(key) - round(seconds * 1000)
+            if left_ms <= 0:
+                self._client.delete(key)
+                continue
+            if b":slot:" in key:
+                node, _, claimed = self._text(key).rpartition(" ")
+                self._client.set(key, f"{node} {int(claimed) - round(seconds * 1000)}")
+            self._client.pexpire(key, left_ms)
+
+    def _text(self, key: bytes) -> str:
+        held = self._client.get(key)
+        assert isinstance(held, bytes)
+        return held.decode()
+
+    def forget(self) -> None:
+        for key in self._client.scan_iter(f"{self._prefix}:*"):
+            self._client.delete(key)
+
+
+@pytest.fixture(params=["model", "redis"])
+def place(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterator[Place]:
+    if request.param == "model":
+        yield Modelled()
+        return
+    client = redis.Redis.from_url(redis_url)
+    yield Real(client, prefix)
+    client.close()
+
+
+def claimed(place: Place, node: str = "n1", *, ago: int = 1, version: int = 1, job: str = "close") -> bool:
+    return place.store.claim(ClaimSlot(job, version, int(place.now()) - ago, node, 5.0)).won
+
+
+def acquired(place: Place, owner: str = "a", floor: int = 0) -> int:
+    return place.store.acquire(Acquire(RUN, owner, LEASE_S, floor))
+
+
+def test_one_node_claims_a_slot_and_the_store_tells_its_time(place: Place) -> None:
+    slot = int(place.now()) - 1
+    answers = [place.store.claim(ClaimSlot("close", 1, slot, node, 5.0)) for node in ("n1", "n2", "n1")]
+    assert [answer.won for answer in answers] == [True, False, False]
+    assert all(slot <= answer.now_s <= place.now() for answer in answers)
+
+
+def test_a_slot_that_has_not_come_by_the_stores_clock_is_not_claimed(place: Place) -> None:
+    assert not claimed(place, ago=-60)
+    place.pass_time(61)
+    if isinstance(place, Modelled):
+        assert claimed(place, ago=1)
+
+
+def test_slots_versions_and_jobs_are_claimed_each_by_itself(place: Place) -> None:
+    assert claimed(place, ago=10)
+    assert claimed(place, ago=20)
+    assert claimed(place, ago=10, version=2)
+    assert claimed(place, ago=10, job="rates")
+
+
+def test_who_claimed_and_did_not_decide_leaves_the_slot_to_others_after_a_while(place: Place) -> None:
+    slot = int(place.now()) - 60
+    assert place.store.claim(ClaimSlot("close", 1, slot, "n1", 5.0)).won
+    place.pass_time(4)
+    assert not place.store.claim(ClaimSlot("close", 1, slot, "n2", 5.0)).won
+    place.pass_time(2)
+    assert place.store.claim(ClaimSlot("close", 1, slot, "n2", 5.0)).won
+    assert not place.store.claim(ClaimSlot("close", 1, slot, "n3", 5.0)).won
+
+
+def test_one_owner_has_a_run_and_each_next_one_a_greater_epoch(place: Place) -> None:
+    assert (acquired(place), acquired(place, "b"), acquired(place)) == (1, 0, 0)
+    place.store.release(Release(RUN, "a", 1))
+    assert acquired(place, "b") == 2
+    place.pass_time(LEASE_S + 1)
+    assert acquired(place, "a") == 3
+
+
+def test_a_store_that_has_forgotten_goes_on_from_what_the_database_knows(place: Place) -> None:
+    assert acquired(place, floor=4) == 5
+    place.forget()
+    assert acquired(place, "b", floor=5) == 6
+    place.store.release(Release(RUN, "b", 6))
+    # It remembers more than the database, which the last owner has not reached.
+    assert acquired(place, "c", floor=5) == 7
+
+
+def test_a_renewed_lease_lasts_and_one_that_is_not_runs_out(place: Place) -> None:
+    assert acquired(place) == 1
+    for _ in range(3):
+        place.pass_time(LEASE_S * 0.6)
+        assert place.store.renew(Renew(RUN, "a", 1, LEASE_S))
+    assert place.store.leases_held(LeasesHeld((RUN, 8))) == {RUN}
+    place.pass_time(LEASE_S + 1)
+    assert not place.store.renew(Renew(RUN, "a", 1, LEASE_S))
+    assert place.store.leases_held(LeasesHeld((RUN, 8))) == set()
+
+
+@pytest.mark.parametrize(("owner", "epoch"), [("b", 2), ("a", 1), ("b", 1), ("a", 2), ("", 2)])
+def test_only_the_owner_under_its_epoch_renews_and_releases(place: Place, owner: str, epoch: int) -> None:
+    assert acquired(place, "a") == 1
+    place.store.release(Release(RUN, "a", 1))
+    assert acquired(place, "b") == 2
+    ours = (owner, epoch) == ("b", 2)
+    assert place.store.renew(Renew(RUN, owner, epoch, LEASE_S)) == ours
+    place.store.release(Release(RUN, owner, epoch))
+    assert (place.store.leases_held(LeasesHeld((RUN,))) == set()) == ours
+
+
+def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix: str) -> None:
+    client = redis.Redis.from_url(own_store.url, socket_timeout=2)
+    store = SlotStore(client, prefix)
+    own_store.kill()
+    slot = int(time.time()) - 1
+    for ask in (
+        lambda: store.claim(ClaimSlot("close", 1, slot, "n1", 5.0)),
+        lambda: store.acquire(Acquire(RUN, "a", LEASE_S, 0)),
+        lambda: store.renew(Renew(RUN, "a", 1, LEASE_S)),
+        lambda: store.release(Release(RUN, "a", 1)),
+        lambda: store.leases_held(LeasesHeld((RUN,))),
+    ):
+        with pytest.raises(Unavailable):
+            ask()
+    client.close()
