@@ -15,7 +15,7 @@ from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
 from engine.cron.slots import running
 from engine.cron.slots.job import AfterLoss, CatchUp, CronJob, JobPolicy
 from engine.cron.slots.running import Held
-from engine.cron.slots.scheduling import Sweeper, schedule
+from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.steps import (
     Acquire,
     Again,
@@ -49,7 +49,7 @@ STORE, DATABASE, QUEUE = "store", "database", "queue"
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Regular:
     """Slots every so many seconds, as long as things go wrong."""
 
     period: int
@@ -104,7 +104,7 @@ class World:
         self._slow = 0.0 if calm else SLOW
         self.rng = rng = random.Random(seed)  # noqa: S311 - it is to be replayed
         self.now = float(BEGIN)
-        self.jobs = {name: CronJob(name, 1, Every(rng.choice((3, 5, 10))), _policy(rng)) for name in ("a", "b")}
+        self.jobs = {name: CronJob(name, 1, Regular(rng.choice((3, 5, 10))), _policy(rng)) for name in ("a", "b")}
         self.store, self.queue = ModelStore(), ModelQueue()
         self.database = ModelDatabase(self.jobs, BEGIN)
         self.down: dict[str, float] = {}
@@ -282,7 +282,7 @@ class World:
         return waiting[number] if self.rng.random() < 0.05 else waiting.pop(number)
 
     def _node(self, host: Host) -> Steps[None]:
-        sweeper, tick = Sweeper(), 0
+        sweeper, tick = RunSweeper(), 0
         while True:
             with suppress(Unavailable):
                 yield from schedule(self.jobs, host.name, self.now + host.skew_s)

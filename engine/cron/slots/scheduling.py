@@ -57,12 +57,12 @@ def _decide(job: CronJob, cursor: Cursor, node: str, now_s: float) -> Steps[int]
         return 0
     rows: list[RunRow] = yield OpenRuns(cursor, tuple(decide(job, come, claim.now_s)), node)
     for row in rows:
-        # What is not offered here is found by :class:`Sweeper`.
+        # What is not offered here is found by :class:`RunSweeper`.
         yield Offer(row.id)
     return len(rows)
 
 
-class Sweeper:
+class RunSweeper:
     """Finds runs that nobody began, and those whose worker is gone. Its memory may be lost at any time.
 
     A lease that is missing counts only when it is missing twice, a whole lease apart: one that is being renewed is

@@ -189,11 +189,11 @@ def slots_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sweep(self: scheduling.Sweeper, jobs: Mapping[str, CronJob]) -> Steps[None]:
+    def sweep(self: scheduling.RunSweeper, jobs: Mapping[str, CronJob]) -> Steps[None]:
         return
         yield
 
-    monkeypatch.setattr(scheduling.Sweeper, "sweep", sweep)
+    monkeypatch.setattr(scheduling.RunSweeper, "sweep", sweep)
 
 
 @pytest.mark.parametrize(
