@@ -36,6 +36,7 @@ STATES = (
     "paused",
     "topic paused",
     "no handler",
+    "no consumer",
 )
 _SPARK_POINTS = 30
 _STILL = flow.Rates()
@@ -56,6 +57,8 @@ class SubscriptionRow:
     breaker: str = ""
     #: Of the time chosen.
     attempts: flow.Attempts = field(default_factory=flow.Attempts)
+    #: Whether some consumer takes its messages; ``None`` while nobody can tell.
+    served: bool | None = None
 
     @property
     def unsettled(self) -> int | None:
@@ -99,6 +102,8 @@ class SubscriptionRow:
             return "no handler"
         if self.breaker:
             return f"breaker {self.breaker}"
+        if self.served is False:
+            return "no consumer"
         if self.parked:
             return "keys parked"
         return "behind" if self.behind else "active"
@@ -139,6 +144,7 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Subscr
     dead = dead_counts(scopes)
     shown = {(row.topic.name, row.group): row for row in found.select_related("topic", "team")}
     breakers = open_breakers(list(shown))
+    taken = served() if shown else None
     rows = [
         SubscriptionRow(
             row,
@@ -149,6 +155,7 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Subscr
             now_ms,
             breakers[key].state if key in breakers else "",
             attempts.get(key, _NONE),
+            None if taken is None else key in taken,
         )
         for key, row in shown.items()
     ]
@@ -173,8 +180,8 @@ def takes(node: Node, status: Mapping[str, Any]) -> bool:
     return not node.silent and status.get("state") not in ("draining", "stopped")
 
 
-def served(topic: str) -> frozenset[str] | None:
-    """The subscriptions of ``topic`` that some consumer takes messages for; ``None`` while nobody can tell."""
+def served() -> frozenset[tuple[str, str]] | None:
+    """Topic and group of what some consumer takes messages for; ``None`` while nobody can tell."""
     if probes.obstacle():
         return None
     try:
@@ -182,8 +189,8 @@ def served(topic: str) -> frozenset[str] | None:
     except (redis.RedisError, ConfigurationError):
         return None
     return frozenset(
-        str(status.get("group"))
+        (str(status.get("topic")), str(status.get("group")))
         for node in hosts
         for status in node.detail.get("consumers", ())
-        if status.get("topic") == topic and takes(node, status)
+        if takes(node, status)
     )

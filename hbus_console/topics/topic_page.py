@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 
 from engine.bus.errors import UNANSWERED
@@ -10,7 +9,7 @@ from engine.bus.transport import Depth
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerMessage
-from hbus_console.subscriptions.standing import SubscriptionFilters, SubscriptionRow, served, subscription_rows
+from hbus_console.subscriptions.standing import SubscriptionFilters, SubscriptionRow, subscription_rows
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.supply import Promise, promises
@@ -42,7 +41,7 @@ def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage
     """The page of ``topic`` over ``chosen``; the caller has checked that ``who`` may see it."""
     readers = subscription_rows(who, chosen, now_ms, SubscriptionFilters(topic=topic.name))
     rates = flow.rates(now_ms, [topic.name]).topics.get(topic.name, flow.Rates())
-    answer, tone = _answer(topic, readers, rates, served(topic.name) if readers else None)
+    answer, tone = _answer(topic, readers, rates)
     return TopicPage(
         topic=topic,
         answer=answer,
@@ -64,12 +63,10 @@ def depth(topic: Topic) -> Depth | None:
         return None
 
 
-def _answer(
-    topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, run: Container[str] | None
-) -> tuple[str, str]:
-    """How the topic stands, in one sentence, and its tone. ``run``: the groups that have a consumer, where known."""
+def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> tuple[str, str]:
+    """How the topic stands, in one sentence, and its tone."""
     going = [row for row in readers if not row.held]
-    if said := _special(topic) or _undecided(readers) or _still(going, run) or _slow(going):
+    if said := _special(topic) or _undecided(readers) or _still(going) or _slow(going):
         return said
     if not readers:
         return "Nobody subscribes to it yet.", ""
@@ -87,9 +84,9 @@ def _undecided(readers: list[SubscriptionRow]) -> tuple[str, str] | None:
     return f"{letters} for a decision.", "bad"
 
 
-def _still(going: list[SubscriptionRow], run: Container[str] | None) -> tuple[str, str] | None:
+def _still(going: list[SubscriptionRow]) -> tuple[str, str] | None:
     """Which of those that should be going are not."""
-    if run is not None and (alone := [row for row in going if row.subscription.group not in run]):
+    if alone := [row for row in going if row.served is False]:
         waits = any(row.unsettled for row in alone)
         return f"No consumer runs {_names(alone)}: messages wait.", "bad" if waits else "warn"
     if tripped := [row for row in going if row.breaker]:

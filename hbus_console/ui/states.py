@@ -19,8 +19,8 @@ _TONES: dict[str, str] = {
         "out-of-connections unknown"
     ),
     "bad": (
-        "dead failed failing down hung breaker-open breaker-probing no-handler lost store-lost ownerless broken "
-        "refused revoked exited crashed gone error nowhere deactivated"
+        "dead failed failing down hung breaker-open breaker-probing no-handler no-consumer lost store-lost ownerless "
+        "broken refused revoked exited crashed gone error nowhere deactivated"
     ),
     "act": "granted changed acknowledged revealed",
     "info": "queued settling new leased in-flight duplicate deduplicated",

@@ -35,6 +35,10 @@ PAUSED = Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Han
         (replace(ROW, lag=replace(KEEPS_UP, parked=3)), "keys parked"),
         (replace(ROW, lag=replace(LATE, parked=3), breaker="open"), "breaker open"),
         (replace(ROW, lag=LATE, breaker="probing"), "breaker probing"),
+        (replace(ROW, served=True), "active"),
+        (replace(ROW, served=False), "no consumer"),
+        (replace(ROW, lag=replace(LATE, parked=3), served=False), "no consumer"),
+        (replace(ROW, subscription=PAUSED, served=False), "paused"),
         (replace(ROW, lag=LATE, subscription=PAUSED), "paused"),
     ],
 )

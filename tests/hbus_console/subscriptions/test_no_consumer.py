@@ -1,0 +1,52 @@
+"""A subscription that nobody takes messages for is not called active, on any page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.subscriptions import standing
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
+from tests.hbus_console.subscriptions.test_draining import stamp
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+PAGES = ("/subscriptions/", "/topics/booking.created/", "/subscriptions/booking.created/billing/")
+
+
+@pytest.fixture
+def page(topic: Topic, signed_in: Callable[..., Client]) -> Callable[[str], str]:
+    Subscription.objects.create(topic=topic, group="billing", handler_name="hotel.bill")
+    client = signed_in()
+    return lambda path: " ".join(client.get(path).content.decode().split())
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_says_that_nobody_runs_it_until_somebody_does(
+    path: str, page: Callable[[str], str], prefix: str
+) -> None:
+    alone, active = '<span class="badge bad">no consumer</span>', '<span class="badge ok">active</span>'
+    assert (alone in page(path), active in page(path)) == (True, False)
+    stamp(prefix, "c1", in_flight=0)
+    assert (alone in page(path), active in page(path)) == (False, True)
+    stamp(prefix, "c1", in_flight=0, age_ms=60_000)
+    assert (alone in page(path), active in page(path)) == (True, False)
+
+
+def test_the_list_counts_them_and_can_be_narrowed_to_them(page: Callable[[str], str], prefix: str) -> None:
+    assert "1 without a consumer" in page("/subscriptions/")
+    assert "all keep up" not in page("/subscriptions/")
+    assert ">billing</a>" in page("/subscriptions/?state=no+consumer")
+    stamp(prefix, "c1", in_flight=0)
+    assert "all keep up" in page("/subscriptions/")
+    assert ">billing</a>" not in page("/subscriptions/?state=no+consumer")
+
+
+def test_while_nobody_can_tell_nothing_is_said_of_it(
+    page: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing.probes, "obstacle", lambda: "the store is away")
+    assert "no consumer</span>" not in page("/subscriptions/")
