@@ -62,11 +62,12 @@ def listed(words: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(most)} {last} {end}" if most else end
 
 
-def rate(value: float | None) -> str:
+def rate(value: Any) -> str:
     """Messages a second: whole from ten on, one decimal from one on, two below: a trickle is not none."""
-    if value is None:
+    if value is None or value == "":
         return NOTHING
-    return num(round(value) if value >= 10 else round(value, 1) if value >= 1 else round(value, 2))
+    number = float(value)
+    return num(round(number) if number >= 10 else round(number, 1) if number >= 1 else round(number, 2))
 
 
 def relative(distance_ms: int) -> str:

@@ -150,3 +150,10 @@ def test_curl_button_carries_the_command_escaped() -> None:
     assert "data-copy=" in html
     assert "http://testserver/api/v1/cluster" in html
     assert '"Authorization' not in html
+
+
+@pytest.mark.parametrize("name", ["num", "rate", "ago", "clock", "exact", "duration", "seconds", "size"])
+def test_a_figure_that_is_not_there_is_a_dash(name: str) -> None:
+    """What a process told without it, as one of another version may, fails no page."""
+    page = Template("{% load hbus %}{{ line.missing|" + name + " }}{{ line.none|" + name + " }}")
+    assert page.render(Context({"line": {"none": None}})) == "––"
