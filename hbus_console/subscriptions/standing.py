@@ -93,6 +93,15 @@ class SubscriptionRow:
     @property
     def state(self) -> str:
         """The word for it."""
+        if stopped := self._stopped:
+            return stopped
+        if self.parked:
+            return "keys parked"
+        return "behind" if self.behind else "active"
+
+    @property
+    def _stopped(self) -> str:
+        """Why it takes no messages at all, if it does not."""
         row = self.subscription
         if row.paused:
             return "paused"
@@ -102,11 +111,7 @@ class SubscriptionRow:
             return "no handler"
         if self.breaker:
             return f"breaker {self.breaker}"
-        if self.served is False:
-            return "no consumer"
-        if self.parked:
-            return "keys parked"
-        return "behind" if self.behind else "active"
+        return "no consumer" if self.served is False else ""
 
     @property
     def trouble(self) -> tuple[int, int, int, int, float, str, str]:
