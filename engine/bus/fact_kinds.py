@@ -152,8 +152,6 @@ KINDS = (
         FactCounter("Deliveries that the store is done with, and of which nobody told.", _BOTH),
         told="Nobody told what became of it in",
         note="the store is done with it; a consumer that was killed tells nothing",
-        bar=Tone.WARN,
-        bar_says="nobody told",
         final=True,
     ),
     BusKind(

@@ -137,11 +137,12 @@ class Messages(ApiView):
             ),
             OpenApiParameter(
                 "outcome",
-                enum=["dead", "retrying", "unsettled"],
+                enum=["dead", "retrying", "unsettled", "nobody-told"],
                 description=(
-                    "Only what died in a subscription, what failed in one that is not done with it, or what a "
-                    "subscription is not done with. The dead and the retrying come by their last failure, and without "
-                    "an id, key or correlation the time range is that of the failure. For the unsettled one request "
+                    "Only what died in a subscription, what failed in one that is not done with it, what a "
+                    "subscription is not done with, or what one is done with and nobody told how. All but the "
+                    "unsettled come by when that happened, or was found, and without an id, key or correlation the "
+                    "time range is that. For the unsettled one request "
                     f"judges {MOST_JUDGED:,} messages at most: a page may be short, or empty, and `next` goes on. Not "
                     "together with `repeated`."
                 ),

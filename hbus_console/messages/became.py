@@ -1,6 +1,6 @@
-"""Messages by what became of them: dead, retrying, or not settled everywhere yet.
+"""Messages by what became of them: dead, retrying, not settled everywhere yet, or nobody told.
 
-The dead and the retrying are few and found from the evidence of their failures. What is unsettled has no evidence of
+All but the unsettled are few and found from the evidence of their failures. What is unsettled has no evidence of
 its own: the newest messages are judged one after the other, so many at most, and it is said how far that came.
 """
 
@@ -18,7 +18,7 @@ from engine.core.errors import BadInput
 from hbus_console import cursors
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.by_event import Happening
-from hbus_console.messages.models import FAILED, LedgerEvent, LedgerMessage
+from hbus_console.messages.models import FAILED, PASSED, LedgerEvent, LedgerMessage
 from hbus_console.messages.outcomes import outcomes
 from hbus_console.operations.models import UNDECIDED, OperationItem
 from hbus_console.operations.outcomes import Made
@@ -43,6 +43,8 @@ class Became(StrEnum):
     RETRYING = "retrying"
     #: A subscription is not done with it: it waits, is tried again, is parked, or is not due yet.
     UNSETTLED = "unsettled"
+    #: A subscription is done with it, as the store says, and nobody told what became of it there.
+    NOBODY_TOLD = "nobody-told"
 
     @classmethod
     def read(cls, text: str) -> Became:
@@ -50,13 +52,15 @@ class Became(StrEnum):
         try:
             return cls(text.strip())
         except ValueError as error:
-            remedy = "Ask for dead, retrying or unsettled, or leave it out."
+            remedy = "Ask for dead, retrying, unsettled or nobody-told, or leave it out."
             raise BadInput(f"There is no outcome {text[:40]!r}.", remedy=remedy, field="outcome") from error
 
     def happening(self) -> Happening | None:
         """The failures that tell of it; ``None`` where no event does."""
         if self is Became.DEAD:
             return _failures("dead")
+        if self is Became.NOBODY_TOLD:
+            return Happening(LedgerEvent.objects.filter(PASSED), LedgerEvent.objects.filter(kind="passed"))
         if self is Became.RETRYING:
             done = LedgerEvent.objects.filter(
                 kind__in=FINAL,

@@ -92,8 +92,9 @@ class DeliveryEvidenceCheck:
         behind = Q(published_ms__gt=row.until_ms) | Q(published_ms=row.until_ms, pk__gt=row.after_id)
         rows = LedgerMessage.objects.filter(topic=row.topic, published_ms__gte=row.until_ms, published_ms__lt=bound_ms)
         page = list(rows.filter(behind).order_by("published_ms", "pk")[:PAGE])
-        missing = self._missing(row, page)
-        row.checked += len(page)
+        due = _meant_for(row, page)
+        missing = self._missing(row, due)
+        row.checked += len(due)
         row.found += len(missing)
         if len(page) == PAGE:
             row.until_ms, row.after_id = page[-1].published_ms, page[-1].pk
@@ -108,23 +109,17 @@ class DeliveryEvidenceCheck:
             _log.info("deliveries of which nobody had told", subscription=str(row.subject), count=len(missing))
             self._count(told)
 
-    def _missing(self, row: DeliveryCheck, page: Sequence[LedgerMessage]) -> list[Fact]:
-        """What has no outcome there. Copies for other subscriptions, and what still waits for its time, need none."""
-        ids = [message.message_id for message in page]
+    def _missing(self, row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[Fact]:
+        """What has no outcome there."""
+        ids = [message.message_id for message in due]
         told = LedgerEvent.objects.filter(
             message_id__in=ids, topic=row.topic, subscription=row.subscription, kind__in=FINAL
         )
         died = DeadLetter.objects.filter(message_id__in=ids, topic=row.topic, subscription=row.subscription)
         had = {*told.values_list("message_id", flat=True), *died.values_list("message_id", flat=True)}
-        left = [message for message in page if message.message_id not in had and not message.waits]
-        alone = meant_for_one(left) if left else {}
         # A row each for sources that share an id; what is booked is told of the message.
-        named = {message.message_id: message for message in left}
-        return [
-            self._told(row, message)
-            for message in named.values()
-            if alone.get(message.identity, row.subscription) == row.subscription
-        ]
+        named = {message.message_id: message for message in due if message.message_id not in had}
+        return [self._told(row, message) for message in named.values()]
 
     def _told(self, row: DeliveryCheck, message: LedgerMessage) -> Fact:
         return Fact(
@@ -145,6 +140,17 @@ class DeliveryEvidenceCheck:
 def _subscriptions() -> list[Subscription]:
     """Not those of a topic that is on the way from one transport to another: two stores speak of it."""
     return list(Subscription.objects.select_related("topic").filter(topic__leaving=""))
+
+
+def _meant_for(row: DeliveryCheck, page: Sequence[LedgerMessage]) -> list[LedgerMessage]:
+    """Without copies for other subscriptions, and without what still waits for its time."""
+    copies = [message for message in page if message.causation_id]
+    alone = meant_for_one(copies) if copies else {}
+    return [
+        message
+        for message in page
+        if not message.waits and alone.get(message.identity, row.subscription) == row.subscription
+    ]
 
 
 def _past(topic: str, group: str, until_ms: int) -> int:

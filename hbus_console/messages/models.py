@@ -120,6 +120,8 @@ class LedgerMessage(models.Model):
 FAILED = RawSQL("kind IN ('retried', 'dead')", (), output_field=models.BooleanField())
 #: Repetitions that had no effect, as a condition; spelled out for the same reason.
 DEDUPLICATED = RawSQL("kind = 'deduplicated'", (), output_field=models.BooleanField())
+#: Deliveries that the store is done with and of which nobody told, likewise.
+PASSED = RawSQL("kind = 'passed'", (), output_field=models.BooleanField())
 
 
 class LedgerEvent(models.Model):
@@ -165,6 +167,10 @@ class LedgerEvent(models.Model):
             models.Index(fields=["at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_repeats"),
             models.Index(
                 fields=["topic", "at_ms"], condition=models.Q(kind="deduplicated"), name="ledger_event_topic_repeats"
+            ),
+            models.Index(fields=["at_ms"], condition=models.Q(kind="passed"), name="ledger_event_passed"),
+            models.Index(
+                fields=["topic", "at_ms"], condition=models.Q(kind="passed"), name="ledger_event_topic_passed"
             ),
         ]
 

@@ -77,7 +77,8 @@ class Query:
         """What is found comes in the order of its last ... , and what is looked for in a time range is that."""
         if self.is_exact or self.became is Became.UNSETTLED:
             return ""
-        return {Became.DEAD: "died", Became.RETRYING: "failed"}.get(self.became, "repeated" if self.repeated else "")
+        orders = {Became.DEAD: "died", Became.RETRYING: "failed", Became.NOBODY_TOLD: "found"}
+        return orders.get(self.became, "repeated" if self.repeated else "")
 
     @property
     def by_event(self) -> bool:

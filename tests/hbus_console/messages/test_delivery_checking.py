@@ -153,7 +153,10 @@ def test_what_a_killed_consumer_told_nobody_is_told_as_that_once(
     assert open_messages() == []
     client = sign_in("admin")
     page = " ".join(client.get(f"/topics/{TOPIC}/audit/").content.decode().split())
-    assert "of 30 of 30 messages</span> published up to" in page
+    assert ">30 of 30 messages</a> published up to" in page
+    assert f"?topic={TOPIC}&amp;outcome=nobody-told" in page
+    found = client.get("/api/v1/messages", {"outcome": "nobody-told"}).json()["results"]
+    assert sorted(each["id"] for each in found) == ids
     timeline = client.get(f"/messages/{ids[0]}").content.decode()
     assert "Nobody told what became of it in" in timeline
     assert ">nobody told<" in timeline
@@ -277,3 +280,24 @@ def test_without_a_ledger_nothing_is_looked_at(check: Check, settings: Settings)
     settings.HBUS_LEDGER = False
     check.whole()
     assert DeliveryCheck.objects.count() == 0
+
+
+def test_copies_for_another_subscription_are_none_of_its_messages(
+    check: Check, book: Callable[[], None], prefix: str, redis_url: str
+) -> None:
+    original = publish()
+    book()
+    settle(1, redis_url, prefix)
+    tell("settled", original)
+    at = to_datetime(check.clock.now_ms())
+    for copy, group in (("for-us", GROUP), ("for-them", "partner-sync")):
+        LedgerMessage.objects.create(
+            message_id=copy, topic=TOPIC, type="t", source="/s", size=1, published_ms=check.clock.now_ms() + 1_000,
+            causation_id=original,
+        )  # fmt: skip
+        DeadLetter.objects.create(
+            topic=TOPIC, subscription=group, message_id=original, body=b"", attempts=3, first_failed_at=at, died_at=at,
+            source=copy, state="redriven", redriven_as=copy,
+        )  # fmt: skip
+    check.whole()
+    assert (*looked_at(), passed()) == (2, 1, ["for-us"])
