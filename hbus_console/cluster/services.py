@@ -99,6 +99,15 @@ class Cluster:
     idle_unnamed: int = 0
 
     @property
+    def silent(self) -> int:
+        """How many of the consumers have told nothing for so long that nobody takes them for running."""
+        return sum(line.state == "silent" for line in self.consumers)
+
+    @property
+    def running(self) -> int:
+        return len(self.consumers) - self.silent
+
+    @property
     def kept(self) -> str:
         """What stands still while no keeper runs."""
         return kept_words()

@@ -74,9 +74,9 @@ class ConsumerLine:
         return said
 
     @property
-    def loop_us(self) -> int:
-        """How long ago its reading loop last moved when it reported."""
-        return round(float(self.status.get("loop_age_s", 0)) * 1_000_000)
+    def loop_us(self) -> int | None:
+        """How long ago its reading loop last moved when it reported; ``None`` of one that reports no more."""
+        return None if self.node.silent else round(float(self.status.get("loop_age_s", 0)) * 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,14 @@ class SubscriptionPage:
     def hung(self) -> int:
         """How many handlers do not return, as far as the consumers are alive to tell."""
         return sum(len(line.hung) for line in self.consumers if not line.node.silent)
+
+    @property
+    def silent_consumers(self) -> int:
+        return sum(line.node.silent for line in self.consumers)
+
+    @property
+    def running_consumers(self) -> int:
+        return len(self.consumers) - self.silent_consumers
 
     @property
     def not_obeyed(self) -> bool:

@@ -45,6 +45,19 @@ def test_the_list_counts_them_and_can_be_narrowed_to_them(page: Callable[[str], 
     assert ">billing</a>" not in page("/subscriptions/?state=no+consumer")
 
 
+def test_its_page_counts_who_is_silent_apart_and_promises_no_flow(page: Callable[[str], str], prefix: str) -> None:
+    path = PAGES[2]
+    stamp(prefix, "c1", in_flight=0)
+    assert '<span class="meta">1 runs it</span>' in page(path)
+    assert "Deliveries flow." in page(path)
+    stamp(prefix, "c1", in_flight=0, age_ms=60_000)
+    assert '<span class="meta">0 run it, <span class="text-bad">1 silent</span></span>' in page(path)
+    assert "Deliveries flow." not in page(path)
+    # When its loop moved last nobody knows by now.
+    assert '<td class="num hide-narrow">–</td> <td class="num hot-bad">' in page(path)
+    assert '0 running, <span class="text-bad">2 silent</span>' in page("/cluster/")
+
+
 def test_while_nobody_can_tell_nothing_is_said_of_it(
     page: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
