@@ -20,6 +20,8 @@ class Books(Flag):
     MESSAGE = auto()
     #: Of a publisher: the message itself, where nothing else has told of it. Who published it may have been killed.
     REPEAT = auto()
+    #: Of whoever found it: the message itself, unless its source has told of it.
+    FOUND = auto()
     #: Something that happened to a message.
     EVENT = auto()
     #: Something that concerns no single message.
@@ -66,7 +68,7 @@ KINDS = (
         Tone.WARN,
         _INFO,
         FactCounter("Messages found in their topic of which nobody had told.", _TOPIC),
-        books=Books.EVENT | Books.REPEAT,
+        books=Books.EVENT | Books.FOUND,
         flow="published",
         told="Found in its topic: whoever published it told nobody",
     ),
@@ -151,7 +153,7 @@ KINDS = (
         _INFO,
         FactCounter("Deliveries that the store is done with, and of which nobody told.", _BOTH),
         told="Nobody told what became of it in",
-        note="the store is done with it; a consumer that was killed tells nothing",
+        note="the store is done with it; a consumer that was killed tells nothing, nor does a store that was emptied",
         final=True,
     ),
     BusKind(

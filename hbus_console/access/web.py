@@ -65,9 +65,10 @@ def console_view(
                     return HttpResponse(status=HTTPStatus.FORBIDDEN)
                 return _redirect(request, resolve_url("accounts:password"))
             about = resource.format_map(kwargs)
-            require(who, action, about)
             if post is not None and request.method in {"POST", "PUT", "PATCH", "DELETE"}:
+                # First: who may not even look is refused what was asked for, and not a look, which nobody books.
                 require(who, post, about)
+            require(who, action, about)
             return None
 
         if inspect.iscoroutinefunction(view):

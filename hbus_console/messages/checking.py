@@ -23,9 +23,10 @@ from engine.core.facts import FactBatch
 from engine.core.ids import trace_id_of
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.collector import CURSOR
+from hbus_console.evidence.columns import texts
 from hbus_console.evidence.models import Cursor
 from hbus_console.evidence.router import LEDGER
-from hbus_console.messages.models import LONGEST_ID, LedgerCheck, LedgerMessage
+from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LedgerCheck, LedgerMessage
 from hbus_console.messages.reach import id_ends
 from hbus_console.parts import Parts
 from hbus_console.topics.models import Topic
@@ -131,10 +132,11 @@ class EvidenceCheck:
 
     def _missing(self, topic: str, entries: Sequence[Stored]) -> list[Fact]:
         """What the ledger has no row of. What cannot be read, and what no ledger could name, is not asked about."""
-        read = {message.id: (message, entry) for entry in entries if (message := _read(entry)) is not None}
-        had = LedgerMessage.objects.filter(topic=topic, message_id__in=read).values_list("message_id", flat=True)
-        for message_id in had:
-            read.pop(message_id, None)
+        read = {_named(message): (message, entry) for entry in entries if (message := read_message(entry)) is not None}
+        ids = {message_id for message_id, _ in read}
+        had = LedgerMessage.objects.filter(topic=topic, message_id__in=ids).values_list("message_id", "source")
+        for name in had:
+            read.pop(name, None)
         return [self._told(topic, message, entry) for message, entry in read.values()]
 
     def _told(self, topic: str, message: Message, entry: Stored) -> Fact:
@@ -155,12 +157,19 @@ class EvidenceCheck:
         )
 
 
-def _read(entry: Stored) -> Message | None:
+def read_message(entry: Stored) -> Message | None:
+    """The message of an entry; ``None`` for one that cannot be read, or that no ledger could name."""
     try:
         message = decode(entry.body)
     except MalformedEnvelope:
         return None
     return message if 0 < len(message.id) <= LONGEST_ID else None
+
+
+def _named(message: Message) -> tuple[str, str]:
+    """Its id and source as the ledger has them: an id is unique with its source."""
+    (source,) = texts(message.source, 1, LONGEST_SOURCE)
+    return message.id, source
 
 
 def booked_until(newest_fact: Callable[[], str], clock: Clock) -> int:

@@ -7,6 +7,7 @@ store keeps no outcome of each message; but where a group's oldest unsettled mes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 
 import structlog
 from django.conf import settings
@@ -15,18 +16,18 @@ from django.db.models import Q
 
 from engine.bus.fact_kinds import FINAL
 from engine.bus.facts import Fact, batches
-from engine.bus.transport import Transport
+from engine.bus.transport import Admin, Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import FactBatch
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.router import LEDGER
 from hbus_console.messages.became import meant_for_one
-from hbus_console.messages.checking import PAGE, TICK_S, booked_until, ledger_since
+from hbus_console.messages.checking import PAGE, TICK_S, booked_until, ledger_since, read_message
 from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerCheck, LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
 
-#: How far the clock of whoever told of a publish may be from the store's.
+#: How far the clocks of publishers and keepers may be from the store's.
 SKEW_MS = 60_000
 
 _log = structlog.get_logger(__name__)
@@ -78,29 +79,44 @@ class DeliveryEvidenceCheck:
                 row.until_ms, row.after_id = since_ms, 0
             bound_ms = min(_past(*place, until_ms), compared.get(place[0], 0))
             if row.until_ms < bound_ms:
-                work.append((row, bound_ms))
-        for row, bound_ms in sorted(work, key=lambda each: each[0].until_ms):
+                work.append((row, bound_ms, self._transport(each.topic.transport).admin))
+        for row, bound_ms, admin in sorted(work, key=lambda each: each[0].until_ms):
             while row.until_ms < bound_ms and self._clock.monotonic() - started < TICK_S:
-                self._look(row, bound_ms)
+                if not self._look(row, bound_ms, admin):
+                    break
 
     def _forget(self, known: dict[tuple[str, str], DeliveryCheck], subscriptions: Sequence[Subscription]) -> None:
         gone = known.keys() - {(each.topic.name, each.group) for each in subscriptions}
         DeliveryCheck.objects.filter(pk__in=[known[place].pk for place in gone]).delete()
 
-    def _look(self, row: DeliveryCheck, bound_ms: int) -> None:
-        """At one page of the topic's messages."""
+    def _look(self, row: DeliveryCheck, bound_ms: int, admin: Admin) -> bool:
+        """At one page of the topic's messages; ``False`` where one of them holds up what follows."""
         behind = Q(published_ms__gt=row.until_ms) | Q(published_ms=row.until_ms, pk__gt=row.after_id)
         rows = LedgerMessage.objects.filter(topic=row.topic, published_ms__gte=row.until_ms, published_ms__lt=bound_ms)
         page = list(rows.filter(behind).order_by("published_ms", "pk")[:PAGE])
         due = _meant_for(row, page)
-        missing = self._missing(row, due)
-        row.checked += len(due)
+        silent = self._silent(row, due)
+        missing: dict[str, Fact] = {}
+        others: set[int] = set()
+        whole = len(page)
+        for message in silent:
+            verdict = _verdict(row, message, bound_ms, admin)
+            if verdict is _Verdict.NOT_YET:
+                whole = page.index(message)
+                break
+            if verdict is _Verdict.FOR_ANOTHER:
+                others.add(message.pk)
+            else:
+                # A row each for sources that share an id; what is booked is told of the message.
+                missing[message.message_id] = self._told(row, message)
+        done = {message.pk for message in page[:whole]}
+        row.checked += sum(1 for message in due if message.pk in done and message.pk not in others)
         row.found += len(missing)
-        if len(page) == PAGE:
-            row.until_ms, row.after_id = page[-1].published_ms, page[-1].pk
-        else:
+        if whole == len(page) < PAGE:
             row.until_ms, row.after_id = bound_ms, 0
-        told, booking = batches(missing), Booking()
+        elif whole:
+            row.until_ms, row.after_id = page[whole - 1].published_ms, page[whole - 1].pk
+        told, booking = batches(list(missing.values())), Booking()
         booking.add(told)
         with transaction.atomic(using=LEDGER):
             booking.write()
@@ -108,8 +124,9 @@ class DeliveryEvidenceCheck:
         if missing:
             _log.info("deliveries of which nobody had told", subscription=str(row.subject), count=len(missing))
             self._count(told)
+        return whole == len(page)
 
-    def _missing(self, row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[Fact]:
+    def _silent(self, row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[LedgerMessage]:
         """What has no outcome there."""
         ids = [message.message_id for message in due]
         told = LedgerEvent.objects.filter(
@@ -117,9 +134,7 @@ class DeliveryEvidenceCheck:
         )
         died = DeadLetter.objects.filter(message_id__in=ids, topic=row.topic, subscription=row.subscription)
         had = {*told.values_list("message_id", flat=True), *died.values_list("message_id", flat=True)}
-        # A row each for sources that share an id; what is booked is told of the message.
-        named = {message.message_id: message for message in due if message.message_id not in had}
-        return [self._told(row, message) for message in named.values()]
+        return [message for message in due if message.message_id not in had]
 
     def _told(self, row: DeliveryCheck, message: LedgerMessage) -> Fact:
         return Fact(
@@ -153,6 +168,28 @@ def _meant_for(row: DeliveryCheck, page: Sequence[LedgerMessage]) -> list[Ledger
     ]
 
 
+class _Verdict(Enum):
+    """Of a message without an outcome."""
+
+    PASSED = auto()
+    #: The subscription is not past it after all: whoever told of its publish has a clock that is behind.
+    NOT_YET = auto()
+    #: It names another subscription.
+    FOR_ANOTHER = auto()
+
+
+def _verdict(row: DeliveryCheck, message: LedgerMessage, bound_ms: int, admin: Admin) -> _Verdict:
+    """What the store itself has of it decides; these are few. Raises ``Unavailable``."""
+    stored = admin.read(row.topic, message.position) if message.position else None
+    if stored is None:
+        # It was trimmed, or the store was emptied: only the publisher's clock tells when it was.
+        return _Verdict.PASSED if message.published_ms < bound_ms - SKEW_MS else _Verdict.NOT_YET
+    if stored.at_ms >= bound_ms:
+        return _Verdict.NOT_YET
+    target = found.hbustarget if (found := read_message(stored)) is not None else ""
+    return _Verdict.FOR_ANOTHER if target and target != row.subscription else _Verdict.PASSED
+
+
 def _past(topic: str, group: str, until_ms: int) -> int:
     """The subscription had settled what was published before, at a time whose facts are all booked; 0: nobody knows."""
     rows = LagSample.objects.filter(topic=topic, subscription=group, at_ms__lte=until_ms)
@@ -161,5 +198,6 @@ def _past(topic: str, group: str, until_ms: int) -> int:
         return 0
     if sample.oldest_ms is None and (sample.waiting or sample.in_flight or sample.retrying or sample.parked):
         return 0
-    oldest_ms = sample.at_ms if sample.oldest_ms is None else min(sample.oldest_ms, sample.at_ms)
-    return int(oldest_ms) - SKEW_MS
+    # The store's clock says how old the oldest is, and the keeper's when it was asked.
+    asked_ms = int(sample.at_ms) - SKEW_MS
+    return asked_ms if sample.oldest_ms is None else min(int(sample.oldest_ms), asked_ms)

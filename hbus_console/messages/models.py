@@ -11,6 +11,8 @@ from hbus_console.subjects import readable
 
 #: What is longer of an id is cut off, as a column takes it.
 LONGEST_ID = 64
+#: And of its source.
+LONGEST_SOURCE = 300
 LONGEST_STACK_ID = 16
 
 
@@ -73,7 +75,7 @@ class LedgerMessage(models.Model):
     message_id = models.CharField(max_length=LONGEST_ID)
     topic = models.CharField(max_length=200)
     type = models.CharField(max_length=200)
-    source = models.CharField(max_length=300)
+    source = models.CharField(max_length=LONGEST_SOURCE)
     key = models.CharField(max_length=200)
     correlation_id = models.CharField(max_length=128)
     causation_id = models.CharField(max_length=64)

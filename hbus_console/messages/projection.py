@@ -21,7 +21,7 @@ from hbus_console.evidence.kinds import kinds
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.rows import NOTICES
 from hbus_console.evidence.totals import MOST_OF_A_ROW
-from hbus_console.messages.models import LONGEST_ID, LONGEST_STACK_ID, FlowRollup, FlowSample
+from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LONGEST_STACK_ID, FlowRollup, FlowSample
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
 ROLLUP_MS = FlowRollup.BUCKET_S * 1000
@@ -44,6 +44,7 @@ _MESSAGES = Insert(
     SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
     WHERE excluded.position <> '' OR excluded.stored_us > 0""",
 )  # fmt: skip
+_FOUND = Insert(_MESSAGES.table, _MESSAGES.columns, "ON CONFLICT (message_id, topic, source) DO NOTHING")
 #: A message of which only a repeat was told. Who repeats it may have another source: any row of the message will do.
 _REPEATED = f"""
 INSERT INTO {_MESSAGES.table} ({", ".join(_MESSAGES.columns)})
@@ -93,6 +94,7 @@ class MessageProjection:
     def __init__(self, per_message: bool = True) -> None:
         self._per_message = per_message
         self._messages: list[Row] = []
+        self._found: list[Row] = []
         self._repeated: list[Row] = []
         self._events: list[Row] = []
         self._stacks: list[Row] = []
@@ -114,6 +116,8 @@ class MessageProjection:
         elif self._per_message and fields.message_id:
             if kind.books & Books.MESSAGE:
                 self._messages += _messages(batch, fields, topic)
+            if kind.books & Books.FOUND:
+                self._found += _messages(batch, fields, topic)
             if kind.books & Books.REPEAT and not subscription:
                 self._repeated += _repeated(batch, fields, topic)
             if kind.books & Books.EVENT:
@@ -126,6 +130,7 @@ class MessageProjection:
     def write(self) -> None:
         """Insert everything into the ledger database. The caller opens the transaction."""
         _MESSAGES.run(self._messages)
+        _FOUND.run(self._found)
         _EVENTS.run(self._events)
         _STACKS.run(self._stacks)
         NOTICES.run(self._notices)
@@ -189,7 +194,7 @@ def _messages(batch: FactBatch, fields: BusFields, topic: str) -> Iterable[Row]:
             texts(fields.message_id, count, LONGEST_ID),
             repeat(topic, count),
             texts(fields.type, count, 200),
-            texts(fields.source, count, 300),
+            texts(fields.source, count, LONGEST_SOURCE),
             texts(fields.key, count, 200),
             texts(batch.correlation_id, count, 128),
             texts(fields.causation_id, count, 64),

@@ -210,6 +210,20 @@ def test_strangers_messages_are_found_and_what_nobody_can_read_is_passed_over(ch
     assert (ids(), row().checked, row().found) == ({"legacy-1"}, 2, 1)
 
 
+def test_an_id_is_unique_with_its_source_alone(check: Check) -> None:
+    envelope = b'{"specversion":"1.0","id":"same","source":"%s","type":"t"}'
+    bus.transport("").publish(TOPIC, [Outgoing(source, envelope % source.encode()) for source in ("/a", "/b")])
+    check.tick()
+    assert set(LedgerMessage.objects.filter(topic=TOPIC).values_list("message_id", "source")) == {
+        ("same", "/a"),
+        ("same", "/b"),
+    }
+    check.tick()
+    check.clock.advance(60)
+    check.tick()
+    assert (row().checked, row().found) == (2, 2)
+
+
 def test_time_of_which_the_ledger_has_let_go_is_told_as_passed_over(check: Check, book: Callable[[], None]) -> None:
     publish()
     book()

@@ -120,3 +120,10 @@ local function owns(leases, stream, group, position, id, token, generation)
   local pending = redis.pcall('XPENDING', stream, group, id, id, 1)[1]
   return pending ~= nil and pending[4] .. '|' .. generation == token
 end
+
+-- The id of the first entry after another; nil after the last id there can be, behind which XRANGE refuses to look.
+local function first_after(stream, id)
+  if id == '18446744073709551615-18446744073709551615' then return nil end
+  local entry = redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', 1)[1]
+  return entry and entry[1]
+end

@@ -31,9 +31,9 @@ for rank = 1, 3 do
   if not mine then return redis.error_reply('NOGROUP the group is gone from ' .. KEYS[rank]) end
   local last = field(mine, 'last-delivered-id')
   local pending = redis.call('XPENDING', KEYS[rank], group)
-  local new = redis.call('XRANGE', KEYS[rank], '(' .. last, '+', 'COUNT', 1)
+  local new = first_after(KEYS[rank], last)
   local lag = field(mine, 'lag')
-  if #new == 0 then lag = 0 end
-  result[8 + rank] = { last, lag or -1, pending[2] or '', new[1] and new[1][1] or '' }
+  if not new then lag = 0 end
+  result[8 + rank] = { last, lag or -1, pending[2] or '', new or '' }
 end
 return result

@@ -12,8 +12,7 @@ for _, row in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
   -- Its oldest pending entry, or else the first one it was never given.
   local floor = redis.call('XPENDING', KEYS[1], name)[2]
   if not floor then
-    local new = redis.call('XRANGE', KEYS[1], '(' .. field(row, 'last-delivered-id'), '+', 'COUNT', 1)
-    floor = new[1] and new[1][1]
+    floor = first_after(KEYS[1], field(row, 'last-delivered-id'))
   end
   if floor and before(floor, cutoff) then
     held[#held + 1] = name
