@@ -29,6 +29,8 @@ from hbus_console.wiring import bus
 
 #: How many audit entries the tab shows; the audit log has them all.
 ENTRIES = 50
+#: A comparison of deliveries that is so far back is held up; one that goes on is minutes behind.
+HELD_MS = 900_000
 
 
 @require_GET
@@ -70,6 +72,7 @@ def trail(request: HttpRequest, name: str) -> HttpResponse:
         "check": LedgerCheck.objects.filter(topic=name).first(),
         "comparable": bus.transport(topic.transport).capabilities.browse,
         "now_ms": clock.now_ms(),
+        "held_before_ms": clock.now_ms() - HELD_MS,
     }
     return render(request, "topics/trail.html", {**frame(request, topic, "trail"), **context})
 

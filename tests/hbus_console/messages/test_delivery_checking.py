@@ -168,7 +168,9 @@ def test_what_a_killed_consumer_told_nobody_is_told_as_that_once(
     assert (*looked_at(), check.found, len(passed())) == (30, 30, 30, 30)
 
 
-def test_what_the_store_is_not_past_waits(check: Check, book: Callable[[], None], prefix: str, redis_url: str) -> None:
+def test_what_the_store_is_not_past_waits(
+    check: Check, book: Callable[[], None], prefix: str, redis_url: str, sign_in: Callable[..., Client]
+) -> None:
     settled = publish()
     book()
     settle(1, redis_url, prefix)
@@ -176,6 +178,11 @@ def test_what_the_store_is_not_past_waits(check: Check, book: Callable[[], None]
     book()
     check.whole()
     assert (looked_at(), passed(), open_messages()) == ((1, 1), [settled], [waiting])
+    held = "What came later waits for an older message that is not settled."
+    client = sign_in("admin")
+    assert held not in client.get(f"/topics/{TOPIC}/audit/").content.decode()
+    DeliveryCheck.objects.update(until_ms=SystemClock().now_ms() - 10**6)
+    assert held in client.get(f"/topics/{TOPIC}/audit/").content.decode()
 
 
 @pytest.mark.parametrize("kind", ["settled", "dead", "expired", "skipped", "deduplicated"])
