@@ -26,7 +26,7 @@ from hbus_console.registry.declaration import MenuEntry
 from hbus_console.registry.loading import features
 from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.formats import listed
+from hbus_console.ui.formats import listed, num
 
 #: No form's number is larger; what a rate may be says the service.
 _MOST_RATE = 999_999
@@ -90,10 +90,11 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "outcome": outcome,
         "outcomes": OperationItem.Outcome.values,
         "pace": reading.pace(found, services.now()),
-        "held_itself": found.state == Operation.State.PAUSED and 0 < found.first == found.handled,
+        "held_itself": reading.held_itself(found),
         "may_steer": services.may_steer(who, found),
         "may_audit": allows(who, AUDIT_READ, found.namespace) if found.namespace else sees_all(who),
-        "steering": [each for each in STEERING if each[0] != "resume" or not missing],
+        "steering": _steering(found, missing=missing is not None),
+        "steered": reading.steered(found),
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
     if request.headers.get("HX-Request") != "true":
@@ -103,6 +104,20 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         # Other acts are possible now than the page offers.
         answer["HX-Refresh"] = "true"
     return answer
+
+
+def _steering(found: Operation, *, missing: bool) -> list[tuple[str, str, str]]:
+    """Verb, title and effect of each sheet. What is to follow its first few says how these fared."""
+    if not reading.held_itself(found):
+        return [each for each in STEERING if each[0] != "resume" or not missing]
+    fared = reading.sentences([found]).get(found.pk, "") or "what became of them is not known"
+    rest = max(0, found.total - found.handled)
+    resume = (
+        "resume",
+        "Let the rest follow",
+        f"Of the first {num(found.first)}: {fared}. {num(rest)} would follow now.",
+    )
+    return [resume if each[0] == "resume" else each for each in STEERING if each[0] != "resume" or not missing]
 
 
 def _act_word(state: str) -> str:

@@ -89,3 +89,31 @@ def test_the_audit_entry_of_one_that_spans_several_namespaces_is_linked_for_who_
     client.force_login(reader)
     assert (f"/audit/{made.audit_seq}/" in client.get(f"/operations/{made.pk}/").content.decode()) is read
     assert (client.get(f"/audit/{made.audit_seq}/").status_code == 200) is read
+
+
+def test_it_says_who_held_or_cancelled_it_and_why(page: Client, operation: Operation, operator: Actor) -> None:
+    path = f"/operations/{operation.pk}/"
+
+    def facts() -> str:
+        return " ".join(page.get(path).content.decode().split())
+
+    assert "“too loud”" not in facts()
+    services.pause(operator, operation.pk, "too loud")
+    assert f"<dt>paused</dt> <dd>by {operator.name}, <time" in facts()
+    assert "“too loud”" in facts()
+    services.cancel(operator, operation.pk, "nobody listens")
+    assert f"<dt>cancelled</dt> <dd>by {operator.name}, <time" in facts()
+    assert "“nobody listens”" in facts()
+    assert "“too loud”" not in facts()
+
+
+def test_before_the_rest_follows_it_is_said_how_the_first_few_fared(page: Client, operation: Operation) -> None:
+    Operation.objects.update(state="paused", total=34, done=5, first=5, copies=5, died=4, settled=1)
+    shown = page.get(f"/operations/{operation.pk}/").content.decode()
+    assert "Of the first 5: 1 settled, 4 died again. 29 would follow now." in shown
+    assert shown.count("Let the rest follow") == 3
+    assert "It goes on where it was held." not in shown
+    Operation.objects.update(done=7)
+    shown = page.get(f"/operations/{operation.pk}/").content.decode()
+    assert "It goes on where it was held." in shown
+    assert "would follow now" not in shown
