@@ -19,8 +19,8 @@ from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, Forbidden, allows, visible_scopes
 from hbus_console.deadletters import forecast, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
-from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.taken import FILTERS, choice, left, taken
 from hbus_console.operations.kinds import Do, Item, Plan, PlanLine, Result, Sample, Step, Task
 from hbus_console.subjects import readable
 from hbus_console.topics.scopes import topic_filter
@@ -29,7 +29,6 @@ from hbus_console.ui.formats import counted
 #: The most letters that can be chosen one by one.
 MOST_CHOSEN = 1_000
 _SAMPLES = 5
-_FILTERS = ("topic", "subscription", "owner", "cause", "fingerprint")
 _clock = SystemClock()
 _WORDS = {"topic": "on", "subscription": "of", "owner": "owned by", "cause": "with", "fingerprint": "of cause"}
 
@@ -55,34 +54,34 @@ class Bulk:
         if "letter" in query or query.get("by") == "letter":
             letters = [whole(each) for each in query.getlist("letter")]
             return {"letters": [letter for letter in letters if letter is not None]}
-        given = {name: str(query.get(name, "")).strip() for name in _FILTERS}
+        given = {name: str(query.get(name, "")).strip() for name in FILTERS}
         return {name: value for name, value in given.items() if value}
 
     def choice_url(self, spec: Mapping[str, Any]) -> str:
         page = reverse("deadletters:list")
-        filters = {name: str(spec[name]) for name in _FILTERS if spec.get(name)}
+        filters = {name: str(spec[name]) for name in FILTERS if spec.get(name)}
         return f"{page}?{urlencode(filters)}" if filters else page
 
     def check(self, actor: Actor, spec: Mapping[str, Any], horizon: int | None = None) -> dict[str, Any]:
-        unknown = sorted(set(spec) - {"letters", *_FILTERS})
+        unknown = sorted(set(spec) - {"letters", *FILTERS})
         if unknown:
             raise BadInput(
                 f"{unknown[0]!r} chooses no dead letters.",
-                remedy=f"Use letters, or some of {', '.join(_FILTERS)}.",
+                remedy=f"Use letters, or some of {', '.join(FILTERS)}.",
                 field=f"spec.{unknown[0]}",
             )
         # What dies after the dry run was not in it.
         newest = DeadLetter.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         upto = newest if horizon is None else min(horizon, newest)
         if "letters" not in spec:
-            chosen = {name: _text(spec, name) for name in _FILTERS if spec.get(name)}
+            chosen = {name: _text(spec, name) for name in FILTERS if spec.get(name)}
             if not chosen:
                 raise BadInput(
                     "Nothing is chosen.",
                     remedy="Choose letters, or narrow them by topic, subscription or cause.",
                     field="spec",
                 )
-            return {**chosen, "upto": upto}
+            return self._leaving(actor, {**chosen, "upto": upto})
         letters = spec["letters"]
         if letters == []:
             raise BadInput(
@@ -101,17 +100,23 @@ class Bulk:
         asked: dict[str, Any] = {"letters": sorted(set(letters)), "upto": upto}
         topics = self._letters(actor, asked).order_by().values_list("topic", flat=True).distinct()[:2]
         # What lies in one namespace is told and steered there.
-        return {**asked, "topic": topics[0]} if len(topics) == 1 else asked
+        return self._leaving(actor, {**asked, "topic": topics[0]} if len(topics) == 1 else asked)
+
+    def _leaving(self, actor: Actor, asked: dict[str, Any]) -> dict[str, Any]:
+        others = left(self._letters(actor, asked).filter(state=DeadLetter.State.DEAD))
+        return {**asked, "left_to": others} if others else asked
 
     def namespace(self, spec: Mapping[str, Any]) -> str:
         return _text(spec, "topic") if spec.get("topic") else ""
 
     def title(self, spec: Mapping[str, Any]) -> str:
         if "letters" in spec:
-            number = len(spec["letters"])
+            # Where others have all of them, these are what was asked for all the same.
+            number = len(spec["letters"]) - sum(each["letters"] for each in spec.get("left_to", ()))
+            number = number or len(spec["letters"])
             return f"{self.verb} {number:,} chosen dead letter{'' if number == 1 else 's'}"
         said = {**spec, "fingerprint": str(spec.get("fingerprint", ""))[:6]}
-        narrowed = " ".join(f"{_WORDS[name]} {said[name]}" for name in _FILTERS if spec.get(name))
+        narrowed = " ".join(f"{_WORDS[name]} {said[name]}" for name in FILTERS if spec.get(name))
         return f"{self.verb} dead letters {narrowed}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
@@ -128,6 +133,7 @@ class Bulk:
             horizon=spec["upto"],
             findings=self.findings(places, looked) if total else [],
             sampled=forecast.sampled(looked, total),
+            taken=taken(spec),
         )
 
     def look(self, task: Task, limit: int) -> Do:
@@ -162,10 +168,9 @@ class Bulk:
     def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
         """In topics where ``actor`` may do this, as they were when it was started."""
         allowed = topic_filter(visible_scopes(actor, self.action))
-        if "letters" in spec:
-            return DeadLetter.objects.filter(allowed, pk__in=spec["letters"], pk__lte=spec["upto"])
-        wanted = LetterFilters(**{name: spec[name] for name in _FILTERS if spec.get(name)})
-        return wanted.letters(actor).filter(allowed, pk__lte=spec["upto"])
+        seen = topic_filter(visible_scopes(actor))
+        found = DeadLetter.objects.filter(allowed, seen, choice(spec))
+        return found if "letters" in spec else found.filter(state=DeadLetter.State.DEAD)
 
 
 def _is_id(value: Any) -> bool:

@@ -56,18 +56,23 @@ class LetterFilters:
 
     def letters(self, actor: Actor) -> QuerySet[DeadLetter]:
         """The letters that fit and that ``actor`` may see, newest first."""
-        rows = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)), state=self.state)
+        seen = topic_filter(visible_scopes(actor))
+        return DeadLetter.objects.filter(seen, self.narrowed, state=self.state)
+
+    @property
+    def narrowed(self) -> Q:
+        """What fits, but for the state and for who may see it."""
         exact = {"topic": self.topic, "subscription": self.subscription, "fingerprint": self.fingerprint}
-        rows = rows.filter(**{name: value for name, value in exact.items() if value})
+        fits = Q(**{name: value for name, value in exact.items() if value})
         if self.cause:
-            rows = rows.filter(cause__icontains=self.cause)
+            fits &= Q(cause__icontains=self.cause)
         if self.owner:
             owned = Subscription.objects.filter(team__name=self.owner).values_list("topic__name", "group")
             wanted = Q(pk__in=[])
             for topic, group in owned:
                 wanted |= Q(topic=topic, subscription=group)
-            rows = rows.filter(wanted)
-        return rows
+            fits &= wanted
+        return fits
 
 
 @dataclass

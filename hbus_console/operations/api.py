@@ -15,13 +15,13 @@ from rest_framework.response import Response
 
 from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_of, page_of, read, takes
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.subjects import message_of, namespace_as_topic, subscription_of, topic_of
 from hbus_console.api.views import ApiView
 from hbus_console.operations import reading, services
-from hbus_console.operations.kinds import OperationKind, Plan, Sample, installed_kind, kind_named
+from hbus_console.operations.kinds import OperationKind, Plan, Sample, Taken, installed_kind, kind_named
 from hbus_console.operations.models import Operation, OperationItem
 
 
@@ -66,8 +66,19 @@ class FindingOut(msgspec.Struct):
     note: str
 
 
+class TakenOut(msgspec.Struct):
+    """What an unfinished operation already has of the choice; ``operation`` is null where you may not see it."""
+
+    operation: int | None
+    state: str
+    count: int
+    sentence: str
+
+
 class PlanOut(msgspec.Struct):
     """The dry run. With an ``obstacle`` it cannot be started; a start with its ``horizon`` touches no more.
+
+    ``taken`` is what is left to operations under way, and is not in ``total``.
 
     ``effect`` says what happens to each thing, and whether that can be undone; ``sampled`` of how many things the
     findings tell, empty: of all; ``takes_s`` how long it takes at ``rate_per_s``, the rate where none is given.
@@ -77,6 +88,7 @@ class PlanOut(msgspec.Struct):
     samples: list[SampleOut]
     warnings: list[str]
     scanned: str
+    taken: list[TakenOut]
     obstacle: str
     horizon: int | None
     effect: str
@@ -196,13 +208,23 @@ def _named(subject: Subject, facets: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _plan(found: Plan, kind: OperationKind) -> dict[str, Any]:
+def _taken(found: Taken, visible: bool) -> dict[str, Any]:
+    return {
+        "operation": found.operation.pk if visible else None,
+        "state": found.operation.state,
+        "count": found.count,
+        "sentence": f"{found if visible else found.of_another}.",
+    }
+
+
+def _plan(actor: Actor, found: Plan, kind: OperationKind) -> dict[str, Any]:
     rate = kind.rate_per_s
     return {
         "total": found.total,
         "samples": [_sample(sample) for sample in found.samples],
         "warnings": list(found.warnings),
         "scanned": found.scanned,
+        "taken": [_taken(*each) for each in services.shown_of(actor, found.taken or ())],
         "obstacle": found.obstacle,
         "horizon": found.horizon,
         "effect": kind.effect,
@@ -236,7 +258,10 @@ class Operations(ApiView):
     @extend_schema(
         operation_id="operations_start",
         summary="Start an operation",
-        description="The same work started again while it is under way answers the first, with `new` false.",
+        description=(
+            "The same work started again while it is under way answers the first, with `new` false. Dead letters that "
+            "an unfinished operation has are left to it: only the others are worked on."
+        ),
         tags=["operations"],
         request=takes(StartBody),
         responses=answers(StartOut, 201),
@@ -268,7 +293,8 @@ class DryRun(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = read(request, PlanBody)
-        return Response(_plan(services.dry_run(self.actor, body.kind, body.spec), installed_kind(body.kind)))
+        found = services.dry_run(self.actor, body.kind, body.spec)
+        return Response(_plan(self.actor, found, installed_kind(body.kind)))
 
 
 class OneOperation(ApiView):

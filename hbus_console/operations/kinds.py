@@ -15,7 +15,7 @@ from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.feature import OPERATION_END
-from hbus_console.operations.models import OperationItem
+from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.registry.loading import features
 from hbus_console.registry.names import OPERATION_KINDS
 from hbus_console.ui.formats import num
@@ -54,6 +54,32 @@ class PlanLine:
         return self.value if isinstance(self.value, str) else num(self.value)
 
 
+#: How far an unfinished operation is, in the words of a dry run.
+_FAR = {Operation.State.QUEUED: "waiting to begin", Operation.State.RUNNING: "running", Operation.State.PAUSED: "held"}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What another operation, unfinished, already has of what was chosen: it is left to that one."""
+
+    operation: Operation
+    count: int
+
+    def __str__(self) -> str:
+        """``3 of these are being redriven by operation 5 (held)``."""
+        return self._by(f"operation {self.operation.pk}")
+
+    @property
+    def of_another(self) -> str:
+        """The same for whoever may not see that operation."""
+        return self._by("another operation")
+
+    def _by(self, name: str) -> str:
+        verb, did = "is" if self.count == 1 else "are", kind_named(self.operation.kind).did
+        far = _FAR.get(Operation.State(self.operation.state), "ended")
+        return f"{num(self.count)} of these {verb} being {did} by {name} ({far})"
+
+
 @dataclass(frozen=True)
 class Plan:
     """The dry run. With an ``obstacle`` the operation cannot be started."""
@@ -72,6 +98,9 @@ class Plan:
     findings: Sequence[PlanLine] = ()
     #: Of how many things the findings tell, as a sentence; empty: of all.
     sampled: str = ""
+    #: What other operations have of the choice, which is not in ``total``. ``None`` where the kind cannot tell: then
+    #: the same words under way are the same work.
+    taken: Sequence[Taken] | None = None
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ from hbus_console.access.permissions import (
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
-from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, installed_kind, kind_named
+from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Taken, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import reach
+from hbus_console.ui.formats import listed
 
 State = Operation.State
 #: The fastest rate that can be asked for, in things a second; so many it may also be before it holds itself.
@@ -38,6 +39,9 @@ FASTEST = 100_000
 
 #: How long after an operation its repetition is taken for a second click.
 JUST_NOW = timedelta(minutes=5)
+
+#: So much of a digest names the work; behind it may stand beside which operation of the same words it was started.
+_SAME = 20
 
 _clock = SystemClock()
 
@@ -48,14 +52,24 @@ class Started:
 
     operation: Operation
     new: bool
+    #: What other operations have of what was chosen, as far as the one who asked may see them.
+    taken: Sequence[Taken] = ()
+    #: It takes what was there when it began, and others may have come since.
+    as_it_was: bool = False
+    #: What they do with it is not what was asked for, or it takes several of them to do all.
+    others: bool = False
 
     @property
     def sentence(self) -> str:
         """What to tell the one who asked."""
         if self.new:
-            return f"Operation {self.operation.pk} was started."
+            left = f" {listed(map(str, self.taken))}." if self.taken else ""
+            return f"Operation {self.operation.pk} was started.{left}"
+        if self.others:
+            return f"Nothing was started: {listed(map(str, self.taken))}."
         verb = "does this already" if self.operation.active else "has done this, and nothing is left to do"
-        return f"Nothing was started: operation {self.operation.pk} by {self.operation.actor} {verb}."
+        since = " It takes what was there when it was begun; what came since is not in it." if self.as_it_was else ""
+        return f"Nothing was started: operation {self.operation.pk} by {self.operation.actor} {verb}.{since}"
 
 
 def dry_run(actor: Actor, kind_name: str, spec: Mapping[str, Any], *, horizon: int | None = None) -> Plan:
@@ -104,8 +118,12 @@ def start(
     if plan.obstacle:
         raise BadInput(plan.obstacle, remedy="Look at the dry run.", field="spec")
     digest = _digest(kind_name, spec, _reach(actor, kind, asked))
+    same = Operation.objects.filter(digest__startswith=digest[:_SAME])
+    seen = [each for each, visible in shown_of(actor, plan.taken or ()) if visible]
+    if plan.total == 0 and seen:
+        others = len(plan.taken or ()) > 1 or seen[-1].operation.kind != kind_name
+        return Started(seen[-1].operation, new=False, taken=seen, others=others)
     if plan.total == 0:
-        same = Operation.objects.filter(digest=digest)
         before = (
             same.filter(Q(state__in=ACTIVE) | Q(ended_at__gt=to_datetime(clock.now_ms()) - JUST_NOW))
             .order_by("-pk")
@@ -113,7 +131,13 @@ def start(
         )
         if before is not None:
             return Started(before, new=False)
-        raise BadInput("There is nothing to do.", remedy="Choose others.", field="spec")
+        what = (
+            "Unfinished operations that you may not see have all of these." if plan.taken else "There is nothing to do."
+        )
+        raise BadInput(what, remedy="Choose others.", field="spec")
+    if plan.taken is not None and (beside := same.filter(state__in=ACTIVE).order_by("-pk").first()):
+        # What that one has is not in this plan: the same words, and other work.
+        digest = f"{digest[:_SAME]}.{beside.pk}"
     with transaction.atomic():
         made = Operation(
             kind=kind_name,
@@ -140,7 +164,8 @@ def start(
             with transaction.atomic():
                 made.save(force_insert=True)
         except IntegrityError:
-            return Started(Operation.objects.get(digest=digest, state__in=ACTIVE), new=False)
+            before = Operation.objects.get(digest=digest, state__in=ACTIVE)
+            return Started(before, new=False, as_it_was=plan.taken is None and plan.horizon is not None)
         entry = record(
             actor,
             "operation.start",
@@ -157,7 +182,7 @@ def start(
         )
         made.audit_seq = entry.seq
         made.save(update_fields=["audit_seq"])
-    return Started(made, new=True)
+    return Started(made, new=True, taken=seen)
 
 
 def pause(actor: Actor, operation_id: int, reason: str) -> Operation:
@@ -195,6 +220,12 @@ def operation(actor: Actor, operation_id: int) -> Operation:
     if found is None:
         raise NotThere("There is no such operation.", remedy="List the operations.", field="id")
     return found
+
+
+def shown_of(actor: Actor, taken: Sequence[Taken]) -> list[tuple[Taken, bool]]:
+    """What other operations have, each with whether ``actor`` may see that operation."""
+    own = set(operations(actor).filter(pk__in=[each.operation.pk for each in taken]).values_list("pk", flat=True))
+    return [(each, each.operation.pk in own) for each in taken]
 
 
 def items(actor: Actor, found: Operation) -> QuerySet[OperationItem]:

@@ -212,6 +212,10 @@ def _planned(
             (each, reading.at_rate(shown.total, each))
             for each in sorted({*RATES, chosen.rate_per_s}, key=_unbounded_last)
         ]
+        context["taken"] = [
+            (f"{each if visible else each.of_another}.", each.operation.pk if visible else None)
+            for each, visible in services.shown_of(who, shown.taken or ())
+        ]
         context["first"] = FIRST if chosen.rate_per_s and (shown.total is None or shown.total > FIRST) else 0
         context["title"] = chosen.title(chosen.check(who, spec, horizon))
     except BadInput as error:

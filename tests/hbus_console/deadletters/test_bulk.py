@@ -128,24 +128,30 @@ def test_a_filter_does_not_reach_beyond_the_scope(make_letter: MakeLetter, facts
 def test_the_same_words_of_another_scope_are_work_of_their_own(
     olga: Actor, make_letter: MakeLetter, facts: FactRecorder
 ) -> None:
-    make_letter()
+    make_letter(), make_letter(topic="payroll.paid")
+    Topic.objects.create(name="payroll.paid", team=Topic.objects.get().team)
     spec = {"subscription": "partner-sync"}
-    first = services.start(olga, "redrive", spec, reason="why")
     people = []
-    for name in ("narrow", "beside"):
+    for name, scope in (("narrow", "booking.*"), ("beside", "booking.*"), ("other", "payroll.*")):
         user = User.objects.create(username=name)
-        user.grants.create(role="operator", scope="booking.*")
+        user.grants.create(role="operator", scope=scope)
         people.append(actor_of(user))
+    narrow, beside, other = people
 
-    started = [services.start(each, "redrive", spec, reason="why") for each in people]
+    first = services.start(narrow, "redrive", spec, reason="why")
+    second = services.start(other, "redrive", spec, reason="why")
 
-    assert [each.new for each in started] == [True, True]
-    assert len({first.operation.pk, *(each.operation.pk for each in started)}) == 3
-    assert not services.start(people[0], "redrive", spec, reason="why").new
-    # Where all of it lies in one namespace, whoever may do it there meets the one under way.
-    inside = {"topic": "booking.changed"}
-    assert services.start(people[0], "redrive", inside, reason="why").new
-    assert not services.start(people[1], "redrive", inside, reason="why").new
+    assert (first.new, second.new, first.operation.pk != second.operation.pk) == (True, True, True)
+    assert services.start(narrow, "redrive", spec, reason="why").operation == first.operation
+    with pytest.raises(BadInput, match="you may not see have all of these"):
+        services.start(beside, "redrive", spec, reason="why")
+    assert services.dry_run(beside, "redrive", spec).total == 0
+    # Whoever sees both is told of both, and of nothing that is left.
+    said = services.start(olga, "redrive", spec, reason="why").sentence
+    assert said == (
+        f"Nothing was started: 1 of these is being redriven by operation {first.operation.pk} (waiting to begin) and "
+        f"1 of these is being redriven by operation {second.operation.pk} (waiting to begin)."
+    )
 
 
 @pytest.mark.parametrize(

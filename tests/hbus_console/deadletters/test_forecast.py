@@ -147,6 +147,7 @@ def test_a_start_over_http_without_a_rate_is_as_slow(browser: Client, make_lette
     assert "subscription where it died" in plan["effect"]
     made = browser.post("/api/v1/operations", {**body, "reason": "why", "first": 5}, content_type="application/json")
     assert (made.json()["operation"]["rate_per_s"], made.json()["operation"]["first"]) == (20, 5)
+    make_letter()
     fast = browser.post(
         "/api/v1/operations",
         {"kind": "discard", "spec": SPEC, "reason": "why", "rate_per_s": 0},

@@ -1,0 +1,158 @@
+"""Letters that an unfinished operation has are left to it, by the dry run and by what is started beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from engine.bus.conformance.running import FactRecorder
+from engine.core.errors import Conflict
+from hbus_console.access.permissions import Actor
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.deadletters import taken
+from hbus_console.operations import services
+from hbus_console.operations.models import Operation
+from hbus_console.operations.runner import OperationRunner
+from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.unhurried import UnhurriedClock
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+SPEC = {"topic": "booking.changed"}
+
+
+@pytest.fixture
+def olga(db: None) -> Actor:
+    user = User.objects.create(username="olga")
+    user.grants.create(role="operator", scope="*")
+    return actor_of(user)
+
+
+@pytest.fixture
+def browser(olga: Actor) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=olga.user_id))
+    return client
+
+
+def held(actor: Actor, kind: str = "redrive", spec: dict[str, Any] = SPEC) -> Operation:
+    operation = services.start(actor, kind, spec, reason="map").operation
+    return services.pause(actor, operation.pk, "lunch")
+
+
+def run() -> None:
+    OperationRunner(UnhurriedClock()).tick()
+
+
+def test_the_dry_run_leaves_out_and_links_what_a_held_operation_has(
+    olga: Actor, browser: Client, make_letter: MakeLetter
+) -> None:
+    make_letter(), make_letter()
+    first = held(olga)
+    newer = make_letter()
+
+    for kind in ("redrive", "discard"):
+        plan = services.dry_run(olga, kind, SPEC)
+        assert (plan.total, [each.subject for each in plan.samples]) == (1, [newer.subject])
+        assert [str(each) for each in plan.taken or ()] == [
+            f"2 of these are being redriven by operation {first.pk} (held)"
+        ]
+        page = browser.get(f"/operations/plan/{kind}/?topic=booking.changed").content.decode()
+        assert f"2 of these are being redriven by operation {first.pk} (held)." in page
+        assert f'href="/operations/{first.pk}/"' in page
+    body = {"kind": "redrive", "spec": SPEC}
+    told = browser.post("/api/v1/operations/plan", body, content_type="application/json").json()
+    assert (told["total"], told["taken"][0]["operation"], told["taken"][0]["count"]) == (1, first.pk, 2)
+
+
+def test_the_rest_is_started_beside_it_and_keeps_its_hands_off(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
+) -> None:
+    old = [make_letter(), make_letter()]
+    first = held(olga)
+    new = [make_letter(), make_letter()]
+
+    second = services.start(olga, "redrive", SPEC, reason="why")
+
+    assert (second.new, second.operation.total) == (True, 2)
+    assert second.sentence == (
+        f"Operation {second.operation.pk} was started. 2 of these are being redriven by operation {first.pk} (held)."
+    )
+    # What the dry run had left out stays left out, whatever becomes of the other.
+    services.cancel(olga, first.pk, "enough")
+    run()
+    for letter in (*old, *new):
+        letter.refresh_from_db()
+    assert [letter.state for letter in (*old, *new)] == ["dead", "dead", "redriven", "redriven"]
+    assert services.dry_run(olga, "redrive", SPEC).total == 2
+
+
+def test_it_is_refused_only_where_others_have_every_letter(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
+) -> None:
+    one = make_letter()
+    first = held(olga)
+    again = services.start(olga, "redrive", {"letters": [one.pk]}, reason="why")
+    assert (again.new, again.operation) == (False, first)
+    assert again.sentence == f"Nothing was started: operation {first.pk} by olga does this already."
+    # To discard is other work than to redrive.
+    said = services.start(olga, "discard", SPEC, reason="why").sentence
+    assert said == f"Nothing was started: 1 of these is being redriven by operation {first.pk} (held)."
+
+    two = make_letter()
+    second = services.start(olga, "redrive", {"letters": [one.pk, two.pk]}, reason="why").operation
+    assert (second.total, second.title) == (1, "Redrive 1 chosen dead letter")
+    both = services.start(olga, "redrive", SPEC, reason="why")
+    assert not both.new
+    assert (
+        f"operation {first.pk} (held) and 1 of these is being redriven by operation {second.pk} (wai" in both.sentence
+    )
+    run()
+    one.refresh_from_db(), two.refresh_from_db()
+    assert (one.state, two.state) == ("dead", "redriven")
+
+
+def test_the_same_words_may_go_on_for_what_came_since(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
+) -> None:
+    made = []
+    for _ in range(3):
+        make_letter()
+        made.append(held(olga).pk)
+    assert len(set(made)) == 3
+    assert [each.total for each in Operation.objects.order_by("pk")] == [1, 1, 1]
+    # The middle one ends: its letter is nobody's, though the last had left it out.
+    services.cancel(olga, made[1], "enough")
+    plan = services.dry_run(olga, "redrive", SPEC)
+    assert (plan.total, [each.operation.pk for each in plan.taken or ()]) == (1, [made[0], made[2]])
+
+
+def test_what_an_operation_has_passed_or_can_never_reach_is_nobodys(
+    olga: Actor, make_letter: MakeLetter, facts: FactRecorder
+) -> None:
+    passed, ahead = make_letter(body=b"\xff"), make_letter()
+    services.start(olga, "redrive", SPEC, reason="why", first=1)
+    run()
+    passed.refresh_from_db()
+    assert (passed.state, Operation.objects.get().state) == ("dead", "paused")
+    assert [each.subject for each in services.dry_run(olga, "discard", SPEC).samples] == [passed.subject]
+    # Its next step would be refused: it will never come to the other.
+    User.objects.filter(username="olga").update(is_active=False)
+    root = User.objects.create(username="root")
+    root.grants.create(role="operator", scope="*")
+    assert services.dry_run(actor_of(root), "discard", SPEC).total == 2
+    assert ahead.pk
+
+
+def test_choices_do_not_stand_inside_each_other_without_end(
+    olga: Actor, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taken, "_MOST", 2)
+    for _ in range(2):
+        make_letter()
+        held(olga)
+    make_letter()
+    with pytest.raises(Conflict, match="Too many unfinished operations"):
+        services.start(olga, "redrive", SPEC, reason="why")
