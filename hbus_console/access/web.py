@@ -24,6 +24,8 @@ from hbus_console.access.refusals import refused
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])
+#: A post of the pages' script has this header; its key is in the one that the API knows, too.
+FORM_MARK = "HBUS-Form"
 #: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about; a keyword of the URL stands in braces.
 Resource = str
 

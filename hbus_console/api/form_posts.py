@@ -14,12 +14,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import Actor, Forbidden
-from hbus_console.access.web import actor
+from hbus_console.access.web import FORM_MARK, actor
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
 
-#: A post of the script has this header; its key is in the one that the API knows, too.
-MARK = "HBUS-Form"
 #: Where the page goes on: what would be followed unseen otherwise.
 LOCATION = "HBUS-Location"
 
@@ -31,7 +29,7 @@ class FormPostMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.method != "POST" or MARK not in request.headers:
+        if request.method != "POST" or FORM_MARK not in request.headers:
             return self._get_response(request)
         who = actor(request)
         if not who.is_authenticated or who.must_change_password:

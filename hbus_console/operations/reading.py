@@ -13,19 +13,12 @@ from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console import cursors
 from hbus_console.access.permissions import Actor
-from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.subjects import about
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import PATIENCE, holdings
 from hbus_console.ui.formats import duration, num
 
 PAGE = 50
-_STEERED = {
-    "operation.pause": "paused",
-    "operation.resume": "resumed",
-    "operation.cancel": "cancelled",
-}
 
 
 @dataclass(frozen=True)
@@ -51,12 +44,6 @@ _NAMED = 3
 def held_itself(operation: Operation) -> bool:
     """Whether it waits for somebody to look at what became of its first few."""
     return operation.state == Operation.State.PAUSED and 0 < operation.first == operation.handled
-
-
-def steered(operation: Operation) -> tuple[str, AuditEntry] | None:
-    """What was done to it last and the entry that says by whom, when and why; ``None`` where nobody did anything."""
-    entry = AuditEntry.objects.filter(about(operation.subject), action__in=_STEERED).order_by("-seq").first()
-    return (_STEERED[entry.action], entry) if entry is not None else None
 
 
 def sentences(operations: Sequence[Operation]) -> dict[int, str]:

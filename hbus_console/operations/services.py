@@ -31,6 +31,7 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Taken, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import reach
+from hbus_console.operations.steering import by_whom
 from hbus_console.ui.formats import listed
 
 State = Operation.State
@@ -264,9 +265,8 @@ def _move(
         )
         if not moved:
             found.refresh_from_db()
-            raise Conflict(
-                f"Nothing was done: operation {found.pk} is {found.state}.", remedy="Look at it again.", field="state"
-            )
+            what = f"Nothing was done: operation {found.pk} is {found.state}. {by_whom(found)}".strip()
+            raise Conflict(what, remedy="Look at it again.", field="state")
         was = found.state
         found.refresh_from_db()
         record(

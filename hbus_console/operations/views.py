@@ -19,7 +19,7 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.trail import sees_all
-from hbus_console.operations import reading, services
+from hbus_console.operations import reading, services, steering
 from hbus_console.operations.kinds import NotInstalled, installed_kind, installed_kinds, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.registry.declaration import MenuEntry
@@ -27,6 +27,7 @@ from hbus_console.registry.loading import features
 from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import listed, num
+from hbus_console.ui.pages import refuse_act
 
 #: No form's number is larger; what a rate may be says the service.
 _MOST_RATE = 999_999
@@ -51,6 +52,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "nav": "operations",
         "found": found,
         "outcomes": reading.sentences(found.rows),
+        "stopped": steering.stopped(found.rows),
         "state": state,
         "states": Operation.State.values,
         "verbs": listed(it.verb for it in installed_kinds()),
@@ -94,7 +96,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "may_steer": services.may_steer(who, found),
         "may_audit": allows(who, AUDIT_READ, found.namespace) if found.namespace else sees_all(who),
         "steering": _steering(found, missing=missing is not None),
-        "steered": reading.steered(found),
+        "steered": steering.steered(found),
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
     if request.headers.get("HX-Request") != "true":
@@ -177,9 +179,8 @@ def _steer(
         act(actor(request), operation_id, request.POST.get("reason", ""))
     except BadInput as refused:
         services.operation(actor(request), operation_id)
-        messages.error(request, str(refused))
-    else:
-        messages.success(request, said)
+        return refuse_act(request, refused, "operations:operation", operation_id)
+    messages.success(request, said)
     return redirect("operations:operation", operation_id)
 
 

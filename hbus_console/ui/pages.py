@@ -15,7 +15,8 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access import context
 from hbus_console.access.acts import VIEW, Act
-from hbus_console.access.web import actor, console_view, field_errors
+from hbus_console.access.error_answers import answer_to
+from hbus_console.access.web import FORM_MARK, actor, console_view, field_errors
 
 clock = SystemClock()
 
@@ -25,9 +26,20 @@ def act(request: HttpRequest, said: str, do: Callable[[], object], *target: Any)
     try:
         do()
     except BadInput as refused:
-        messages.error(request, str(refused))
-    else:
-        tell_done(request, said)
+        return refuse_act(request, refused, *target)
+    tell_done(request, said)
+    return redirect(*target)
+
+
+def refuse_act(request: HttpRequest, refused: BadInput, *target: Any) -> HttpResponse:
+    """Say that a sheet's act was refused: in the sheet, which keeps what was typed, where the page's script asks.
+
+    Without it on top of the page, which begins anew.
+    """
+    if FORM_MARK in request.headers:
+        answer = answer_to(refused)
+        return HttpResponse(str(refused), status=answer.status, content_type="text/plain; charset=utf-8")
+    messages.error(request, str(refused))
     return redirect(*target)
 
 

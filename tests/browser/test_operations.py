@@ -58,3 +58,37 @@ def test_a_message_that_is_not_booked_yet_is_waited_for(watched: Watched) -> Non
         pass
     expect(page.locator("h1")).to_contain_text("Not yet in the ledger")
     assert watched.errors == []
+
+
+def test_a_reason_being_typed_stays_when_somebody_else_is_quicker(watched: Watched) -> None:
+    # Given two who look at one operation that goes slowly, and one of them writes why it should be held
+    page = watched.open("/replays/booking.cancelled/")
+    page.fill("#from", "")
+    page.select_option("#into_group", "partner-sync")
+    page.get_by_role("button", name="Dry run…").click()
+    page.fill("#reason", "to be stopped by two")
+    page.select_option("#rate", "1")
+    page.get_by_role("button", name=re.compile(r"^Replay")).click()
+    page.wait_for_url(re.compile(r"/operations/\d+/"))
+    page.get_by_role("button", name="Pause…").click()
+    page.fill("#pause-why", "let me look first")
+
+    # When the other cancels it
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("button", name="Cancel…").click()
+    other.fill("#cancel-why", "the wrong topic")
+    other.get_by_role("button", name="Cancel it").click()
+    expect(page.locator("#progress .panel-head")).to_contain_text("cancelled", timeout=60_000)
+
+    # Then the sheet stays with what was typed, and sending it says who was quicker
+    expect(page.locator("#pause .as-of")).to_contain_text("follows when you are done", timeout=60_000)
+    expect(page.locator("#pause-why")).to_have_value("let me look first")
+    expect(page.locator("#pause-why")).to_be_focused()
+    page.get_by_role("button", name="Pause it").click()
+    expect(page.locator("#pause [role=alert]")).to_contain_text("admin cancelled it: “the wrong topic”")
+    expect(page.locator("#pause-why")).to_have_value("let me look first")
+    # And it goes with its page once it is let go
+    page.keyboard.press("Escape")
+    expect(page.locator("#pause")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_role("button", name="Pause…")).to_have_count(0)

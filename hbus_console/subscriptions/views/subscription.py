@@ -25,7 +25,7 @@ from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_G
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import FAILED_HEADS
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.pages import act, clock, reason_act
+from hbus_console.ui.pages import act, clock, reason_act, refuse_act
 from hbus_console.ui.timerange import time_range
 
 #: How many audit entries the page shows.
@@ -146,8 +146,7 @@ def rotate_secret(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     try:
         secret = services.rotate_secret(actor(request), topic, group, request.POST.get("reason", ""))
     except BadInput as refused:
-        messages.error(request, str(refused))
-        return redirect("subscriptions:settings", topic, group)
+        return refuse_act(request, refused, "subscriptions:settings", topic, group)
     return render(request, "subscriptions/secret.html", {**frame(request, row), "secret": secret})
 
 
@@ -163,7 +162,6 @@ def delete(request: HttpRequest, topic: str, group: str) -> HttpResponse:
             request.POST.get("reason", ""),
         )
     except BadInput as refused:
-        messages.error(request, str(refused))
-        return redirect("subscriptions:settings", topic, group)
+        return refuse_act(request, refused, "subscriptions:settings", topic, group)
     messages.success(request, f"{group} on {topic} is deleted; its dead letters stay as evidence.")
     return redirect("topics:detail", topic)

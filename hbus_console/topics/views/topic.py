@@ -23,7 +23,7 @@ from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
 from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic, frame
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.pages import clock, reason_act
+from hbus_console.ui.pages import clock, reason_act, refuse_act
 from hbus_console.ui.timerange import time_range
 from hbus_console.wiring import bus
 
@@ -104,7 +104,6 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
             request.POST.get("reason", ""),
         )
     except BadInput as refused:
-        messages.error(request, str(refused))
-        return redirect("topics:settings", name)
+        return refuse_act(request, refused, "topics:settings", name)
     messages.success(request, f"{name} is deleted with all its messages; the audit log keeps that it was.")
     return redirect("topics:list")

@@ -159,9 +159,11 @@
       return;
     }
     if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
-    if (answer.status < 500 && show(text, address.hash)) return;
+    // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
+    const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
+    if (answer.status < 500 && !plain && show(text, address.hash)) return;
     if (button) button.disabled = false;
-    const words = new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
+    const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
     say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
   }
 

@@ -179,6 +179,14 @@
     if (since >= Math.max(due ? LEAST_MS : MOST_MS, took * SHARE)) refresh();
   }
 
+  // A part of the page asks for all of it anew. Loaded anew, it would take from a person what is in hand.
+  body.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (event.detail.xhr.getResponseHeader("HX-Refresh") !== "true" || !shows.length || !inHand().size) return;
+    event.preventDefault();
+    due = true;
+    check();
+  });
+
   // The answer to a form stands here now: no reload would show it.
   body.addEventListener("hbus:answered", () => {
     shows = [];

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connections
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from engine.core.errors import Conflict
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.operations import kinds, services
 from hbus_console.operations.models import Operation
+from hbus_console.operations.runner import OperationRunner
 from tests.hbus_console.operations.conftest import MakeUser, Words
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -117,3 +121,53 @@ def test_before_the_rest_follows_it_is_said_how_the_first_few_fared(page: Client
     shown = page.get(f"/operations/{operation.pk}/").content.decode()
     assert "It goes on where it was held." in shown
     assert "would follow now" not in shown
+
+
+def test_the_list_says_who_held_or_cancelled_each(page: Client, operator: Actor, operation: Operation) -> None:
+    def shown() -> str:
+        return " ".join(page.get("/operations/").content.decode().split())
+
+    assert f"by {operator.name}, <time" not in shown()
+    services.pause(operator, operation.pk, "too loud")
+    assert f'<p class="muted" title="too loud">by {operator.name}, <time' in shown()
+    services.resume(operator, operation.pk, "back")
+    assert f"by {operator.name}, <time" not in shown()
+    services.cancel(operator, operation.pk, "nobody listens")
+    assert f'<p class="muted" title="nobody listens">by {operator.name}, <time' in shown()
+
+
+def test_who_held_many_costs_no_more_questions_than_one(page: Client, operator: Actor, words: Words) -> None:
+    def cost() -> int:
+        with CaptureQueriesContext(connections["default"]) as asked:
+            page.get("/operations/")
+        return len(asked)
+
+    page.get("/operations/")
+    before = cost()
+    for word in "cdefg":
+        services.cancel(operator, services.start(operator, "words", {"words": [word]}, reason="r").operation.pk, "no")
+    assert cost() <= before + 1
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
+def test_what_came_too_late_says_who_was_quicker_where_it_was_typed(
+    page: Client, make_user: MakeUser, operation: Operation, verb: str
+) -> None:
+    services.cancel(make_user(name="otto"), operation.pk, "wrong list")
+    path = f"/operations/{operation.pk}/{verb}/"
+    answer = page.post(path, {"reason": "mine"}, headers={"HBUS-Form": "1", "Idempotency-Key": "k" * 32})
+    assert (answer.status_code, answer["Content-Type"]) == (409, "text/plain; charset=utf-8")
+    said = f"Nothing was done: operation {operation.pk} is cancelled. otto cancelled it: “wrong list”."
+    assert answer.content.decode().startswith(said)
+    # Without a script it stands on top of the page.
+    assert said in page.post(path, {"reason": "mine"}, follow=True).content.decode()
+
+
+def test_who_held_it_by_its_own_plan_is_itself(page: Client, runner: OperationRunner, operator: Actor) -> None:
+    started = services.start(operator, "words", {"words": ["a", "b", "c"]}, reason="why", first=1).operation
+    runner.tick()
+    assert 'title="the first 1 are done, and wait to be looked at">by itself, <time' in " ".join(
+        page.get("/operations/").content.decode().split()
+    )
+    with pytest.raises(Conflict, match="It held itself"):
+        services.pause(operator, started.pk, "why")
