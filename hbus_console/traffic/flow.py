@@ -90,6 +90,8 @@ class Series:
     handler_ms: list[float | None] = field(default_factory=list)
     settled_total: int = 0
     settled_first_total: int = 0
+    retried_total: int = 0
+    dead_total: int = 0
 
     @property
     def failed(self) -> list[float]:
@@ -98,8 +100,8 @@ class Series:
 
     @property
     def first_attempt(self) -> float | None:
-        """Share settled at the first attempt over the whole time, 0 to 1."""
-        return self.settled_first_total / self.settled_total if self.settled_total else None
+        """Share settled at the first attempt over the whole time, 0 to 1; see :func:`first_share`."""
+        return first_share(self.settled_total, self.settled_first_total, self.retried_total, self.dead_total)
 
     def peak(self, name: str) -> tuple[float, int]:
         """The highest rate of ``name`` and the epoch milliseconds of its slot; (0, 0) when empty."""
@@ -195,6 +197,8 @@ def series(start_ms: int, end_ms: int, scopes: Sequence[str], topic: str = "", s
         ],
         settled_total=sum(counts["settled"]),
         settled_first_total=sum(counts["settled_first"]),
+        retried_total=sum(counts["retried"]),
+        dead_total=sum(counts["dead"]),
     )
 
 
@@ -310,6 +314,14 @@ def _sparks(
     return found
 
 
+def first_share(settled: int, first: int, retried: int, dead: int) -> float | None:
+    """Of what has ended, settled or dead, the share that was settled at the first attempt; ``None``: nothing settled.
+
+    What was retried and has not ended is counted as one at least: all at the first attempt it never was.
+    """
+    return first / max(settled + dead, first + bool(retried)) if settled else None
+
+
 def _rates(counts: dict[str, int], seconds: int) -> Rates:
     settled = counts["settled"]
     return Rates(
@@ -319,6 +331,6 @@ def _rates(counts: dict[str, int], seconds: int) -> Rates:
         dead=counts["dead"] / seconds,
         deduplicated=counts["deduplicated"] / seconds,
         expired=counts["expired"] / seconds,
-        first_attempt=counts["settled_first"] / settled if settled else None,
+        first_attempt=first_share(settled, counts["settled_first"], counts["retried"], counts["dead"]),
         handler_us=int(counts["duration_us"] / settled) if settled else None,
     )

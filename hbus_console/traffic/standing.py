@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,17 +79,20 @@ def oldest(oldest_ms: int | None, now_ms: int) -> str:
 
 
 def share(part: float) -> str:
-    """A share from 0 to 1 in percent, never rounded up to a perfect one: 0.99997 is 99.99 %, not 100 %."""
-    percent = int(part * 10_000) / 100
-    return f"{percent:.2f}".rstrip("0").rstrip(".") + " %"
+    """A share from 0 to 1 in percent, never rounded up: 0.99997 is 99.99 %, not 100 %; 0.00001 is 0.01 %, not 0 %."""
+    return f"{_percent(part, math.floor)} %"
 
 
 def failing(part: float | None) -> tuple[str, str]:
-    """A share of failures from 0 to 1 as value and unit, never rounded down to none: 0.00001 is 0.01 %, not 0 %."""
-    if part is None:
-        return formats.num(None), ""
-    percent = math.ceil(round(part * 10_000, 6)) / 100
-    return f"{percent:.2f}".rstrip("0").rstrip("."), "%"
+    """A share of failures from 0 to 1 as value and unit, never rounded down; all, too, only where all failed."""
+    return (formats.num(None), "") if part is None else (_percent(part, math.ceil), "%")
+
+
+def _percent(part: float, rounded: Callable[[float], int]) -> str:
+    hundredths = rounded(round(part * 10_000, 6))
+    if 0 < part < 1:
+        hundredths = min(max(hundredths, 1), 9_999)
+    return f"{hundredths / 100:.2f}".rstrip("0").rstrip(".")
 
 
 def handling(handler_us: int | None) -> tuple[str, str]:

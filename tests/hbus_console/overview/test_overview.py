@@ -15,7 +15,7 @@ from hbus_console.overview import examples
 from hbus_console.overview.examples import Example
 from hbus_console.overview.templatetags import overview
 from hbus_console.traffic import standing
-from hbus_console.traffic.standing import oldest, share
+from hbus_console.traffic.standing import failing, oldest, share
 from tests.hbus_console.accounts.conftest import MakeUser
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
@@ -173,9 +173,13 @@ def test_it_needs_a_sign_in() -> None:
     assert response["Location"].startswith("/login/")
 
 
-@pytest.mark.parametrize(("part", "text"), [(1.0, "100 %"), (0.99997, "99.99 %"), (0.5, "50 %"), (0.0, "0 %")])
-def test_a_share_is_never_rounded_up_to_perfect(part: float, text: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(1.0, "100 %"), (0.99997, "99.99 %"), (0.57, "57 %"), (0.5, "50 %"), (0.00001, "0.01 %"), (0.0, "0 %")],
+)
+def test_a_share_is_all_or_nothing_only_where_it_is(part: float, text: str) -> None:
     assert share(part) == text
+    assert " ".join(failing(part)) == text
 
 
 def test_notes_of_figures_that_are_zero_say_so() -> None:

@@ -64,6 +64,22 @@ def test_without_settlements_there_is_no_share_and_no_duration() -> None:
     assert flow.rates(NOW, ["*"]).total.handler_us is None
 
 
+@pytest.mark.parametrize(
+    ("counts", "share"),
+    [
+        ({"settled": 999, "first": 999, "retried": 0, "dead": 0}, 1.0),
+        # One died: it was not settled at all, and four attempts failed.
+        ({"settled": 999, "first": 999, "retried": 3, "dead": 1}, 0.999),
+        # One is still being retried.
+        ({"settled": 999, "first": 999, "retried": 2, "dead": 0}, 0.999),
+        ({"settled": 1_000, "first": 999, "retried": 2, "dead": 0}, 0.999),
+        ({"settled": 0, "first": 0, "retried": 2, "dead": 1}, None),
+    ],
+)
+def test_what_died_or_is_retried_was_not_done_at_the_first_attempt(counts: dict[str, int], share: float | None) -> None:
+    assert flow.first_share(**counts) == share
+
+
 def test_scopes_hide_other_topics() -> None:
     for topic in ("booking", "booking.created", "bookings.other", "stay.completed"):
         Topic.objects.create(name=topic)
