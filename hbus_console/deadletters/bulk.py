@@ -30,7 +30,7 @@ from hbus_console.ui.formats import counted
 MOST_CHOSEN = 1_000
 _SAMPLES = 5
 _clock = SystemClock()
-_WORDS = {"topic": "on", "subscription": "of", "owner": "owned by", "cause": "with", "fingerprint": "of cause"}
+_WORDS = {"topic": "on", "subscription": "of", "owner": "owned by", "cause": "with", "fingerprint": "with"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,13 @@ class Bulk:
                     remedy="Choose letters, or narrow them by topic, subscription or cause.",
                     field="spec",
                 )
-            return self._leaving(actor, {**chosen, "upto": upto})
+            asked: dict[str, Any] = {**chosen, "upto": upto}
+            if "fingerprint" in chosen:
+                # Without what varies from letter to letter: a title is kept for good, and what it shows may be masked
+                # tomorrow.
+                causes = self._letters(actor, asked).order_by("-pk").exclude(cause="")
+                asked["named"] = causes.values_list("cause", flat=True).first() or "no cause recorded"
+            return self._leaving(actor, asked)
         letters = spec["letters"]
         if letters == []:
             raise BadInput(
@@ -97,7 +103,7 @@ class Bulk:
                 remedy=f"Choose up to {MOST_CHOSEN:,}, or use a filter.",
                 field="spec.letters",
             )
-        asked: dict[str, Any] = {"letters": sorted(set(letters)), "upto": upto}
+        asked = {"letters": sorted(set(letters)), "upto": upto}
         topics = self._letters(actor, asked).order_by().values_list("topic", flat=True).distinct()[:2]
         # What lies in one namespace is told and steered there.
         return self._leaving(actor, {**asked, "topic": topics[0]} if len(topics) == 1 else asked)
@@ -115,7 +121,7 @@ class Bulk:
             number = len(spec["letters"]) - sum(each["letters"] for each in spec.get("left_to", ()))
             number = number or len(spec["letters"])
             return f"{self.verb} {number:,} chosen dead letter{'' if number == 1 else 's'}"
-        said = {**spec, "fingerprint": str(spec.get("fingerprint", ""))[:6]}
+        said = {**spec, "fingerprint": spec.get("named", "a cause that no letter has")}
         narrowed = " ".join(f"{_WORDS[name]} {said[name]}" for name in FILTERS if spec.get(name))
         return f"{self.verb} dead letters {narrowed}"
 

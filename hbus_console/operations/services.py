@@ -32,7 +32,7 @@ from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Tak
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import reach
 from hbus_console.operations.steering import by_whom
-from hbus_console.ui.formats import listed
+from hbus_console.ui.formats import cut, listed
 
 State = Operation.State
 #: The fastest rate that can be asked for, in things a second; so many it may also be before it holds itself.
@@ -142,7 +142,7 @@ def start(
     with transaction.atomic():
         made = Operation(
             kind=kind_name,
-            title=kind.title(asked)[:300],
+            title=cut(kind.title(asked), 300),
             spec=asked,
             digest=digest,
             namespace=kind.namespace(asked),

@@ -250,3 +250,28 @@ def test_with_none_chosen_the_page_says_what_to_do_in_its_own_words(olga: Actor,
     page = browser.get("/operations/plan/redrive/?by=letter").content.decode()
     assert "No letter is chosen. Tick the letters that you mean" in page
     assert 'name="spec"' not in page
+
+
+def test_a_cause_is_named_by_its_words_in_titles(olga: Actor, make_letter: MakeLetter) -> None:
+    words = "UnknownRoomCode: room code … is not in the catalogue of " + "a partner " * 30
+    letter = make_letter(cause=words.strip())
+    spec = {"topic": "booking.changed", "fingerprint": letter.fingerprint}
+    browser = Client()
+    browser.force_login(User.objects.get(pk=olga.user_id))
+
+    plan = browser.get(f"/operations/plan/redrive/?topic=booking.changed&fingerprint={letter.fingerprint}")
+    operation = services.start(olga, "redrive", spec, reason="why").operation
+
+    whole = f"Redrive dead letters on booking.changed with {words.strip()}"
+    assert len(operation.title) == 300
+    begin = "Redrive dead letters on booking.changed with UnknownRoomCode: room code …"
+    assert operation.title.startswith(begin)
+    assert (
+        f'<span title="{html.escape(whole)}">Redrive dead letters on booking.changed with Unknown'
+        in plan.content.decode()
+    )
+    for path in ("/operations/", f"/operations/{operation.pk}/"):
+        page = browser.get(path).content.decode()
+        assert f'<span title="{html.escape(operation.title)}">Redrive dead letters on booking.changed' in page
+    # What a letter itself says may be masked: it is not kept in a title.
+    assert "DBL-SEA" not in operation.title
