@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
+from django.utils.text import Truncator
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput, Conflict, NotThere
@@ -32,7 +33,7 @@ from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Tak
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import reach
 from hbus_console.operations.steering import by_whom
-from hbus_console.ui.formats import cut, listed
+from hbus_console.ui.formats import listed
 
 State = Operation.State
 #: The fastest rate that can be asked for, in things a second; so many it may also be before it holds itself.
@@ -142,7 +143,7 @@ def start(
     with transaction.atomic():
         made = Operation(
             kind=kind_name,
-            title=cut(kind.title(asked), 300),
+            title=Truncator(kind.title(asked)).chars(300),
             spec=asked,
             digest=digest,
             namespace=kind.namespace(asked),

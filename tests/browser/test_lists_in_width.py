@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.test import RequestFactory
 from playwright.sync_api import Browser, Page, expect
 
-from hbus_console import messages, ui
+from hbus_console import deadletters, messages, ui
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.search import Outcome
 from hbus_console.messages.views import MessageRow
@@ -17,6 +17,7 @@ from hbus_console.messages.views import MessageRow
 STYLES = [
     *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "hbus.css")),
     Path(messages.__path__[0]) / "static" / "ledger" / "ledger.css",
+    Path(deadletters.__path__[0]) / "static" / "deadletters" / "letters.css",
 ]
 AT = datetime(2026, 11, 20, 14, 2, 11, 204_000, tzinfo=UTC)
 #: How much wider the table is than its panel, in pixels.
@@ -73,3 +74,27 @@ def test_the_words_of_the_search_field_end_before_its_badge(browser: Browser) ->
         show(page, width, f'<div class="bar">{field}</div>')
         assert page.evaluate(COVERED) <= -4, width
     page.close()
+
+
+def test_a_long_cause_is_cut_after_a_few_lines_and_pushes_nothing_out(browser: Browser) -> None:
+    page = browser.new_page()
+    cause = "com.example.partners.catalogue.synchronisation.UnknownRoomCodeException: the room is not known " * 3
+    link = f'<a href="#"><svg width="14" height="14"></svg> <span class="said">{cause}</span></a>'
+    cells = (
+        f'<th scope="row" class="cause">{link}<span class="mono faint hide-medium">7c1f9a</span></th>'
+        '<td class="hide-narrow where">partner-sync <span class="muted">on booking.cancelled</span></td>'
+        '<td class="hide-narrow"><span class="owner">DI Distribution</span></td>'
+        '<td class="hide-narrow"><svg width="80" height="20"></svg></td>'
+        '<td class="num">7</td><td class="num nowrap">08:02</td>'
+    )
+    table = f'<section class="panel"><div class="scroll"><table class="grid"><tr>{cells}</tr></table></div></section>'
+    aside = '<aside><section class="panel">Redrive</section></aside>'
+    beside = f'<div class="columns narrow-aside letters">{table}{aside}</div>'
+    for width in (390, 1024, 1180, 1200, 1360, 1440):
+        for content, lines in ((table, 2), (beside, 3)):
+            show(page, width, content)
+            assert page.evaluate(OVERHANG) == 0, f"{width}, {lines}"
+            said = page.locator(".said").bounding_box()
+            assert said is not None
+            assert said["width"] > 100, f"{width}, {lines}"
+            assert said["height"] <= lines * 24, f"{width}, {lines}"

@@ -267,11 +267,14 @@ def test_a_cause_is_named_by_its_words_in_titles(olga: Actor, make_letter: MakeL
     begin = "Redrive dead letters on booking.changed with UnknownRoomCode: room code …"
     assert operation.title.startswith(begin)
     assert (
-        f'<span title="{html.escape(whole)}">Redrive dead letters on booking.changed with Unknown'
+        f'<span class="few-lines" title="{html.escape(whole)}">Redrive dead letters on booking.changed with Unknown'
         in plan.content.decode()
     )
     for path in ("/operations/", f"/operations/{operation.pk}/"):
         page = browser.get(path).content.decode()
-        assert f'<span title="{html.escape(operation.title)}">Redrive dead letters on booking.changed' in page
+        assert (
+            f'<span class="few-lines" title="{html.escape(operation.title)}">Redrive dead letters on booking.changed'
+            in page
+        )
     # What a letter itself says may be masked: it is not kept in a title.
     assert "DBL-SEA" not in operation.title

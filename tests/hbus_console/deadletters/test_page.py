@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -27,6 +28,19 @@ def test_groups_are_listed_with_what_an_operator_asks_first(sign_in: SignIn, mak
     for words in ("3 messages in 1 group.", "Nothing here is trimmed", "UnknownRoomCode", "7c1f9a", "partner-sync",
                   "Distribution", 'class="strip-of-time"'):  # fmt: skip
         assert words in page, words
+
+
+def test_what_may_be_cut_stands_whole_in_a_title(sign_in: SignIn, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    client = sign_in()
+    for query in ("", f"?letter={letter.pk}"):
+        page = client.get(f"/dead-letters/{query}").content.decode()
+        title = re.search(
+            r'<a [^>]*aria-expanded="\w+" title="([^"]+)">.*?<span class="said">([^<]+)</span>', page, re.S
+        )
+        assert title is not None
+        assert title[1] == title[2]
+        assert 'title="partner-sync on booking.changed"' in page
 
 
 def test_a_group_opens_in_place(sign_in: SignIn, make_letter: MakeLetter) -> None:
