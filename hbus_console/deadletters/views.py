@@ -26,9 +26,11 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_ED
 from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.taken import left, taken
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.operations.outcomes import Made, fate
 from hbus_console.operations.reading import that_made
+from hbus_console.operations.services import shown_of
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
@@ -161,6 +163,7 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
     return {
         "letter": letter,
         "effect": services.effect(letter),
+        "taken": _taken(who, letter) if letter.state == DeadLetter.State.DEAD else [],
         **_redriven(who, letter),
         "act": verb,
         "may_redrive": allows(who, DEAD_LETTER_REDRIVE, letter.topic),
@@ -170,6 +173,15 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
             "POST", f"/api/v1/dead-letters/{letter.pk}/{verb}", {"reason": "why"}, idempotent=True
         ),
     }
+
+
+def _taken(who: Actor, letter: DeadLetter) -> list[tuple[str, int | None]]:
+    """What unfinished operation has the letter, in words, and its number where ``who`` may see it."""
+    found = taken({"left_to": left(DeadLetter.objects.filter(pk=letter.pk))})
+    return [
+        (f"This letter is being {each.told(visible)}.", each.operation.pk if visible else None)
+        for each, visible in shown_of(who, found)
+    ]
 
 
 def _redriven(who: Actor, letter: DeadLetter) -> dict[str, Any]:

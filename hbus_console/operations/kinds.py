@@ -67,17 +67,21 @@ class Taken:
 
     def __str__(self) -> str:
         """``3 of these are being redriven by operation 5 (held)``."""
-        return self._by(f"operation {self.operation.pk}")
+        return self._by(True)
 
     @property
     def of_another(self) -> str:
         """The same for whoever may not see that operation."""
-        return self._by("another operation")
+        return self._by(False)
 
-    def _by(self, name: str) -> str:
-        verb, did = "is" if self.count == 1 else "are", kind_named(self.operation.kind).did
+    def told(self, visible: bool) -> str:
+        """``redriven by operation 5 (held)``."""
+        name = f"operation {self.operation.pk}" if visible else "another operation"
         far = _FAR.get(Operation.State(self.operation.state), "ended")
-        return f"{num(self.count)} of these {verb} being {did} by {name} ({far})"
+        return f"{kind_named(self.operation.kind).did} by {name} ({far})"
+
+    def _by(self, visible: bool) -> str:
+        return f"{num(self.count)} of these {'is' if self.count == 1 else 'are'} being {self.told(visible)}"
 
 
 @dataclass(frozen=True)

@@ -156,3 +156,15 @@ def test_choices_do_not_stand_inside_each_other_without_end(
     make_letter()
     with pytest.raises(Conflict, match="Too many unfinished operations"):
         services.start(olga, "redrive", SPEC, reason="why")
+
+
+def test_the_panel_of_one_letter_names_the_operation_that_has_it(
+    olga: Actor, browser: Client, make_letter: MakeLetter
+) -> None:
+    letter = make_letter()
+    path = f"/dead-letters/?letter={letter.pk}"
+    assert "being redriven" not in browser.get(path).content.decode()
+    first = held(olga)
+    page = browser.get(path).content.decode()
+    assert f"This letter is being redriven by operation {first.pk} (held)." in page
+    assert f'href="/operations/{first.pk}/"' in page

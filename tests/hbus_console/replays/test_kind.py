@@ -118,6 +118,17 @@ def test_what_comes_after_the_start_is_not_replayed(editor: Actor, published: li
     assert 99 not in [message.json()["n"] for message in copies()]
 
 
+def test_the_same_replay_under_way_claims_nothing_that_came_since(editor: Actor, published: list[Receipt]) -> None:
+    spec = {"topic": TOPIC, "into_group": "availability"}
+    first = services.start(editor, "replay", spec, reason="why").operation
+    services.pause(editor, first.pk, "lunch")
+    again = services.start(editor, "replay", spec, reason="why")
+    assert (again.new, again.operation.pk) == (False, first.pk)
+    assert again.sentence.endswith(
+        "does this already. It takes what was there when it was begun; what came since is not in it."
+    )
+
+
 def test_copies_for_another_subscription_are_left(editor: Actor, published: list[Receipt]) -> None:
     replay(editor, key="H-1", into_group="availability")
     second = replay(editor, into_group="billing")
