@@ -67,6 +67,27 @@ class ScriptFolder:
         except UNREACHABLE as error:
             raise away(error) from error
 
+    def call_each(self, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        """Run a script once for each of ``calls``, in one round trip; raises as :meth:`call`.
+
+        Each call is atomic by itself: those before one that fails have happened, and it is not known which.
+        """
+        script = self._scripts[name]
+        try:
+            try:
+                return self._pipelined(script, calls)
+            except NoScriptError:
+                self._client.script_load(script.text)
+                return self._pipelined(script, calls)
+        except UNREACHABLE as error:
+            raise away(error) from error
+
+    def _pipelined(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for keys, args in calls:
+            pipeline.evalsha(script.sha, len(keys), *keys, *args)
+        return pipeline.execute()
+
     def call_replicated(self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int) -> tuple[Any, int]:
         """Run a script; its result, and how many replicas had what it wrote in time. Raises as :meth:`call`."""
         pipeline = self._client.pipeline(transaction=False)

@@ -10,7 +10,7 @@ from engine.cron.slots.steps import (
     Acquire,
     Again,
     Begin,
-    ClaimSlot,
+    ClaimSlots,
     Cursor,
     End,
     GiveUp,
@@ -24,7 +24,8 @@ from engine.cron.slots.steps import (
     Renew,
     RunRow,
     RunState,
-    SlotClaim,
+    Slot,
+    SlotClaims,
 )
 
 
@@ -39,7 +40,7 @@ class ModelStore:
     """Keys that expire by the store's own clock; may forget everything."""
 
     def __init__(self) -> None:
-        self.markers: dict[tuple[str, int, int], float] = {}
+        self.markers: dict[Slot, float] = {}
         self.locks: dict[int, Lock] = {}
         self.epochs: dict[int, int] = {}
 
@@ -48,12 +49,10 @@ class ModelStore:
         self.locks.clear()
         self.epochs.clear()
 
-    def claim(self, step: ClaimSlot, now: float) -> SlotClaim:
-        key = (step.job, step.version, step.slot)
-        if step.slot > now or self.markers.get(key, 0.0) > now:
-            return SlotClaim(False, now)
-        self.markers[key] = now + step.ttl_s
-        return SlotClaim(True, now)
+    def claim(self, step: ClaimSlots, now: float) -> SlotClaims:
+        won = frozenset(slot for slot in step.slots if slot.at <= now and self.markers.get(slot, 0.0) <= now)
+        self.markers.update(dict.fromkeys(won, now + step.ttl_s))
+        return SlotClaims(won, now)
 
     def acquire(self, step: Acquire, now: float) -> int:
         if self._held(step.run, now) is not None:
@@ -101,14 +100,17 @@ class ModelDatabase:
         self.early: list[str] = []
 
     def read_cursors(self, step: ReadCursors, now: float) -> list[Cursor]:
-        return list(self.cursors.values())
+        return [self.cursors[job] for job in step.jobs if job in self.cursors]
 
     def open_runs(self, step: OpenRuns, now: float) -> list[RunRow]:
-        job = step.cursor.job
-        if self.cursors[job] != step.cursor or any((job, each.slot) in self.by_slot for each in step.decisions):
-            return []
-        self.cursors[job] = replace(step.cursor, at=step.decisions[-1].slot)
-        return [row for each in step.decisions if (row := self.insert(job, each.slot, each.skipped, now))]
+        rows = []
+        for opening in step.openings:
+            job = opening.cursor.job
+            if self.cursors.get(job) == opening.cursor:
+                self.cursors[job] = replace(opening.cursor, at=opening.decisions[-1].slot)
+                new = [each for each in opening.decisions if (job, each.slot) not in self.by_slot]
+                rows += [row for each in new if (row := self.insert(job, each.slot, each.skipped, now))]
+        return rows
 
     def read_run(self, step: ReadRun, now: float) -> RunRow | None:
         return self.runs.get(step.run)
@@ -186,4 +188,4 @@ class ModelQueue:
         self.waiting: list[int] = []
 
     def offer(self, step: Offer, now: float) -> None:
-        self.waiting.append(step.run)
+        self.waiting.extend(step.runs)

@@ -20,7 +20,7 @@ from engine.cron.slots.steps import (
     Acquire,
     Again,
     Begin,
-    ClaimSlot,
+    ClaimSlots,
     End,
     GiveUp,
     LeasesHeld,
@@ -37,6 +37,7 @@ from engine.cron.slots.steps import (
     Steps,
     Wait,
 )
+from engine.cron.slots.timetable import Timetable
 
 BEGIN = 1_790_000_000
 #: Seconds in which things go wrong, and those after that in which everything must come to its end.
@@ -114,7 +115,7 @@ class World:
         self._queue: list[tuple[float, int, Process, Any]] = []
         self._number = 0
         self._acts: dict[type[Step], tuple[str, Callable[[Any, float], Any]]] = {
-            ClaimSlot: (STORE, self.store.claim),
+            ClaimSlots: (STORE, self.store.claim),
             Acquire: (STORE, self.store.acquire),
             Renew: (STORE, self.store.renew),
             Release: (STORE, self.store.release),
@@ -282,10 +283,12 @@ class World:
         return waiting[number] if self.rng.random() < 0.05 else waiting.pop(number)
 
     def _node(self, host: Host) -> Steps[None]:
-        sweeper, tick = RunSweeper(), 0
+        sweeper, table, tick = RunSweeper(), Timetable(), 0
+        for job in self.jobs.values():
+            table.put(job, BEGIN)
         while True:
             with suppress(Unavailable):
-                yield from schedule(self.jobs, host.name, self.now + host.skew_s)
+                yield from schedule(table, host.name, self.now + host.skew_s)
             tick += 1
             if tick % 3 == 0:
                 with suppress(Unavailable):

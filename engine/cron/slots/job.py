@@ -61,3 +61,5 @@ class CronJob:
     version: int
     slots: Slots
     policy: JobPolicy = JobPolicy()
+    #: Why none of its slots runs: the end of a sentence. Empty: they do.
+    held: str = ""

@@ -34,6 +34,8 @@ def due_after(job: CronJob, cursor: int, now_s: float) -> list[int]:
 
 def decide(job: CronJob, slots: list[int], now_s: float) -> list[Decision]:
     """How each of ``slots``, which have all come, is decided at ``now_s``. Its order is kept."""
+    if job.held:
+        return [Decision(slot, job.held) for slot in slots]
     policy = job.policy
     late = [slot for slot in slots if now_s - slot > policy.grace_s]
     caught_up = set(_caught_up(job, [slot for slot in late if now_s - slot <= policy.catch_up_window_s], now_s))

@@ -3,62 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
-from engine.core.errors import Unavailable
 from engine.cron.slots.job import AfterLoss, CronJob
-from engine.cron.slots.planning import decide, due_after
+from engine.cron.slots.planning import decide
 from engine.cron.slots.steps import (
     Again,
-    ClaimSlot,
+    ClaimSlots,
     Cursor,
     GiveUp,
     LeasesHeld,
     Offer,
+    Opening,
     OpenRuns,
     ReadCursors,
     ReadOpen,
     RunRow,
     RunState,
-    SlotClaim,
+    Slot,
+    SlotClaims,
     Steps,
 )
+from engine.cron.slots.timetable import Timetable
 
 #: How long a node has to decide a slot that it claimed before another may try, in seconds.
 CLAIM_S = 5.0
 #: How long a run may wait for a worker before it is offered once more.
 OFFER_AGAIN_S = 10.0
+#: How many jobs are decided in one go.
+MOST_JOBS = 500
 
 
-def schedule(jobs: Mapping[str, CronJob], node: str, now_s: float) -> Steps[int]:
-    """Decide what has come of ``jobs``; how many runs were opened. ``now_s``: the node's own clock, which may be wrong.
+def schedule(table: Timetable, node: str, now_s: float) -> Steps[int]:
+    """Decide what has come of the jobs in ``table``; how many runs were opened.
 
-    A job whose store or database does not answer is left for the next tick.
+    ``now_s``: the node's own clock, which may be wrong. Raises ``Unavailable`` when store, database or queue do not
+    answer: what is not decided, or not offered, is found again.
     """
-    opened = 0
-    cursors: list[Cursor] = yield ReadCursors()
-    for cursor in cursors:
-        job = jobs.get(cursor.job)
-        if job is not None and job.version == cursor.version:
-            with suppress(Unavailable):
-                opened += yield from _decide(job, cursor, node, now_s)
-    return opened
-
-
-def _decide(job: CronJob, cursor: Cursor, node: str, now_s: float) -> Steps[int]:
-    slots = due_after(job, cursor.at, now_s)
-    if not slots:
+    due = table.due(now_s, MOST_JOBS)
+    if not due:
+        return 0
+    cursors: list[Cursor] = yield ReadCursors(tuple(due))
+    table.learn(due, cursors)
+    waiting = {
+        Slot(name, job.version, slots[0]): (job, slots) for name in due for job, slots in table.come(name, now_s)
+    }
+    if not waiting:
         return 0
     # The first stands for all that follow it: who decides it moves the cursor, and the others start behind that.
-    claim: SlotClaim = yield ClaimSlot(job.name, job.version, slots[0], node, CLAIM_S)
+    claims: SlotClaims = yield ClaimSlots(tuple(waiting), node, CLAIM_S)
     # Not what this node's own clock says: it may be ahead.
-    come = [slot for slot in slots if slot <= claim.now_s]
-    if not (claim.won and come):
+    table.look_again(waiting.keys() - claims.won, now_s, claims.now_s)
+    openings = tuple(
+        Opening(table.cursor(slot.job), tuple(decide(job, come, claims.now_s)))
+        for slot, (job, slots) in waiting.items()
+        if slot in claims.won and (come := [each for each in slots if each <= claims.now_s])
+    )
+    if not openings:
         return 0
-    rows: list[RunRow] = yield OpenRuns(cursor, tuple(decide(job, come, claim.now_s)), node)
-    for row in rows:
-        # What is not offered here is found by :class:`RunSweeper`.
-        yield Offer(row.id)
+    rows: list[RunRow] = yield OpenRuns(openings, node)
+    # What is not offered here is found by :class:`RunSweeper`.
+    if rows:
+        yield Offer(tuple(row.id for row in rows))
     return len(rows)
 
 
@@ -99,7 +104,7 @@ def _look_after(row: RunRow, job: CronJob | None, now_s: float) -> Steps[None]:
         state = RunState.ABANDONED if row.attempt == 1 else RunState.LOST
         yield GiveUp(row, state, f"no worker began it within {job.policy.catch_up_window_s:,.0f} s")
     elif waited_s > OFFER_AGAIN_S:
-        yield Offer(row.id)
+        yield Offer((row.id,))
 
 
 def _end_lost(row: RunRow, job: CronJob) -> Steps[None]:

@@ -67,51 +67,67 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ReadCursors(Step):
-    """Database: the cursors of all jobs → ``list[Cursor]``."""
+    """Database: the cursors of these jobs → ``list[Cursor]``, without those of jobs that are gone."""
+
+    jobs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimSlot(Step):
-    """Store: set the marker of a slot unless it is there → ``SlotClaim``.
-
-    The marker follows from job, version and slot. The store judges by its own clock whether the slot has come, so that
-    a node whose clock is ahead claims nothing early.
-    """
+class Slot:
+    """What a marker follows from: it is the same on every node."""
 
     job: str
     version: int
-    slot: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSlots(Step):
+    """Store: set the marker of each slot unless it is there → ``SlotClaims``. Each by itself: a part may fail.
+
+    The store judges by its own clock whether a slot has come, so that a node whose clock is ahead claims nothing early.
+    """
+
+    slots: tuple[Slot, ...]
     node: str
-    #: How long others leave the slot to this node, in seconds.
+    #: How long others leave a slot to this node, in seconds.
     ttl_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class SlotClaim:
-    """The answer to :class:`ClaimSlot`."""
+class SlotClaims:
+    """The answer to :class:`ClaimSlots`."""
 
-    won: bool
+    won: frozenset[Slot]
     #: The store's clock, in seconds since the epoch.
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRuns(Step):
-    """Database, one transaction: move the cursor and insert a row for each decision → the rows that are to run.
-
-    Nothing happens, and nothing is answered, where cursor or version are not as expected, or a row is there.
-    """
+class Opening:
+    """What is decided of one job's slots. ``cursor``: where its slots were decided up to until now."""
 
     cursor: Cursor
     decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRuns(Step):
+    """Database, one transaction: insert a row for each decision, move the cursors → the rows that are to run.
+
+    Nothing happens for an opening whose cursor is not as expected. A slot that has a row already keeps it, and the
+    cursor moves on: it was decided.
+    """
+
+    openings: tuple[Opening, ...]
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Offer(Step):
-    """Queue: give a run to the workers. It may come late, twice, or never."""
+    """Queue: give runs to the workers. Each may come late, twice, or never."""
 
-    run: int
+    runs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import redis
 
 from engine.core.scripts import UNREACHABLE, Arg, ScriptFolder, away
-from engine.cron.slots.steps import Acquire, ClaimSlot, LeasesHeld, Release, Renew, SlotClaim
+from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, Slot, SlotClaims
 
 _LUA = Path(__file__).parent / "lua"
 #: How long a marker is kept for whoever looks at it, in milliseconds.
@@ -34,11 +34,19 @@ class SlotStore:
         self._prefix = prefix
         self._scripts = ScriptFolder(client, _LUA)
 
-    def claim(self, step: ClaimSlot) -> SlotClaim:
-        key = f"{self._prefix}:{{cron:{step.job}}}:slot:{step.version}:{step.slot}"
-        arguments: list[Arg] = [step.node, step.slot * 1000, round(step.ttl_s * 1000), MARKER_MS]
-        won, now_ms = self._scripts.call("claim", [key], arguments)
-        return SlotClaim(bool(won), now_ms / 1000)
+    def claim(self, step: ClaimSlots) -> SlotClaims:
+        """In one round trip. Of those that were set when it raises, others leave alone for ``ttl_s``."""
+        calls = [
+            ([f"{self._prefix}:{{cron:{slot.job}}}:slot:{slot.version}:{slot.at}"], self._claim(step, slot))
+            for slot in step.slots
+        ]
+        answers = self._scripts.call_each("claim", calls)
+        won = frozenset(slot for slot, (is_won, _) in zip(step.slots, answers, strict=True) if is_won)
+        return SlotClaims(won, max((now_ms for _, now_ms in answers), default=0) / 1000)
+
+    @staticmethod
+    def _claim(step: ClaimSlots, slot: Slot) -> list[Arg]:
+        return [step.node, slot.at * 1000, round(step.ttl_s * 1000), MARKER_MS]
 
     def acquire(self, step: Acquire) -> int:
         keys = [self._lease(step.run), f"{self._prefix}:{{run:{step.run}}}:epoch"]

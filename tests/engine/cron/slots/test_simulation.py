@@ -11,19 +11,19 @@ import pytest
 
 from engine.core.errors import Unavailable
 from engine.cron.simulation.world import BEGIN, Effect, World, judged, play
-from engine.cron.slots import scheduling
+from engine.cron.slots import planning, scheduling
 from engine.cron.slots.job import CronJob
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
-    ClaimSlot,
+    ClaimSlots,
     Cursor,
     GiveUp,
     OpenRuns,
     ReadRun,
     RunRow,
     RunState,
-    SlotClaim,
+    SlotClaims,
     Steps,
 )
 from tests.chaos.form import size
@@ -91,8 +91,10 @@ class TrustedMarker(World):
         database = self.database
 
         def open_runs(step: OpenRuns, now: float) -> list[RunRow]:
-            database.cursors[step.cursor.job] = replace(step.cursor, at=step.decisions[-1].slot)
-            made = [database.insert(step.cursor.job, each.slot, each.skipped, now) for each in step.decisions]
+            made = []
+            for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
+                database.cursors[cursor.job] = replace(cursor, at=decisions[-1].slot)
+                made += [database.insert(cursor.job, each.slot, each.skipped, now) for each in decisions]
             return [row for row in made if row is not None]
 
         self.answers(OpenRuns, open_runs)
@@ -105,11 +107,10 @@ class NodesOwnClock(World):
         super().__init__(seed)
         store = self.store
 
-        def claim(step: ClaimSlot, now: float) -> SlotClaim:
-            answer = store.claim(step, max(now, float(step.slot)))
-            return SlotClaim(answer.won, max(now, float(step.slot)))
+        def claim(step: ClaimSlots, now: float) -> SlotClaims:
+            return store.claim(step, max(now, *(slot.at for slot in step.slots)))
 
-        self.answers(ClaimSlot, claim)
+        self.answers(ClaimSlots, claim)
 
 
 class Unconditional(World):
@@ -134,10 +135,10 @@ class CursorFirst(World):
         database = self.database
 
         def open_runs(step: OpenRuns, now: float) -> list[RunRow] | Unavailable:
-            job = step.cursor.job
-            if database.cursors[job] == step.cursor and self.rng.random() < 0.02:
-                database.cursors[job] = replace(step.cursor, at=step.decisions[-1].slot)
-                return Unavailable("killed in between")
+            for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
+                if database.cursors[cursor.job] == cursor and self.rng.random() < 0.02:
+                    database.cursors[cursor.job] = replace(cursor, at=decisions[-1].slot)
+                    return Unavailable("killed in between")
             return database.open_runs(step, now)
 
         self.answers(OpenRuns, open_runs)
@@ -185,7 +186,7 @@ def slots_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
         slot = job.slots.next_after(int(max(cursor, now_s - 2)))
         return [slot] if slot is not None and slot <= now_s else []
 
-    monkeypatch.setattr(scheduling, "due_after", due_after)
+    monkeypatch.setattr(planning, "due_after", due_after)
 
 
 def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:

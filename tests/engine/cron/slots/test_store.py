@@ -11,7 +11,7 @@ import redis
 
 from engine.core.errors import Unavailable
 from engine.cron.simulation.models import ModelStore
-from engine.cron.slots.steps import Acquire, ClaimSlot, LeasesHeld, Release, Renew, SlotClaim
+from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, Slot, SlotClaims
 from engine.cron.slots.store import SlotStore
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -20,7 +20,7 @@ RUN = 7
 
 
 class AnyStore(Protocol):
-    def claim(self, step: ClaimSlot) -> SlotClaim: ...
+    def claim(self, step: ClaimSlots) -> SlotClaims: ...
 
     def acquire(self, step: Acquire) -> int: ...
 
@@ -60,7 +60,7 @@ class Modelled(Place):
     def forget(self) -> None:
         self.model.flush()
 
-    def claim(self, step: ClaimSlot) -> SlotClaim:
+    def claim(self, step: ClaimSlots) -> SlotClaims:
         return self.model.claim(step, self._now)
 
     def acquire(self, step: Acquire) -> int:
@@ -119,7 +119,11 @@ def place(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterat
 
 
 def claimed(place: Place, node: str = "n1", *, ago: int = 1, version: int = 1, job: str = "close") -> bool:
-    return place.store.claim(ClaimSlot(job, version, int(place.now()) - ago, node, 5.0)).won
+    return bool(claim(place, node, Slot(job, version, int(place.now()) - ago)).won)
+
+
+def claim(place: Place, node: str, *slots: Slot) -> SlotClaims:
+    return place.store.claim(ClaimSlots(slots, node, 5.0))
 
 
 def acquired(place: Place, owner: str = "a", floor: int = 0) -> int:
@@ -127,10 +131,18 @@ def acquired(place: Place, owner: str = "a", floor: int = 0) -> int:
 
 
 def test_one_node_claims_a_slot_and_the_store_tells_its_time(place: Place) -> None:
-    slot = int(place.now()) - 1
-    answers = [place.store.claim(ClaimSlot("close", 1, slot, node, 5.0)) for node in ("n1", "n2", "n1")]
-    assert [answer.won for answer in answers] == [True, False, False]
-    assert all(slot <= answer.now_s <= place.now() for answer in answers)
+    slot = Slot("close", 1, int(place.now()) - 1)
+    answers = [claim(place, node, slot) for node in ("n1", "n2", "n1")]
+    assert [answer.won for answer in answers] == [{slot}, set(), set()]
+    assert all(slot.at <= answer.now_s <= place.now() for answer in answers)
+
+
+def test_of_many_slots_each_is_claimed_by_itself(place: Place) -> None:
+    come = [Slot("close", 1, int(place.now()) - ago) for ago in (3, 2, 1)]
+    assert claim(place, "n1", come[1]).won == {come[1]}
+    answer = claim(place, "n2", *come, Slot("close", 1, int(place.now()) + 60))
+    assert answer.won == {come[0], come[2]}
+    assert claim(place, "n3", *come).won == set()
 
 
 def test_a_slot_that_has_not_come_by_the_stores_clock_is_not_claimed(place: Place) -> None:
@@ -148,13 +160,13 @@ def test_slots_versions_and_jobs_are_claimed_each_by_itself(place: Place) -> Non
 
 
 def test_who_claimed_and_did_not_decide_leaves_the_slot_to_others_after_a_while(place: Place) -> None:
-    slot = int(place.now()) - 60
-    assert place.store.claim(ClaimSlot("close", 1, slot, "n1", 5.0)).won
+    slot = Slot("close", 1, int(place.now()) - 60)
+    assert claim(place, "n1", slot).won
     place.pass_time(4)
-    assert not place.store.claim(ClaimSlot("close", 1, slot, "n2", 5.0)).won
+    assert not claim(place, "n2", slot).won
     place.pass_time(2)
-    assert place.store.claim(ClaimSlot("close", 1, slot, "n2", 5.0)).won
-    assert not place.store.claim(ClaimSlot("close", 1, slot, "n3", 5.0)).won
+    assert claim(place, "n2", slot).won
+    assert not claim(place, "n3", slot).won
 
 
 def test_one_owner_has_a_run_and_each_next_one_a_greater_epoch(place: Place) -> None:
@@ -202,7 +214,7 @@ def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix
     own_store.kill()
     slot = int(time.time()) - 1
     for ask in (
-        lambda: store.claim(ClaimSlot("close", 1, slot, "n1", 5.0)),
+        lambda: store.claim(ClaimSlots((Slot("close", 1, slot),), "n1", 5.0)),
         lambda: store.acquire(Acquire(RUN, "a", LEASE_S, 0)),
         lambda: store.renew(Renew(RUN, "a", 1, LEASE_S)),
         lambda: store.release(Release(RUN, "a", 1)),

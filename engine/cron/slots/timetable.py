@@ -1,0 +1,108 @@
+"""What a node remembers of its jobs: by when each is to be looked at next."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from engine.cron.slots import planning
+from engine.cron.slots.job import CronJob
+from engine.cron.slots.steps import Cursor, Slot
+
+#: A slot that another node has claimed is looked at again after so many seconds: by then it is decided, or nearly.
+LOOK_AGAIN_S = 0.5
+
+
+class _Place(NamedTuple):
+    """One place in the order; out of use once the job has another."""
+
+    at: float
+    #: The order among those of one instant: no two are alike.
+    number: int
+    job: str
+
+
+class Timetable:
+    """Jobs in the order of their next slots. Not thread-safe.
+
+    Its memory is a guess that may be lost or late: a slot is decided by the cursor that was just read.
+    A change of one job costs one place in a heap, whatever the number of the others.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, CronJob] = {}
+        self._cursors: dict[str, Cursor] = {}
+        self._places: dict[str, _Place] = {}
+        self._heap: list[_Place] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._jobs
+
+    def put(self, job: CronJob, at: int) -> None:
+        """A job that is new or has changed. ``at``: up to which its slots are decided, as far as one knows."""
+        self._jobs[job.name] = job
+        self._remember(Cursor(job.name, job.version, at))
+
+    def drop(self, name: str) -> None:
+        """A job that is gone; one that is not there is left so."""
+        for known in (self._jobs, self._cursors, self._places):
+            known.pop(name, None)
+
+    def next_at(self) -> float | None:
+        """When the first of them is to be looked at, by the node's clock; ``None`` when no slot will come."""
+        while self._heap and not self._is_used(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0].at if self._heap else None
+
+    def due(self, now_s: float, most: int) -> list[str]:
+        """Up to ``most`` jobs to look at, the longest due first. They stay due until something is learnt of them."""
+        found: list[_Place] = []
+        while len(found) < most and (at := self.next_at()) is not None and at <= now_s:
+            found.append(heapq.heappop(self._heap))
+        for place in found:
+            heapq.heappush(self._heap, place)
+        return [place.job for place in found]
+
+    def learn(self, asked: Iterable[str], cursors: Iterable[Cursor]) -> None:
+        """The cursors as they are now. A job that is gone, or has another version, waits for its own :meth:`put`."""
+        found = {cursor.job: cursor for cursor in cursors}
+        for name in asked:
+            job, cursor = self._jobs.get(name), found.get(name)
+            if job is None or cursor is None or cursor.version != job.version:
+                self._places.pop(name, None)
+            elif cursor != self._cursors.get(name):
+                self._remember(cursor)
+
+    def come(self, name: str, now_s: float) -> Iterator[tuple[CronJob, list[int]]]:
+        """The job with its slots that have come, if any have."""
+        if name in self._places and (slots := planning.due_after(self._jobs[name], self._cursors[name].at, now_s)):
+            yield self._jobs[name], slots
+
+    def cursor(self, name: str) -> Cursor:
+        return self._cursors[name]
+
+    def look_again(self, slots: Iterable[Slot], now_s: float, store_s: float) -> None:
+        """These could not be claimed: another node is at them, or by the store's clock they have not come."""
+        for slot in slots:
+            self._place(slot.job, now_s + max(LOOK_AGAIN_S, slot.at - store_s))
+
+    def _remember(self, cursor: Cursor) -> None:
+        self._cursors[cursor.job] = cursor
+        slot = self._jobs[cursor.job].slots.next_after(cursor.at)
+        if slot is None:
+            self._places.pop(cursor.job, None)
+        else:
+            self._place(cursor.job, slot)
+
+    def _place(self, name: str, at: float) -> None:
+        self._number += 1
+        place = self._places[name] = _Place(at, self._number, name)
+        heapq.heappush(self._heap, place)
+
+    def _is_used(self, place: _Place) -> bool:
+        return self._places.get(place.job) is place
