@@ -73,6 +73,11 @@ class Schedule:
             return Slot(found, self._zone.span(found).offset, "")
         return self._in_spans(self.rule, at + 1)
 
+    def next_after(self, at: int) -> int | None:
+        """The instant of :meth:`after`."""
+        slot = self.after(at)
+        return None if slot is None else slot.at
+
     def slots(self, after: int) -> Iterator[Slot]:
         """Each slot after the instant ``after``."""
         slot = self.after(after)

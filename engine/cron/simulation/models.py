@@ -24,8 +24,8 @@ from engine.cron.slots.steps import (
     Renew,
     RunRow,
     RunState,
-    Slot,
     SlotClaims,
+    SlotKey,
 )
 
 
@@ -40,7 +40,7 @@ class ModelStore:
     """Keys that expire by the store's own clock; may forget everything."""
 
     def __init__(self) -> None:
-        self.markers: dict[Slot, float] = {}
+        self.markers: dict[SlotKey, float] = {}
         self.locks: dict[int, Lock] = {}
         self.epochs: dict[int, int] = {}
 

@@ -19,8 +19,8 @@ from engine.cron.slots.steps import (
     ReadOpen,
     RunRow,
     RunState,
-    Slot,
     SlotClaims,
+    SlotKey,
     Steps,
 )
 from engine.cron.slots.timetable import Timetable
@@ -45,7 +45,7 @@ def schedule(table: Timetable, node: str, now_s: float) -> Steps[int]:
     cursors: list[Cursor] = yield ReadCursors(tuple(due))
     table.learn(due, cursors)
     waiting = {
-        Slot(name, job.version, slots[0]): (job, slots) for name in due for job, slots in table.come(name, now_s)
+        SlotKey(name, job.version, slots[0]): (job, slots) for name in due for job, slots in table.come(name, now_s)
     }
     if not waiting:
         return 0

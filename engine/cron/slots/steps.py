@@ -73,7 +73,7 @@ class ReadCursors(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SlotKey:
     """What a marker follows from: it is the same on every node."""
 
     job: str
@@ -88,7 +88,7 @@ class ClaimSlots(Step):
     The store judges by its own clock whether a slot has come, so that a node whose clock is ahead claims nothing early.
     """
 
-    slots: tuple[Slot, ...]
+    slots: tuple[SlotKey, ...]
     node: str
     #: How long others leave a slot to this node, in seconds.
     ttl_s: float
@@ -98,7 +98,7 @@ class ClaimSlots(Step):
 class SlotClaims:
     """The answer to :class:`ClaimSlots`."""
 
-    won: frozenset[Slot]
+    won: frozenset[SlotKey]
     #: The store's clock, in seconds since the epoch.
     now_s: float
 

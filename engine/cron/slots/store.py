@@ -17,7 +17,7 @@ from pathlib import Path
 import redis
 
 from engine.core.scripts import UNREACHABLE, Arg, ScriptFolder, away
-from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, Slot, SlotClaims
+from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
 
 _LUA = Path(__file__).parent / "lua"
 #: How long a marker is kept for whoever looks at it, in milliseconds.
@@ -45,7 +45,7 @@ class SlotStore:
         return SlotClaims(won, max((now_ms for _, now_ms in answers), default=0) / 1000)
 
     @staticmethod
-    def _claim(step: ClaimSlots, slot: Slot) -> list[Arg]:
+    def _claim(step: ClaimSlots, slot: SlotKey) -> list[Arg]:
         return [step.node, slot.at * 1000, round(step.ttl_s * 1000), MARKER_MS]
 
     def acquire(self, step: Acquire) -> int:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from engine.cron.slots import planning
 from engine.cron.slots.job import CronJob
-from engine.cron.slots.steps import Cursor, Slot
+from engine.cron.slots.steps import Cursor, SlotKey
 
 #: A slot that another node has claimed is looked at again after so many seconds: by then it is decided, or nearly.
 LOOK_AGAIN_S = 0.5
 
 
-class _Place(NamedTuple):
-    """One place in the order; out of use once the job has another."""
+class _Turn(NamedTuple):
+    """When one job is looked at; out of use once the job has another turn."""
 
     at: float
     #: The order among those of one instant: no two are alike.
@@ -27,14 +27,14 @@ class Timetable:
     """Jobs in the order of their next slots. Not thread-safe.
 
     Its memory is a guess that may be lost or late: a slot is decided by the cursor that was just read.
-    A change of one job costs one place in a heap, whatever the number of the others.
+    A change of one job costs one turn in a heap, whatever the number of the others.
     """
 
     def __init__(self) -> None:
         self._jobs: dict[str, CronJob] = {}
         self._cursors: dict[str, Cursor] = {}
-        self._places: dict[str, _Place] = {}
-        self._heap: list[_Place] = []
+        self._turns: dict[str, _Turn] = {}
+        self._heap: list[_Turn] = []
         self._number = 0
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Timetable:
 
     def drop(self, name: str) -> None:
         """A job that is gone; one that is not there is left so."""
-        for known in (self._jobs, self._cursors, self._places):
+        for known in (self._jobs, self._cursors, self._turns):
             known.pop(name, None)
 
     def next_at(self) -> float | None:
@@ -61,12 +61,12 @@ class Timetable:
 
     def due(self, now_s: float, most: int) -> list[str]:
         """Up to ``most`` jobs to look at, the longest due first. They stay due until something is learnt of them."""
-        found: list[_Place] = []
+        found: list[_Turn] = []
         while len(found) < most and (at := self.next_at()) is not None and at <= now_s:
             found.append(heapq.heappop(self._heap))
-        for place in found:
-            heapq.heappush(self._heap, place)
-        return [place.job for place in found]
+        for turn in found:
+            heapq.heappush(self._heap, turn)
+        return [turn.job for turn in found]
 
     def learn(self, asked: Iterable[str], cursors: Iterable[Cursor]) -> None:
         """The cursors as they are now. A job that is gone, or has another version, waits for its own :meth:`put`."""
@@ -74,35 +74,35 @@ class Timetable:
         for name in asked:
             job, cursor = self._jobs.get(name), found.get(name)
             if job is None or cursor is None or cursor.version != job.version:
-                self._places.pop(name, None)
+                self._turns.pop(name, None)
             elif cursor != self._cursors.get(name):
                 self._remember(cursor)
 
     def come(self, name: str, now_s: float) -> Iterator[tuple[CronJob, list[int]]]:
         """The job with its slots that have come, if any have."""
-        if name in self._places and (slots := planning.due_after(self._jobs[name], self._cursors[name].at, now_s)):
+        if name in self._turns and (slots := planning.due_after(self._jobs[name], self._cursors[name].at, now_s)):
             yield self._jobs[name], slots
 
     def cursor(self, name: str) -> Cursor:
         return self._cursors[name]
 
-    def look_again(self, slots: Iterable[Slot], now_s: float, store_s: float) -> None:
+    def look_again(self, slots: Iterable[SlotKey], now_s: float, store_s: float) -> None:
         """These could not be claimed: another node is at them, or by the store's clock they have not come."""
         for slot in slots:
-            self._place(slot.job, now_s + max(LOOK_AGAIN_S, slot.at - store_s))
+            self._put(slot.job, now_s + max(LOOK_AGAIN_S, slot.at - store_s))
 
     def _remember(self, cursor: Cursor) -> None:
         self._cursors[cursor.job] = cursor
         slot = self._jobs[cursor.job].slots.next_after(cursor.at)
         if slot is None:
-            self._places.pop(cursor.job, None)
+            self._turns.pop(cursor.job, None)
         else:
-            self._place(cursor.job, slot)
+            self._put(cursor.job, slot)
 
-    def _place(self, name: str, at: float) -> None:
+    def _put(self, name: str, at: float) -> None:
         self._number += 1
-        place = self._places[name] = _Place(at, self._number, name)
-        heapq.heappush(self._heap, place)
+        turn = self._turns[name] = _Turn(at, self._number, name)
+        heapq.heappush(self._heap, turn)
 
-    def _is_used(self, place: _Place) -> bool:
-        return self._places.get(place.job) is place
+    def _is_used(self, turn: _Turn) -> bool:
+        return self._turns.get(turn.job) is turn

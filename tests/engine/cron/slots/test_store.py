@@ -11,7 +11,7 @@ import redis
 
 from engine.core.errors import Unavailable
 from engine.cron.simulation.models import ModelStore
-from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, Slot, SlotClaims
+from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotKey, SlotClaims
 from engine.cron.slots.store import SlotStore
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -119,10 +119,10 @@ def place(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterat
 
 
 def claimed(place: Place, node: str = "n1", *, ago: int = 1, version: int = 1, job: str = "close") -> bool:
-    return bool(claim(place, node, Slot(job, version, int(place.now()) - ago)).won)
+    return bool(claim(place, node, SlotKey(job, version, int(place.now()) - ago)).won)
 
 
-def claim(place: Place, node: str, *slots: Slot) -> SlotClaims:
+def claim(place: Place, node: str, *slots: SlotKey) -> SlotClaims:
     return place.store.claim(ClaimSlots(slots, node, 5.0))
 
 
@@ -131,16 +131,16 @@ def acquired(place: Place, owner: str = "a", floor: int = 0) -> int:
 
 
 def test_one_node_claims_a_slot_and_the_store_tells_its_time(place: Place) -> None:
-    slot = Slot("close", 1, int(place.now()) - 1)
+    slot = SlotKey("close", 1, int(place.now()) - 1)
     answers = [claim(place, node, slot) for node in ("n1", "n2", "n1")]
     assert [answer.won for answer in answers] == [{slot}, set(), set()]
     assert all(slot.at <= answer.now_s <= place.now() for answer in answers)
 
 
 def test_of_many_slots_each_is_claimed_by_itself(place: Place) -> None:
-    come = [Slot("close", 1, int(place.now()) - ago) for ago in (3, 2, 1)]
+    come = [SlotKey("close", 1, int(place.now()) - ago) for ago in (3, 2, 1)]
     assert claim(place, "n1", come[1]).won == {come[1]}
-    answer = claim(place, "n2", *come, Slot("close", 1, int(place.now()) + 60))
+    answer = claim(place, "n2", *come, SlotKey("close", 1, int(place.now()) + 60))
     assert answer.won == {come[0], come[2]}
     assert claim(place, "n3", *come).won == set()
 
@@ -160,7 +160,7 @@ def test_slots_versions_and_jobs_are_claimed_each_by_itself(place: Place) -> Non
 
 
 def test_who_claimed_and_did_not_decide_leaves_the_slot_to_others_after_a_while(place: Place) -> None:
-    slot = Slot("close", 1, int(place.now()) - 60)
+    slot = SlotKey("close", 1, int(place.now()) - 60)
     assert claim(place, "n1", slot).won
     place.pass_time(4)
     assert not claim(place, "n2", slot).won
@@ -214,7 +214,7 @@ def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix
     own_store.kill()
     slot = int(time.time()) - 1
     for ask in (
-        lambda: store.claim(ClaimSlots((Slot("close", 1, slot),), "n1", 5.0)),
+        lambda: store.claim(ClaimSlots((SlotKey("close", 1, slot),), "n1", 5.0)),
         lambda: store.acquire(Acquire(RUN, "a", LEASE_S, 0)),
         lambda: store.renew(Renew(RUN, "a", 1, LEASE_S)),
         lambda: store.release(Release(RUN, "a", 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.cron.slots.job import CronJob
-from engine.cron.slots.steps import Cursor, Slot
+from engine.cron.slots.steps import Cursor, SlotKey
 from engine.cron.slots.timetable import LOOK_AGAIN_S, Timetable
 
 BEGIN = 1_000
@@ -46,9 +46,9 @@ def test_the_longest_due_come_first_and_stay_due_until_something_is_learnt() -> 
 
 def test_who_could_not_claim_looks_again_a_little_later_or_when_the_slot_has_come_by_the_store() -> None:
     table = table_of(a=10, b=10)
-    table.look_again([Slot("a", 1, 1_010)], 1_010.0, 1_010.2)
+    table.look_again([SlotKey("a", 1, 1_010)], 1_010.0, 1_010.2)
     # The node's clock is 90 s ahead.
-    table.look_again([Slot("b", 1, 1_010)], 1_010.0, 920.0)
+    table.look_again([SlotKey("b", 1, 1_010)], 1_010.0, 920.0)
     assert table.due(1_010, 10) == []
     assert table.due(1_010 + LOOK_AGAIN_S, 10) == ["a"]
     assert table.due(1_099.9, 10) == ["a"]

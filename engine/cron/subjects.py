@@ -1,0 +1,17 @@
+"""How jobs and their runs are spoken of: ``job:NAME``, ``run:NAME/ID``."""
+
+from __future__ import annotations
+
+from engine.core.subject import Subject
+
+JOB, RUN = "job", "run"
+
+
+def job_subject(name: str) -> Subject:
+    """A job is the entry of the namespace that its name is. Raises ``BadInput`` for a name no subject may have."""
+    return Subject(JOB, name)
+
+
+def run_subject(job: str, run: int) -> Subject:
+    """One run, in the namespace of its job. Raises as :func:`job_subject`."""
+    return Subject(RUN, job, str(run))

@@ -1,0 +1,189 @@
+"""The database's part of the slot protocol: it judges what happens once.
+
+Each step is one transaction, and none rests on a lock outside it: a row is written only where it is still as expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import time
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+
+from engine.core.error_text import words_of
+from engine.core.errors import Unavailable
+from engine.cron.slots.steps import (
+    Again,
+    Begin,
+    Cursor,
+    End,
+    GiveUp,
+    Opening,
+    OpenRuns,
+    ReadCursors,
+    ReadOpen,
+    ReadRun,
+    RunRow,
+    RunState,
+)
+from hbus_console.database import is_away
+from hbus_console.jobs.models import JobCursor, JobRun
+
+_COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us")
+
+
+def database_time() -> float:
+    """The clock of the database, in seconds since the epoch; SQLite has that of this machine."""
+    if connection.vendor != "postgresql":
+        return time()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
+        return float(cursor.fetchone()[0])
+
+
+class SlotJudge:
+    """Answers the steps that go to the database. Thread-safe, as Django's connections are.
+
+    Every method raises ``Unavailable`` when the database is away; what was asked may have been done then.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = database_time) -> None:
+        self._now_s = now_s
+
+    def read_cursors(self, step: ReadCursors) -> list[Cursor]:
+        with _asked():
+            return [_cursor(row) for row in JobCursor.objects.filter(job__in=step.jobs)]
+
+    def open_runs(self, step: OpenRuns) -> list[RunRow]:
+        with _asked(), transaction.atomic():
+            cursors = JobCursor.objects.select_for_update().order_by("job")
+            found = {_cursor(row) for row in cursors.filter(job__in=[each.cursor.job for each in step.openings])}
+            openings = [each for each in step.openings if each.cursor in found]
+            if not openings:
+                return []
+            now_us = self._now_us()
+            made = JobRun.objects.bulk_create(_rows(openings, step.node, now_us))
+            JobCursor.objects.bulk_create(
+                (JobCursor(job=each.cursor.job, version=each.cursor.version, at=_end(each)) for each in openings),
+                update_conflicts=True,
+                unique_fields=["job"],
+                update_fields=["at"],
+            )
+            return [_row(run) for run in made if run.state == RunState.CLAIMED]
+
+    def read_run(self, step: ReadRun) -> RunRow | None:
+        with _asked():
+            found = JobRun.objects.filter(pk=step.run).only(*_COLUMNS).first()
+            return None if found is None else _row(found)
+
+    def begin(self, step: Begin) -> bool:
+        with _asked(), transaction.atomic():
+            run = JobRun.objects.select_for_update().filter(pk=step.run, state=RunState.CLAIMED).only(*_COLUMNS).first()
+            if run is None or step.epoch <= run.epoch:
+                return False
+            now_us = self._now_us()
+            if step.skip_overlaps and _another_runs(run):
+                # A run that began once and was lost has not been skipped.
+                state = RunState.SKIPPED if run.attempt == 1 else RunState.LOST
+                why = "another run of the job was running"
+                return not _write(run, state, changed_us=now_us, ended_us=now_us, reason=why)
+            begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
+            return _write(run, RunState.RUNNING, **begun)
+
+    def end(self, step: End) -> bool:
+        with _asked():
+            now_us = self._now_us()
+            running = JobRun.objects.filter(pk=step.run, state=RunState.RUNNING, epoch=step.epoch)
+            return _changed(running, state=step.state, reason=step.reason, changed_us=now_us, ended_us=now_us)
+
+    def read_open(self, step: ReadOpen) -> tuple[list[RunRow], float]:
+        with _asked():
+            return [_row(run) for run in JobRun.objects.filter(ended_us=None).only(*_COLUMNS)], self._now_s()
+
+    def give_up(self, step: GiveUp) -> bool:
+        with _asked():
+            now_us = self._now_us()
+            return _changed(
+                _as_seen(step.seen), state=step.state, reason=step.reason, changed_us=now_us, ended_us=now_us
+            )
+
+    def again(self, step: Again) -> bool:
+        seen = step.seen
+        with _asked():
+            lost = JobRun.objects.filter(pk=seen.id, state=RunState.LOST, epoch=seen.epoch, attempt=seen.attempt)
+            claimed = {"state": RunState.CLAIMED, "attempt": seen.attempt + 1, "ended_us": None, "begun_us": None}
+            return _changed(lost, **claimed, changed_us=self._now_us())
+
+    def _now_us(self) -> int:
+        return round(self._now_s() * 1_000_000)
+
+
+@contextmanager
+def _asked() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if is_away(error):
+            raise Unavailable(
+                f"The database cannot be asked: {words_of(error)}.", remedy="It is tried again."
+            ) from error
+        raise
+
+
+def _rows(openings: list[Opening], node: str, now_us: int) -> list[JobRun]:
+    """What is not there yet: a cursor that was put back meets slots that were decided."""
+    first = min(each.decisions[0].slot for each in openings)
+    names = [each.cursor.job for each in openings]
+    there = set(
+        JobRun.objects.filter(job__in=names, slot__gte=first, kind=JobRun.Kind.SCHEDULE).values_list("job", "slot")
+    )
+    return [
+        JobRun(
+            job=opening.cursor.job,
+            version=opening.cursor.version,
+            slot=each.slot,
+            state=RunState.SKIPPED if each.skipped else RunState.CLAIMED,
+            reason=each.skipped,
+            node=node,
+            decided_us=now_us,
+            ended_us=now_us if each.skipped else None,
+            changed_us=now_us,
+        )
+        for opening in openings
+        for each in opening.decisions
+        if (opening.cursor.job, each.slot) not in there
+    ]
+
+
+def _end(opening: Opening) -> int:
+    return opening.decisions[-1].slot
+
+
+def _another_runs(run: JobRun) -> bool:
+    """Whoever asks this at the same time for another run of the job waits here, and sees what becomes of this one."""
+    JobCursor.objects.select_for_update().filter(job=run.job).first()
+    return JobRun.objects.filter(job=run.job, ended_us=None, state=RunState.RUNNING).exclude(pk=run.pk).exists()
+
+
+def _as_seen(seen: RunRow) -> QuerySet[JobRun]:
+    return JobRun.objects.filter(pk=seen.id, state=seen.state, epoch=seen.epoch, attempt=seen.attempt)
+
+
+def _write(run: JobRun, state: RunState, **columns: object) -> bool:
+    """In the transaction that holds the row."""
+    return _changed(JobRun.objects.filter(pk=run.pk), state=state, **columns)
+
+
+def _changed(rows: QuerySet[JobRun], **columns: object) -> bool:
+    return rows.update(**columns) == 1
+
+
+def _cursor(row: JobCursor) -> Cursor:
+    return Cursor(row.job, row.version, row.at)
+
+
+def _row(run: JobRun) -> RunRow:
+    state = RunState(run.state)
+    return RunRow(run.pk, run.job, run.slot, state, run.epoch, run.attempt, run.changed_us / 1_000_000)

@@ -1,0 +1,126 @@
+"""Jobs with their versions, how far their slots are decided, and what became of each slot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.db import models
+
+from engine.core.subject import Subject
+from engine.cron.expression import FoldPolicy, GapPolicy
+from engine.cron.slots.job import AfterLoss, CatchUp
+from engine.cron.slots.steps import RunState
+from engine.cron.subjects import job_subject, run_subject
+from hbus_console.teams.models import Team
+
+
+def _choices(words: type[StrEnum]) -> list[tuple[str, str]]:
+    return [(word.value, word.value) for word in words]
+
+
+class Job(models.Model):
+    """Work that is to be done at planned instants, with an owner and rules for what does not go as planned."""
+
+    name = models.CharField(max_length=200, unique=True)
+    #: NULL means ownerless: its slots are skipped until somebody takes it over.
+    team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs")
+    description = models.TextField(blank=True)
+    #: As docs/cron-semantics.md reads it.
+    schedule = models.CharField(max_length=500)
+    zone = models.CharField(max_length=64, default="UTC")
+    gap = models.CharField(max_length=4, choices=_choices(GapPolicy), default=GapPolicy.END.value)
+    fold = models.CharField(max_length=5, choices=_choices(FoldPolicy), default=FoldPolicy.FIRST.value)
+    #: From here on in seconds, as :class:`~engine.cron.slots.job.JobPolicy` says.
+    grace_s = models.PositiveIntegerField(default=30)
+    catch_up = models.CharField(max_length=4, choices=_choices(CatchUp), default=CatchUp.LAST.value)
+    catch_up_window_s = models.PositiveIntegerField(default=86_400)
+    catch_up_most = models.PositiveIntegerField(default=100)
+    skip_overlaps = models.BooleanField(default=False)
+    lease_s = models.PositiveIntegerField(default=30)
+    after_loss = models.CharField(max_length=5, choices=_choices(AfterLoss), default=AfterLoss.END.value)
+    attempts = models.PositiveIntegerField(default=1)
+    #: Its slots are skipped meanwhile, each with a row.
+    paused = models.BooleanField(default=False)
+    pause_reason = models.CharField(max_length=300, blank=True)
+    #: Grows with every change; nodes notice a change by it, and markers of slots hold it.
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return job_subject(self.name)
+
+
+class JobVersion(models.Model):
+    """What a job was from one change to the next."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    #: Its settings, as the audit log has them.
+    settings = models.JSONField()
+    #: The entry of the audit log that says who made it and why.
+    audit_seq = models.BigIntegerField()
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_version_of_a_number")]
+
+
+class JobCursor(models.Model):
+    """How far the slots of a job are decided. Apart from the job: it moves with each slot, and the job does not."""
+
+    job = models.CharField(max_length=200, primary_key=True)
+    #: That of the job: a node that knows another one decides nothing.
+    version = models.PositiveIntegerField()
+    #: Seconds since the epoch.
+    at = models.BigIntegerField()
+
+
+class JobRun(models.Model):
+    """What became of one slot. Kept when its job is deleted, so that it names it and does not refer to it.
+
+    One row for each slot, whoever and however many decide it: this is the judge of "exactly once".
+    """
+
+    class Kind(models.TextChoices):
+        #: Its slot is a planned instant.
+        SCHEDULE = "schedule"
+
+    job = models.CharField(max_length=200)
+    #: Of the job, when it was decided.
+    version = models.PositiveIntegerField()
+    #: Seconds since the epoch.
+    slot = models.BigIntegerField()
+    kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
+    state = models.CharField(max_length=10, choices=_choices(RunState))
+    #: Why it was skipped, abandoned or lost, or how it failed.
+    reason = models.CharField(max_length=300, blank=True)
+    #: Of the worker that began it last; 0 before. What is written under an older one is refused.
+    epoch = models.PositiveBigIntegerField(default=0)
+    attempt = models.PositiveIntegerField(default=1)
+    #: The node that decided it, and the worker that began it last.
+    node = models.CharField(max_length=200)
+    owner = models.CharField(max_length=200, blank=True)
+    #: These in microseconds since the epoch, by the database's clock.
+    decided_us = models.BigIntegerField()
+    begun_us = models.BigIntegerField(null=True)
+    #: Empty as long as anything may become of it.
+    ended_us = models.BigIntegerField(null=True)
+    changed_us = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["-slot", "-pk"]
+        constraints = [models.UniqueConstraint(fields=["job", "slot", "kind"], name="one_run_of_a_slot")]
+        # What is open, and whether another run of a job is.
+        indexes = [models.Index(fields=["job"], condition=models.Q(ended_us=None), name="job_run_open")]
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return run_subject(self.job, self.pk)

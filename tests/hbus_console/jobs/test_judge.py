@@ -1,0 +1,176 @@
+"""The database judges as its model in the simulator does: histories are played on both, step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.cron.simulation.world import DATABASE, World, judged
+from engine.cron.slots.planning import Decision
+from engine.cron.slots.steps import (
+    Again,
+    Begin,
+    Cursor,
+    End,
+    GiveUp,
+    Opening,
+    OpenRuns,
+    ReadCursors,
+    ReadOpen,
+    ReadRun,
+    RunRow,
+    RunState,
+    Step,
+)
+from hbus_console.jobs.judge import SlotJudge, database_time
+from hbus_console.jobs.models import JobCursor, JobRun
+from tests.chaos.form import size
+
+pytestmark = pytest.mark.django_db
+
+NOW_S = 1_790_000_000.25
+
+
+class OnBoth(World):
+    """Each step that goes to the database is asked of both, and their answers must be the same."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: Counter[str] = Counter()
+        self._numbers: dict[int, int] = {}
+        judge = SlotJudge(lambda: self.now)
+        JobCursor.objects.bulk_create(
+            JobCursor(job=it.job, version=it.version, at=it.at) for it in self.database.cursors.values()
+        )
+        real: dict[type[Step], Callable[[Any], Any]] = {
+            ReadCursors: judge.read_cursors,
+            OpenRuns: judge.open_runs,
+            ReadRun: judge.read_run,
+            Begin: judge.begin,
+            End: judge.end,
+            ReadOpen: judge.read_open,
+            GiveUp: judge.give_up,
+            Again: judge.again,
+        }
+        for kind, act in real.items():
+            self.answers(kind, self._both(self._acts[kind][1], act))
+        assert all(
+            kind in real or place != DATABASE for kind, (place, _) in self._acts.items() if kind.__name__ != "Effect"
+        )
+
+    def _both(self, model: Callable[[Any, float], Any], real: Callable[[Any], Any]) -> Callable[[Any, float], Any]:
+        def act(step: Any, now: float) -> Any:
+            given = model(step, now)
+            got = real(self._in_the_database(step))
+            if isinstance(step, OpenRuns):
+                self._numbers.update(zip((row.id for row in given), (row.id for row in got), strict=True))
+            assert self._plain(got) == self._plain(self._translated(given)), step
+            self.asked[f"{type(step).__name__} → {bool(given)}"] += 1
+            return given
+
+        return act
+
+    def _in_the_database(self, step: Any) -> Any:
+        if isinstance(step, GiveUp | Again):
+            return replace(step, seen=self._translated(step.seen))
+        return replace(step, run=self._numbers[step.run]) if isinstance(step, ReadRun | Begin | End) else step
+
+    def _translated(self, answer: Any) -> Any:
+        match answer:
+            case RunRow():
+                return replace(answer, id=self._numbers[answer.id])
+            case list() | tuple():
+                return type(answer)(self._translated(each) for each in answer)
+        return answer
+
+    def _plain(self, answer: Any) -> Any:
+        """Times to the microsecond, lists in one order."""
+        match answer:
+            case RunRow():
+                return replace(answer, changed_s=round(answer.changed_s * 1_000_000))
+            case list():
+                return sorted((self._plain(each) for each in answer), key=repr)
+            case tuple():
+                return [self._plain(each) for each in answer]
+        return answer
+
+
+def test_the_database_answers_as_its_model() -> None:
+    asked: Counter[str] = Counter()
+    for seed in range(size(1_000, short=50)):
+        JobCursor.objects.all().delete()
+        JobRun.objects.all().delete()
+        world = OnBoth(seed)
+        world.play()
+        assert list(judged(world)) == []
+        asked += world.asked
+        told = world.database
+        expected = Counter((row.state.value, told.reasons[row.id]) for row in told.runs.values())
+        assert Counter(JobRun.objects.values_list("state", "reason")) == expected
+    print("\n" + ", ".join(f"{count:,} {what}" for what, count in sorted(asked.items())))
+    # Otherwise the refusals were not compared.
+    steps = (Begin, End, GiveUp, OpenRuns)
+    assert min(asked[f"{step.__name__} → {said}"] for step in steps for said in (True, False)) > 0
+
+
+def opening(job: str = "close", at: int = 0, slots: tuple[int, ...] = (10,), version: int = 1) -> Opening:
+    return Opening(Cursor(job, version, at), tuple(Decision(slot) for slot in slots))
+
+
+@pytest.fixture
+def judge() -> SlotJudge:
+    JobCursor.objects.create(job="close", version=1, at=0)
+    JobCursor.objects.create(job="rates", version=1, at=0)
+    return SlotJudge(lambda: NOW_S)
+
+
+def test_of_many_openings_those_that_are_behind_are_left_out(judge: SlotJudge) -> None:
+    assert [row.slot for row in judge.open_runs(OpenRuns((opening(slots=(10, 20)),), "n1"))] == [10, 20]
+    both = judge.open_runs(OpenRuns((opening(slots=(30,)), opening("rates", slots=(5,)), opening("gone")), "n2"))
+    assert [(row.job, row.slot) for row in both] == [("rates", 5)]
+    assert {(run.job, run.slot, run.node) for run in JobRun.objects.all()} == {
+        ("close", 10, "n1"),
+        ("close", 20, "n1"),
+        ("rates", 5, "n2"),
+    }
+    assert judge.read_cursors(ReadCursors(("close", "gone"))) == [Cursor("close", 1, 20)]
+
+
+def test_a_node_that_knows_another_version_opens_nothing(judge: SlotJudge) -> None:
+    assert judge.open_runs(OpenRuns((opening(version=2),), "n1")) == []
+    assert not JobRun.objects.exists()
+
+
+def test_a_cursor_that_was_put_back_passes_what_was_decided(judge: SlotJudge) -> None:
+    judge.open_runs(OpenRuns((opening(slots=(10, 20)),), "n1"))
+    JobCursor.objects.filter(job="close").update(at=0)
+    again = judge.open_runs(OpenRuns((opening(slots=(10, 15, 20, 30)),), "n2"))
+    assert [row.slot for row in again] == [15, 30]
+    assert judge.read_cursors(ReadCursors(("close",))) == [Cursor("close", 1, 30)]
+    assert JobRun.objects.count() == 4
+
+
+def test_a_run_tells_who_decided_it_and_who_has_it_and_when(judge: SlotJudge) -> None:
+    (row,) = judge.open_runs(OpenRuns((opening(),), "n1"))
+    assert judge.begin(Begin(row.id, 3, "w1#7", skip_overlaps=False))
+    assert judge.end(End(row.id, 3, RunState.FAILED, "exit status 2"))
+    run = JobRun.objects.get()
+    assert (run.node, run.owner, run.epoch, run.state, run.reason) == ("n1", "w1#7", 3, "failed", "exit status 2")
+    assert run.decided_us == run.begun_us == run.ended_us == run.changed_us == 1_790_000_000_250_000
+    assert str(run.subject) == f"run:close/{row.id}"
+
+
+def test_the_database_tells_its_own_time() -> None:
+    before = database_time()
+    assert 1_700_000_000 < before <= database_time()
+
+
+@pytest.mark.sqlite
+def test_what_is_open_is_found_without_looking_at_what_is_over() -> None:
+    still_open = JobRun.objects.filter(ended_us=None).only("pk")
+    running = JobRun.objects.filter(job="close", ended_us=None, state=RunState.RUNNING).only("pk")
+    assert ["job_run_open" in query.order_by().explain() for query in (still_open, running)] == [True, True]
