@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import time
 
 from django.db import connection, transaction
@@ -20,6 +21,7 @@ from engine.cron.slots.steps import (
     Cursor,
     End,
     GiveUp,
+    Opened,
     Opening,
     OpenRuns,
     ReadCursors,
@@ -29,7 +31,7 @@ from engine.cron.slots.steps import (
     RunState,
 )
 from hbus_console.database import is_away
-from hbus_console.jobs.models import JobCursor, JobRun
+from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
 
 _COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us")
 
@@ -53,33 +55,34 @@ class SlotJudge:
         self._now_s = now_s
 
     def read_cursors(self, step: ReadCursors) -> list[Cursor]:
-        with _asked():
+        with asked():
             return [_cursor(row) for row in JobCursor.objects.filter(job__in=step.jobs)]
 
-    def open_runs(self, step: OpenRuns) -> list[RunRow]:
-        with _asked(), transaction.atomic():
+    def open_runs(self, step: OpenRuns) -> Opened:
+        with asked(), transaction.atomic():
             cursors = JobCursor.objects.select_for_update().order_by("job")
             found = {_cursor(row) for row in cursors.filter(job__in=[each.cursor.job for each in step.openings])}
             openings = [each for each in step.openings if each.cursor in found]
             if not openings:
-                return []
+                return Opened()
             now_us = self._now_us()
             made = JobRun.objects.bulk_create(_rows(openings, step.node, now_us))
+            moved = [replace(each.cursor, at=each.decisions[-1].slot) for each in openings]
             JobCursor.objects.bulk_create(
-                (JobCursor(job=each.cursor.job, version=each.cursor.version, at=_end(each)) for each in openings),
+                (JobCursor(job=cursor.job, version=cursor.version, at=cursor.at) for cursor in moved),
                 update_conflicts=True,
                 unique_fields=["job"],
                 update_fields=["at"],
             )
-            return [_row(run) for run in made if run.state == RunState.CLAIMED]
+            return Opened(tuple(moved), tuple(_row(run) for run in made if run.state == RunState.CLAIMED))
 
     def read_run(self, step: ReadRun) -> RunRow | None:
-        with _asked():
+        with asked():
             found = JobRun.objects.filter(pk=step.run).only(*_COLUMNS).first()
             return None if found is None else _row(found)
 
     def begin(self, step: Begin) -> bool:
-        with _asked(), transaction.atomic():
+        with asked(), transaction.atomic():
             run = JobRun.objects.select_for_update().filter(pk=step.run, state=RunState.CLAIMED).only(*_COLUMNS).first()
             if run is None or step.epoch <= run.epoch:
                 return False
@@ -93,25 +96,26 @@ class SlotJudge:
             return _write(run, RunState.RUNNING, **begun)
 
     def end(self, step: End) -> bool:
-        with _asked():
+        with asked():
             now_us = self._now_us()
-            running = JobRun.objects.filter(pk=step.run, state=RunState.RUNNING, epoch=step.epoch)
-            return _changed(running, state=step.state, reason=step.reason, changed_us=now_us, ended_us=now_us)
+            ours = JobRun.objects.filter(pk=step.run, epoch=step.epoch)
+            ended = {"state": step.state, "reason": _fitting(step.reason), "changed_us": now_us, "ended_us": now_us}
+            return _changed(ours.filter(state=RunState.RUNNING), **ended) or ours.filter(state=step.state).exists()
 
     def read_open(self, step: ReadOpen) -> tuple[list[RunRow], float]:
-        with _asked():
+        with asked():
             return [_row(run) for run in JobRun.objects.filter(ended_us=None).only(*_COLUMNS)], self._now_s()
 
     def give_up(self, step: GiveUp) -> bool:
-        with _asked():
+        with asked():
             now_us = self._now_us()
             return _changed(
-                _as_seen(step.seen), state=step.state, reason=step.reason, changed_us=now_us, ended_us=now_us
+                _as_seen(step.seen), state=step.state, reason=_fitting(step.reason), changed_us=now_us, ended_us=now_us
             )
 
     def again(self, step: Again) -> bool:
         seen = step.seen
-        with _asked():
+        with asked():
             lost = JobRun.objects.filter(pk=seen.id, state=RunState.LOST, epoch=seen.epoch, attempt=seen.attempt)
             claimed = {"state": RunState.CLAIMED, "attempt": seen.attempt + 1, "ended_us": None, "begun_us": None}
             return _changed(lost, **claimed, changed_us=self._now_us())
@@ -121,7 +125,8 @@ class SlotJudge:
 
 
 @contextmanager
-def _asked() -> Iterator[None]:
+def asked() -> Iterator[None]:
+    """Around what is asked of the database: raises ``Unavailable`` when it is away."""
     try:
         yield
     except Exception as error:
@@ -145,7 +150,7 @@ def _rows(openings: list[Opening], node: str, now_us: int) -> list[JobRun]:
             version=opening.cursor.version,
             slot=each.slot,
             state=RunState.SKIPPED if each.skipped else RunState.CLAIMED,
-            reason=each.skipped,
+            reason=_fitting(each.skipped),
             node=node,
             decided_us=now_us,
             ended_us=now_us if each.skipped else None,
@@ -157,8 +162,8 @@ def _rows(openings: list[Opening], node: str, now_us: int) -> list[JobRun]:
     ]
 
 
-def _end(opening: Opening) -> int:
-    return opening.decisions[-1].slot
+def _fitting(reason: str) -> str:
+    return reason if len(reason) <= REASON_LIMIT else f"{reason[: REASON_LIMIT - 1]}…"
 
 
 def _another_runs(run: JobRun) -> bool:

@@ -13,6 +13,9 @@ from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
 from hbus_console.teams.models import Team
 
+#: The longest reason of a run, in characters; what is longer is cut, and its last character says so.
+REASON_LIMIT = 500
+
 
 def _choices(words: type[StrEnum]) -> list[tuple[str, str]]:
     return [(word.value, word.value) for word in words]
@@ -100,7 +103,7 @@ class JobRun(models.Model):
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
     state = models.CharField(max_length=10, choices=_choices(RunState))
     #: Why it was skipped, abandoned or lost, or how it failed.
-    reason = models.CharField(max_length=300, blank=True)
+    reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: Of the worker that began it last; 0 before. What is written under an older one is refused.
     epoch = models.PositiveBigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)

@@ -16,6 +16,7 @@ from engine.cron.slots.steps import (
     GiveUp,
     LeasesHeld,
     Offer,
+    Opened,
     OpenRuns,
     ReadCursors,
     ReadOpen,
@@ -102,15 +103,17 @@ class ModelDatabase:
     def read_cursors(self, step: ReadCursors, now: float) -> list[Cursor]:
         return [self.cursors[job] for job in step.jobs if job in self.cursors]
 
-    def open_runs(self, step: OpenRuns, now: float) -> list[RunRow]:
-        rows = []
+    def open_runs(self, step: OpenRuns, now: float) -> Opened:
+        cursors: list[Cursor] = []
+        rows: list[RunRow] = []
         for opening in step.openings:
             job = opening.cursor.job
             if self.cursors.get(job) == opening.cursor:
                 self.cursors[job] = replace(opening.cursor, at=opening.decisions[-1].slot)
+                cursors.append(self.cursors[job])
                 new = [each for each in opening.decisions if (job, each.slot) not in self.by_slot]
                 rows += [row for each in new if (row := self.insert(job, each.slot, each.skipped, now))]
-        return rows
+        return Opened(tuple(cursors), tuple(rows))
 
     def read_run(self, step: ReadRun, now: float) -> RunRow | None:
         return self.runs.get(step.run)
@@ -130,7 +133,7 @@ class ModelDatabase:
     def end(self, step: End, now: float) -> bool:
         row = self.runs[step.run]
         if row.state is not RunState.RUNNING or row.epoch != step.epoch:
-            return False
+            return row.state is step.state and row.epoch == step.epoch
         self.change(row, now, state=step.state)
         self.reasons[row.id] = step.reason
         return True

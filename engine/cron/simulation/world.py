@@ -288,7 +288,8 @@ class World:
             table.put(job, BEGIN)
         while True:
             with suppress(Unavailable):
-                yield from schedule(table, host.name, self.now + host.skew_s)
+                now_s = self.now + host.skew_s
+                yield from schedule(table, table.due(now_s, len(self.jobs)), host.name, now_s)
             tick += 1
             if tick % 3 == 0:
                 with suppress(Unavailable):

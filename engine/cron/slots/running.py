@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from engine.core.errors import Unavailable
@@ -70,21 +71,23 @@ def keep(held: Held) -> Steps[None]:
 
 
 def _renew(held: Held, sent: float) -> Steps[float | None]:
-    pause_s = held.lease_s * (LOST_AT - RENEW_AT) / TRIES
+    pause_s, lost_at = held.lease_s * (LOST_AT - RENEW_AT) / TRIES, sent + held.lease_s * LOST_AT
     while True:
         now: float = yield Monotonic()
-        if now >= sent + held.lease_s * LOST_AT:
+        if now >= lost_at:
             return None
         try:
             kept: bool = yield Renew(held.row.id, held.owner, held.epoch, held.lease_s)
         except Unavailable:
-            yield Wait(now + pause_s)
+            yield Wait(min(now + pause_s, lost_at))
             continue
         return now if kept else None
 
 
 def end(held: Held, state: RunState, reason: str = "") -> Steps[bool]:
-    """Say how it ended; ``False`` where that is not ours to say any more. Raises ``Unavailable``."""
+    """Say how it ended; ``False`` where that is not ours to say. Raises ``Unavailable``: it may be repeated."""
     said: bool = yield End(held.row.id, held.epoch, state, reason)
-    yield Release(held.row.id, held.owner, held.epoch)
+    # A lease that is not given up runs out.
+    with suppress(Unavailable):
+        yield Release(held.row.id, held.owner, held.epoch)
     return said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.cron.slots.job import AfterLoss, CronJob
+from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy
 from engine.cron.slots.planning import decide
 from engine.cron.slots.steps import (
     Again,
@@ -13,6 +13,7 @@ from engine.cron.slots.steps import (
     GiveUp,
     LeasesHeld,
     Offer,
+    Opened,
     Opening,
     OpenRuns,
     ReadCursors,
@@ -29,17 +30,14 @@ from engine.cron.slots.timetable import Timetable
 CLAIM_S = 5.0
 #: How long a run may wait for a worker before it is offered once more.
 OFFER_AGAIN_S = 10.0
-#: How many jobs are decided in one go.
-MOST_JOBS = 500
 
 
-def schedule(table: Timetable, node: str, now_s: float) -> Steps[int]:
-    """Decide what has come of the jobs in ``table``; how many runs were opened.
+def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps[int]:
+    """Decide what has come of the jobs ``due`` in ``table``; how many runs were opened.
 
     ``now_s``: the node's own clock, which may be wrong. Raises ``Unavailable`` when store, database or queue do not
     answer: what is not decided, or not offered, is found again.
     """
-    due = table.due(now_s, MOST_JOBS)
     if not due:
         return 0
     cursors: list[Cursor] = yield ReadCursors(tuple(due))
@@ -60,11 +58,12 @@ def schedule(table: Timetable, node: str, now_s: float) -> Steps[int]:
     )
     if not openings:
         return 0
-    rows: list[RunRow] = yield OpenRuns(openings, node)
+    opened: Opened = yield OpenRuns(openings, node)
+    table.learn([cursor.job for cursor in opened.cursors], opened.cursors)
     # What is not offered here is found by :class:`RunSweeper`.
-    if rows:
-        yield Offer(tuple(row.id for row in rows))
-    return len(rows)
+    if opened.rows:
+        yield Offer(tuple(row.id for row in opened.rows))
+    return len(opened.rows)
 
 
 class RunSweeper:
@@ -84,30 +83,34 @@ class RunSweeper:
         rows, now_s = answer
         for row in rows:
             if row.state is RunState.CLAIMED:
-                yield from _look_after(row, jobs.get(row.job), now_s)
+                yield from _look_after(row, _policy(jobs, row.job), now_s)
         running = [row for row in rows if row.state is RunState.RUNNING]
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
         self._missing = {key: self._missing.get(key, now_s) for key in missing}
         for key, since in list(self._missing.items()):
-            job = jobs.get(missing[key].job)
-            if job is not None and now_s - since > job.policy.lease_s:
-                yield from _end_lost(missing[key], job)
+            policy = _policy(jobs, missing[key].job)
+            if now_s - since > policy.lease_s:
+                yield from _end_lost(missing[key], policy)
 
 
-def _look_after(row: RunRow, job: CronJob | None, now_s: float) -> Steps[None]:
-    if job is None:
-        return
+def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
+    """Of a job that is gone, or cannot be read, the usual one: what is open of it must come to an end."""
+    job = jobs.get(name)
+    return JobPolicy() if job is None else job.policy
+
+
+def _look_after(row: RunRow, policy: JobPolicy, now_s: float) -> Steps[None]:
     waited_s = now_s - row.changed_s
-    if waited_s > job.policy.catch_up_window_s:
+    if waited_s > policy.catch_up_window_s:
         # What began once, and was lost, has not been left alone.
         state = RunState.ABANDONED if row.attempt == 1 else RunState.LOST
-        yield GiveUp(row, state, f"no worker began it within {job.policy.catch_up_window_s:,.0f} s")
+        yield GiveUp(row, state, f"no worker began it within {policy.catch_up_window_s:,.0f} s")
     elif waited_s > OFFER_AGAIN_S:
         yield Offer((row.id,))
 
 
-def _end_lost(row: RunRow, job: CronJob) -> Steps[None]:
+def _end_lost(row: RunRow, policy: JobPolicy) -> Steps[None]:
     given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease")
-    if given_up and job.policy.after_loss is AfterLoss.RETRY and row.attempt < job.policy.attempts:
+    if given_up and policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts:
         yield Again(row)

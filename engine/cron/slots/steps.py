@@ -113,7 +113,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class OpenRuns(Step):
-    """Database, one transaction: insert a row for each decision, move the cursors → the rows that are to run.
+    """Database, one transaction: insert a row for each decision, move the cursors → ``Opened``.
 
     Nothing happens for an opening whose cursor is not as expected. A slot that has a row already keeps it, and the
     cursor moves on: it was decided.
@@ -121,6 +121,16 @@ class OpenRuns(Step):
 
     openings: tuple[Opening, ...]
     node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The answer to :class:`OpenRuns`."""
+
+    #: The cursors that were moved, as they are now.
+    cursors: tuple[Cursor, ...] = ()
+    #: The rows that are to run.
+    rows: tuple[RunRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +187,7 @@ class Renew(Step):
 
 @dataclass(frozen=True, slots=True)
 class End(Step):
-    """Database: running under ``epoch`` → ``state``, and no other → whether it was."""
+    """Database: running under ``epoch`` → ``state``, and no other → whether it is so now: asked twice, it is."""
 
     run: int
     epoch: int

@@ -34,6 +34,14 @@ class SlotStore:
         self._prefix = prefix
         self._scripts = ScriptFolder(client, _LUA)
 
+    def time(self) -> float:
+        """The store's clock, in seconds since the epoch."""
+        try:
+            seconds, micros = self._client.time()
+        except UNREACHABLE as error:
+            raise away(error) from error
+        return float(seconds) + micros / 1_000_000
+
     def claim(self, step: ClaimSlots) -> SlotClaims:
         """In one round trip. Of those that were set when it raises, others leave alone for ``ttl_s``."""
         calls = [

@@ -69,13 +69,15 @@ class Timetable:
         return [turn.job for turn in found]
 
     def learn(self, asked: Iterable[str], cursors: Iterable[Cursor]) -> None:
-        """The cursors as they are now. A job that is gone, or has another version, waits for its own :meth:`put`."""
+        """The cursors as they are now. A job without one is gone; one of another version waits for its :meth:`put`."""
         found = {cursor.job: cursor for cursor in cursors}
         for name in asked:
-            job, cursor = self._jobs.get(name), found.get(name)
-            if job is None or cursor is None or cursor.version != job.version:
+            cursor = found.get(name)
+            if cursor is None:
+                self.drop(name)
+            elif cursor.version != self._jobs[name].version:
                 self._turns.pop(name, None)
-            elif cursor != self._cursors.get(name):
+            elif cursor != self._cursors[name]:
                 self._remember(cursor)
 
     def come(self, name: str, now_s: float) -> Iterator[tuple[CronJob, list[int]]]:
@@ -90,6 +92,10 @@ class Timetable:
         """These could not be claimed: another node is at them, or by the store's clock they have not come."""
         for slot in slots:
             self._put(slot.job, now_s + max(LOOK_AGAIN_S, slot.at - store_s))
+
+    def put_off(self, name: str, at: float) -> None:
+        """Not to be looked at before ``at``, by the node's clock."""
+        self._put(name, at)
 
     def _remember(self, cursor: Cursor) -> None:
         self._cursors[cursor.job] = cursor

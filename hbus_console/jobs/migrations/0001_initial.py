@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
                 ('slot', models.BigIntegerField()),
                 ('kind', models.CharField(choices=[('schedule', 'Schedule')], default='schedule', max_length=8)),
                 ('state', models.CharField(choices=[('claimed', 'claimed'), ('running', 'running'), ('done', 'done'), ('failed', 'failed'), ('skipped', 'skipped'), ('lost lease', 'lost lease'), ('abandoned', 'abandoned')], max_length=10)),
-                ('reason', models.CharField(blank=True, max_length=300)),
+                ('reason', models.CharField(blank=True, max_length=500)),
                 ('epoch', models.PositiveBigIntegerField(default=0)),
                 ('attempt', models.PositiveIntegerField(default=1)),
                 ('node', models.CharField(max_length=200)),

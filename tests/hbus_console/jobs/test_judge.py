@@ -17,6 +17,7 @@ from engine.cron.slots.steps import (
     Cursor,
     End,
     GiveUp,
+    Opened,
     Opening,
     OpenRuns,
     ReadCursors,
@@ -27,7 +28,7 @@ from engine.cron.slots.steps import (
     Step,
 )
 from hbus_console.jobs.judge import SlotJudge, database_time
-from hbus_console.jobs.models import JobCursor, JobRun
+from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
 from tests.chaos.form import size
 
 pytestmark = pytest.mark.django_db
@@ -67,9 +68,10 @@ class OnBoth(World):
             given = model(step, now)
             got = real(self._in_the_database(step))
             if isinstance(step, OpenRuns):
-                self._numbers.update(zip((row.id for row in given), (row.id for row in got), strict=True))
+                self._numbers.update(zip((row.id for row in given.rows), (row.id for row in got.rows), strict=True))
             assert self._plain(got) == self._plain(self._translated(given)), step
-            self.asked[f"{type(step).__name__} → {bool(given)}"] += 1
+            said = bool(given.cursors if isinstance(given, Opened) else given)
+            self.asked[f"{type(step).__name__} → {said}"] += 1
             return given
 
         return act
@@ -83,6 +85,8 @@ class OnBoth(World):
         match answer:
             case RunRow():
                 return replace(answer, id=self._numbers[answer.id])
+            case Opened():
+                return replace(answer, rows=self._translated(answer.rows))
             case list() | tuple():
                 return type(answer)(self._translated(each) for each in answer)
         return answer
@@ -92,6 +96,8 @@ class OnBoth(World):
         match answer:
             case RunRow():
                 return replace(answer, changed_s=round(answer.changed_s * 1_000_000))
+            case Opened():
+                return sorted(map(repr, answer.cursors)), self._plain(list(answer.rows))
             case list():
                 return sorted((self._plain(each) for each in answer), key=repr)
             case tuple():
@@ -113,8 +119,7 @@ def test_the_database_answers_as_its_model() -> None:
         assert Counter(JobRun.objects.values_list("state", "reason")) == expected
     print("\n" + ", ".join(f"{count:,} {what}" for what, count in sorted(asked.items())))
     # Otherwise the refusals were not compared.
-    steps = (Begin, End, GiveUp, OpenRuns)
-    assert min(asked[f"{step.__name__} → {said}"] for step in steps for said in (True, False)) > 0
+    assert min(asked[f"{step.__name__} → {said}"] for step in (Begin, GiveUp, OpenRuns) for said in (True, False)) > 0
 
 
 def opening(job: str = "close", at: int = 0, slots: tuple[int, ...] = (10,), version: int = 1) -> Opening:
@@ -129,9 +134,9 @@ def judge() -> SlotJudge:
 
 
 def test_of_many_openings_those_that_are_behind_are_left_out(judge: SlotJudge) -> None:
-    assert [row.slot for row in judge.open_runs(OpenRuns((opening(slots=(10, 20)),), "n1"))] == [10, 20]
+    assert [row.slot for row in judge.open_runs(OpenRuns((opening(slots=(10, 20)),), "n1")).rows] == [10, 20]
     both = judge.open_runs(OpenRuns((opening(slots=(30,)), opening("rates", slots=(5,)), opening("gone")), "n2"))
-    assert [(row.job, row.slot) for row in both] == [("rates", 5)]
+    assert [(row.job, row.slot) for row in both.rows] == [("rates", 5)]
     assert {(run.job, run.slot, run.node) for run in JobRun.objects.all()} == {
         ("close", 10, "n1"),
         ("close", 20, "n1"),
@@ -141,7 +146,7 @@ def test_of_many_openings_those_that_are_behind_are_left_out(judge: SlotJudge) -
 
 
 def test_a_node_that_knows_another_version_opens_nothing(judge: SlotJudge) -> None:
-    assert judge.open_runs(OpenRuns((opening(version=2),), "n1")) == []
+    assert judge.open_runs(OpenRuns((opening(version=2),), "n1")) == Opened()
     assert not JobRun.objects.exists()
 
 
@@ -149,19 +154,38 @@ def test_a_cursor_that_was_put_back_passes_what_was_decided(judge: SlotJudge) ->
     judge.open_runs(OpenRuns((opening(slots=(10, 20)),), "n1"))
     JobCursor.objects.filter(job="close").update(at=0)
     again = judge.open_runs(OpenRuns((opening(slots=(10, 15, 20, 30)),), "n2"))
-    assert [row.slot for row in again] == [15, 30]
+    assert [row.slot for row in again.rows] == [15, 30]
     assert judge.read_cursors(ReadCursors(("close",))) == [Cursor("close", 1, 30)]
     assert JobRun.objects.count() == 4
 
 
 def test_a_run_tells_who_decided_it_and_who_has_it_and_when(judge: SlotJudge) -> None:
-    (row,) = judge.open_runs(OpenRuns((opening(),), "n1"))
+    (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
     assert judge.begin(Begin(row.id, 3, "w1#7", skip_overlaps=False))
     assert judge.end(End(row.id, 3, RunState.FAILED, "exit status 2"))
     run = JobRun.objects.get()
     assert (run.node, run.owner, run.epoch, run.state, run.reason) == ("n1", "w1#7", 3, "failed", "exit status 2")
     assert run.decided_us == run.begun_us == run.ended_us == run.changed_us == 1_790_000_000_250_000
     assert str(run.subject) == f"run:close/{row.id}"
+
+
+def test_how_a_run_ended_is_said_by_who_has_it_and_stays_said(judge: SlotJudge) -> None:
+    (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
+    assert not judge.end(End(row.id, 0, RunState.DONE))
+    assert judge.begin(Begin(row.id, 2, "w1", skip_overlaps=False))
+    assert [judge.end(End(row.id, epoch, RunState.DONE)) for epoch in (1, 3)] == [False, False]
+    # The first answer may have been lost.
+    assert [judge.end(End(row.id, 2, RunState.DONE)) for _ in range(2)] == [True, True]
+    assert not judge.end(End(row.id, 2, RunState.FAILED))
+    assert JobRun.objects.get().state == RunState.DONE
+
+
+def test_a_reason_that_is_too_long_is_cut_and_says_so(judge: SlotJudge) -> None:
+    (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
+    assert judge.begin(Begin(row.id, 1, "w1", skip_overlaps=False))
+    assert judge.end(End(row.id, 1, RunState.FAILED, "x" * 10_000))
+    reason = JobRun.objects.get().reason
+    assert (len(reason), reason[-2:]) == (REASON_LIMIT, "x…")
 
 
 def test_the_database_tells_its_own_time() -> None:

@@ -19,6 +19,7 @@ from engine.cron.slots.steps import (
     ClaimSlots,
     Cursor,
     GiveUp,
+    Opened,
     OpenRuns,
     ReadRun,
     RunRow,
@@ -90,12 +91,12 @@ class TrustedMarker(World):
         super().__init__(seed)
         database = self.database
 
-        def open_runs(step: OpenRuns, now: float) -> list[RunRow]:
+        def open_runs(step: OpenRuns, now: float) -> Opened:
             made = []
             for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
                 database.cursors[cursor.job] = replace(cursor, at=decisions[-1].slot)
                 made += [database.insert(cursor.job, each.slot, each.skipped, now) for each in decisions]
-            return [row for row in made if row is not None]
+            return Opened(rows=tuple(row for row in made if row is not None))
 
         self.answers(OpenRuns, open_runs)
 
@@ -134,7 +135,7 @@ class CursorFirst(World):
         super().__init__(seed)
         database = self.database
 
-        def open_runs(step: OpenRuns, now: float) -> list[RunRow] | Unavailable:
+        def open_runs(step: OpenRuns, now: float) -> Opened | Unavailable:
             for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
                 if database.cursors[cursor.job] == cursor and self.rng.random() < 0.02:
                     database.cursors[cursor.job] = replace(cursor, at=decisions[-1].slot)

@@ -11,7 +11,7 @@ import redis
 
 from engine.core.errors import Unavailable
 from engine.cron.simulation.models import ModelStore
-from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotKey, SlotClaims
+from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
 from engine.cron.slots.store import SlotStore
 from hbus_console.supervisor.standalone import StandaloneStore
 

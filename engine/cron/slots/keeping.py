@@ -1,0 +1,117 @@
+"""Keeps the leases of the runs of one process, in one thread."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import Unavailable
+from engine.cron.slots.driving import Act
+from engine.cron.slots.running import Held, keep
+from engine.cron.slots.steps import Monotonic, Steps, Wait
+
+#: How long it sleeps where nothing is to be kept, in seconds.
+IDLE_S = 1.0
+
+
+@dataclass(order=True)
+class _Kept:
+    until: float
+    number: int
+    steps: Steps[None] = field(compare=False)
+    lost: Callable[[], None] = field(compare=False)
+
+
+class LeaseKeeper:
+    """Renews what :meth:`keep` was told of, and says when a lease is lost. Thread-safe.
+
+    :meth:`tick` is one look at what is due; :meth:`start` has a thread do it. A store that does not answer holds up the
+    renewals behind it by no more than its client's timeout: give it one that is short beside the leases.
+    """
+
+    def __init__(self, act: Act, clock: Clock | None = None) -> None:
+        self._act = act
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._heap: list[_Kept] = []
+        self._kept: dict[int, _Kept] = {}
+        self._number = 0
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What is still kept runs out by itself."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def keep(self, held: Held, lost: Callable[[], None]) -> int:
+        """Renew from now on, until :meth:`let_go` of the number that this returns.
+
+        ``lost`` is called once, by the keeping thread, when the lease is no longer to be relied on: the work is to be
+        stopped, a quarter of the lease before another may have it.
+        """
+        with self._lock:
+            self._number += 1
+            kept = _Kept(self._clock.monotonic(), self._number, keep(held), lost)
+            self._kept[kept.number] = kept
+            heapq.heappush(self._heap, kept)
+        self._wake.set()
+        return kept.number
+
+    def let_go(self, number: int) -> None:
+        """No more of it; harmless when it was lost before."""
+        with self._lock:
+            self._kept.pop(number, None)
+
+    def tick(self) -> float:
+        """Go on with all that is due; in how many seconds the next is."""
+        while (kept := self._take()) is not None:
+            self._go_on(kept)
+        with self._lock:
+            return self._heap[0].until - self._clock.monotonic() if self._heap else IDLE_S
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            self._clock.wait(self._wake, min(IDLE_S, self.tick()))
+
+    def _take(self) -> _Kept | None:
+        with self._lock:
+            while self._heap and self._heap[0].until <= self._clock.monotonic():
+                kept = heapq.heappop(self._heap)
+                if kept.number in self._kept:
+                    return kept
+        return None
+
+    def _go_on(self, kept: _Kept) -> None:
+        try:
+            step = next(kept.steps)
+            while not isinstance(step, Wait):
+                if isinstance(step, Monotonic):
+                    step = kept.steps.send(self._clock.monotonic())
+                    continue
+                try:
+                    answer = self._act(step)
+                except Unavailable as error:
+                    step = kept.steps.throw(error)
+                else:
+                    step = kept.steps.send(answer)
+        except StopIteration:
+            with self._lock:
+                is_kept = self._kept.pop(kept.number, None) is not None
+            if is_kept:
+                kept.lost()
+            return
+        kept.until = step.until
+        with self._lock:
+            heapq.heappush(self._heap, kept)

@@ -1,0 +1,134 @@
+"""One of the nodes that decide slots: any number run beside each other, and none of them leads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import text_of
+from engine.core.errors import Unavailable
+from engine.cron.slots.driving import Act, perform
+from engine.cron.slots.job import CronJob
+from engine.cron.slots.scheduling import RunSweeper, schedule
+from engine.cron.slots.timetable import Timetable
+
+#: How often changed jobs are asked for, open runs are looked through, and the store's clock is read, in seconds.
+CHANGES_S, SWEEP_S, CLOCK_S = 1.0, 3.0, 5.0
+#: How many jobs are decided in one go, and after how long one that could not be, for a mistake, is tried again.
+MOST_JOBS, FAILED_S = 500, 30.0
+#: The longest and the shortest sleep, and the one after something did not answer.
+LONGEST_S, SHORTEST_S, AWAY_S = 0.5, 0.005, 0.5
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A job that is new or has another version; ``job`` is ``None`` when it is gone."""
+
+    name: str
+    job: CronJob | None
+    #: Up to which its slots are decided.
+    at: int = 0
+
+
+class CronNode:
+    """Not thread-safe: one thread calls :meth:`tick`, again and again.
+
+    It reads no wall clock: the store's is read now and then, and goes on with this process's monotonic one, so that a
+    clock which is wrong or steps harms no node.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        act: Act,
+        changes: Callable[[], Iterable[Changed]],
+        store_time: Callable[[], float],
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self.jobs: dict[str, CronJob] = {}
+        #: Since it started.
+        self.opened = 0
+        #: What did not answer at the last tick; empty when all did.
+        self.trouble = ""
+        #: Jobs whose slots cannot be decided, and why: a mistake in one of them, or in us.
+        self.failing: dict[str, str] = {}
+        self._act = act
+        self._changes = changes
+        self._store_time = store_time
+        self._clock = clock or SystemClock()
+        self._table = Timetable()
+        self._sweeper = RunSweeper()
+        #: When each is to be done again, by the monotonic clock.
+        self._changes_at = self._sweep_at = self._clock_at = float("-inf")
+        #: What to add to the monotonic clock for the store's.
+        self._offset_s = 0.0
+
+    def tick(self) -> float:
+        """Do what is due; after how many seconds to call it again."""
+        try:
+            more = self._tick()
+        except Unavailable as error:
+            self.trouble = error.what
+            return AWAY_S
+        self.trouble = ""
+        if more:
+            return 0.0
+        next_at = self._table.next_at()
+        if next_at is None:
+            return LONGEST_S
+        return min(LONGEST_S, max(SHORTEST_S, next_at - self._now_s()))
+
+    def _tick(self) -> bool:
+        now = self._clock.monotonic()
+        if now >= self._clock_at:
+            self._offset_s = self._store_time() - self._clock.monotonic()
+            self._clock_at = now + CLOCK_S
+        if now >= self._changes_at:
+            self._learn(self._changes())
+            self._changes_at = now + CHANGES_S
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_S
+            perform(self._sweeper.sweep(self.jobs), self._act, self._clock)
+        due = self._table.due(self._now_s(), MOST_JOBS)
+        try:
+            self.opened += perform(schedule(self._table, due, self.name, self._now_s()), self._act, self._clock)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - one job's mistake must not keep the others from their slots
+            self._one_by_one(due, error)
+        return len(due) == MOST_JOBS
+
+    def _one_by_one(self, due: list[str], error: Exception) -> None:
+        for name in due:
+            try:
+                self.opened += perform(schedule(self._table, [name], self.name, self._now_s()), self._act, self._clock)
+            except Unavailable:
+                raise
+            except Exception as mistake:  # noqa: BLE001 - it is told
+                error = mistake
+                self.failing[name] = text_of(mistake)
+                self._table.put_off(name, self._now_s() + FAILED_S)
+                _log.exception("the slots of a job could not be decided", extra={"job": name})
+            else:
+                self.failing.pop(name, None)
+        if not self.failing:
+            _log.error("slots could not be decided together, and each by itself could", exc_info=error)
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic() + self._offset_s
+
+    def _learn(self, changes: Iterable[Changed]) -> None:
+        for changed in changes:
+            self.failing.pop(changed.name, None)
+            if changed.job is None:
+                self._table.drop(changed.name)
+                self.jobs.pop(changed.name, None)
+            else:
+                self._table.put(changed.job, changed.at)
+                self.jobs[changed.name] = changed.job

@@ -1,0 +1,105 @@
+"""Jobs as the nodes know them: compiled from their rows, and followed as they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import structlog
+
+from engine.core.error_text import text_of
+from engine.core.errors import HbusError
+from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_schedule
+from engine.cron.slots.job import AfterLoss, CatchUp, CronJob, JobPolicy
+from engine.cron.slots.node import Changed
+from hbus_console.jobs.judge import asked
+from hbus_console.jobs.models import Job, JobCursor, JobVersion
+
+#: So many entries before the newest known are asked for again: one that was committed late may have a smaller number
+#: than one that was committed before it.
+LOOK_BACK = 200
+#: Names in one question.
+_CHUNK = 500
+
+_log = structlog.get_logger(__name__)
+
+
+def policy_of(row: Job) -> JobPolicy:
+    """How it treats what does not go as planned."""
+    return JobPolicy(
+        grace_s=row.grace_s,
+        catch_up=CatchUp(row.catch_up),
+        catch_up_window_s=row.catch_up_window_s,
+        catch_up_most=row.catch_up_most,
+        skip_overlaps=row.skip_overlaps,
+        lease_s=row.lease_s,
+        after_loss=AfterLoss(row.after_loss),
+        attempts=row.attempts,
+    )
+
+
+def cron_job(row: Job) -> CronJob:
+    """Raises ``BadInput`` for a schedule or a zone that cannot be read (any more)."""
+    held = ""
+    if row.paused:
+        held = f"paused: {row.pause_reason}" if row.pause_reason else "paused"
+    elif row.team_id is None:
+        held = "nobody owns the job"
+    # One that spreads by the job's name is that job's alone.
+    by = row.name if "H" in row.schedule.upper() else ""
+    return CronJob(
+        row.name, row.version, _schedule(row.schedule, row.zone, row.gap, row.fold, by), policy_of(row), held
+    )
+
+
+# Many jobs share few schedules, which are the larger part of what a node holds of a job.
+@lru_cache(4096)
+def _schedule(spec: str, zone: str, gap: str, fold: str, job: str) -> Schedule:
+    return compile_schedule(spec, zone_name=zone, gap=GapPolicy(gap), fold=FoldPolicy(fold), job=job)
+
+
+class KnownJobs:
+    """What has changed since it was last asked. Not thread-safe: it belongs to one node."""
+
+    def __init__(self) -> None:
+        #: The newest entry of the history that was read, and which version of each job was told.
+        self._newest = 0
+        self._told: dict[str, int] = {}
+        #: Jobs that cannot be scheduled as they are, and why.
+        self.unreadable: dict[str, str] = {}
+
+    def changes(self) -> Iterator[Changed]:
+        """All jobs at first, then those with another version. Raises ``Unavailable`` when the database is away.
+
+        A job that is deleted is not among them: its cursor is gone, and a node finds that.
+        """
+        with asked():
+            # Before the jobs are read: what changes meanwhile is found the next time.
+            newest = JobVersion.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+            names = self._changed(newest)
+            for start in range(0, len(names), _CHUNK):
+                yield from self._read(names[start : start + _CHUNK])
+            self._newest = newest
+
+    def _changed(self, newest: int) -> list[str]:
+        if not self._newest:
+            return list(Job.objects.values_list("name", flat=True))
+        recent = JobVersion.objects.filter(pk__gt=self._newest - LOOK_BACK, pk__lte=newest)
+        found = dict(recent.order_by("pk").values_list("job__name", "number"))
+        return [name for name, number in found.items() if self._told.get(name) != number]
+
+    def _read(self, names: list[str]) -> Iterator[Changed]:
+        cursors = {row.job: row for row in JobCursor.objects.filter(job__in=names)}
+        for row in Job.objects.filter(name__in=names):
+            cursor = cursors.get(row.name)
+            # Written by one transaction: where they differ, it was committed between the two questions.
+            if cursor is None or cursor.version != row.version:
+                continue
+            self._told[row.name] = row.version
+            self.unreadable.pop(row.name, None)
+            try:
+                yield Changed(row.name, cron_job(row), cursor.at)
+            except HbusError as error:
+                self.unreadable[row.name] = text_of(error)
+                _log.error("a job cannot be scheduled", job=row.name, version=row.version, error=text_of(error))
+                yield Changed(row.name, None)

@@ -1,0 +1,155 @@
+"""A node, tick by tick."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from engine.cron.slots.job import CatchUp, CronJob, JobPolicy
+from engine.cron.slots.node import CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, Changed, CronNode
+from engine.cron.slots.steps import RunState
+from tests.engine.cron.slots.places import Places, Seconds
+
+CLOSE = CronJob("close", 1, Seconds(), JobPolicy(grace_s=5, catch_up=CatchUp.ALL))
+RATES = CronJob("rates", 1, Seconds(3))
+
+
+class Broken:
+    """Slots that nobody can tell."""
+
+    def next_after(self, at: int) -> int | None:
+        if at > 1_790_000_001:
+            raise ArithmeticError("no such day")
+        return at + 1
+
+
+class Jobs:
+    """What the nodes are told."""
+
+    def __init__(self, places: Places, *jobs: CronJob) -> None:
+        self._places = places
+        self.next = [Changed(job.name, job, places.begin) for job in jobs]
+
+    def node(self, name: str) -> CronNode:
+        told = list(self.next)
+
+        def changes() -> list[Changed]:
+            found = list(told)
+            told.clear()
+            return found
+
+        self.tell = told.append
+        return CronNode(name, self._places.act, changes, self._places.store_time, self._places.clock)
+
+
+def turn(places: Places, *nodes: CronNode, seconds: float, step: float = 0.25) -> None:
+    for _ in range(round(seconds / step)):
+        places.clock.advance(step)
+        for node in nodes:
+            node.tick()
+
+
+def test_nodes_beside_each_other_open_each_slot_once() -> None:
+    places = Places(CLOSE, RATES)
+    nodes = [Jobs(places, CLOSE, RATES).node(name) for name in ("n1", "n2", "n3")]
+    turn(places, *nodes, seconds=9.5)
+    assert places.slots("close") == list(range(1, 10))
+    assert places.slots("rates") == [second for second in range(1, 10) if (places.begin + second) % 3 == 0]
+    assert sum(node.opened for node in nodes) == len(places.database.runs) == len(places.queue.waiting)
+
+
+def test_a_node_that_dies_is_followed_by_the_others() -> None:
+    places = Places(CLOSE)
+    one, other = (Jobs(places, CLOSE).node(name) for name in ("n1", "n2"))
+    turn(places, one, other, seconds=3)
+    turn(places, other, seconds=9)
+    assert places.slots("close") == list(range(1, 13))
+
+
+@pytest.mark.parametrize("what", ["store", "database", "queue"])
+def test_what_is_away_is_told_and_nothing_is_left_out(what: str) -> None:
+    places = Places(CLOSE)
+    node = Jobs(places, CLOSE).node("n1")
+    turn(places, node, seconds=2)
+    places.away.add(getattr(places, what))
+    turn(places, node, seconds=3)
+    assert node.trouble == "it does not answer"
+    places.away.clear()
+    # What was not offered is offered once more, ten seconds later.
+    turn(places, node, seconds=20)
+    assert node.trouble == ""
+    assert places.slots("close") == list(range(1, 26))
+    assert set(places.queue.waiting) == set(places.database.runs)
+
+
+def test_one_job_that_cannot_be_decided_keeps_no_other_from_its_slots(caplog: pytest.LogCaptureFixture) -> None:
+    broken = CronJob("broken", 1, Broken())
+    places = Places(broken, CLOSE)
+    jobs = Jobs(places, broken, CLOSE)
+    node = jobs.node("n1")
+    with caplog.at_level(logging.ERROR):
+        turn(places, node, seconds=9)
+    assert places.slots("close") == list(range(1, 10))
+    assert node.failing == {"broken": "ArithmeticError: no such day"}
+    # Not with every tick.
+    assert len(caplog.records) == 1
+    mended = replace(broken, version=2, slots=Seconds())
+    places.database.cursors["broken"] = replace(places.database.cursors["broken"], version=2)
+    jobs.tell(Changed("broken", mended, places.begin + 9))
+    turn(places, node, seconds=3)
+    assert node.failing == {}
+    assert 12 in places.slots("broken")
+
+
+def test_it_sleeps_until_the_next_slot_and_never_long() -> None:
+    places = Places(CLOSE, RATES)
+    assert Jobs(places).node("n1").tick() == LONGEST_S
+    node = Jobs(places, CLOSE).node("n1")
+    assert node.tick() == LONGEST_S
+    places.clock.advance(0.9)
+    assert node.tick() == pytest.approx(0.1)
+    places.clock.advance(0.0999)
+    assert node.tick() == SHORTEST_S
+
+
+def test_it_does_not_sleep_while_more_is_due_than_it_decides_at_once() -> None:
+    jobs = [CronJob(f"job{number}", 1, Seconds(100)) for number in range(MOST_JOBS + 1)]
+    places = Places(*jobs)
+    node = Jobs(places, *jobs).node("n1")
+    node.tick()
+    places.clock.advance(100)
+    assert node.tick() == 0
+    assert node.tick() > 0
+    assert len(places.database.runs) == MOST_JOBS + 1
+
+
+def test_jobs_come_change_and_go_while_it_runs() -> None:
+    places = Places(CLOSE, RATES)
+    jobs = Jobs(places, CLOSE)
+    node = jobs.node("n1")
+    turn(places, node, seconds=2)
+    jobs.tell(Changed("rates", RATES, places.begin + 2))
+    places.database.cursors["close"] = replace(places.database.cursors["close"], version=2)
+    jobs.tell(Changed("close", replace(CLOSE, version=2, held="paused: the ledger is closed"), places.begin + 2))
+    turn(places, node, seconds=CHANGES_S + 4)
+    later = [row for row in places.database.runs.values() if row.job == "close" and row.slot > places.begin + 2]
+    assert {row.state for row in later} == {RunState.SKIPPED}
+    assert set(places.database.reasons.values()) == {"", "paused: the ledger is closed"}
+    del places.database.cursors["rates"]
+    jobs.tell(Changed("close", None))
+    had = len(places.database.runs)
+    turn(places, node, seconds=5)
+    assert len(places.database.runs) == had
+
+
+def test_open_runs_of_a_job_that_is_gone_come_to_an_end() -> None:
+    places = Places(CLOSE)
+    (run,) = places.claimed()
+    del places.database.cursors["close"]
+    node = Jobs(places).node("n1")
+    turn(places, node, seconds=20)
+    assert places.queue.waiting
+    turn(places, node, seconds=86_400, step=600)
+    assert places.database.runs[run].state is RunState.ABANDONED
