@@ -1,0 +1,114 @@
+"""A node or a worker of the slot protocol, until it is told to stop (SIGTERM) or killed. Run by ``test_cron``.
+
+Arguments: ``node`` or ``worker``, its name, and how many seconds its clock is ahead. STATE, REDIS_URL and HBUS_PREFIX
+come in the environment.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+
+#: Of the workers' threads.
+THREADS = 4
+#: Longer than a starved machine holds a live process up, and shorter than a stop of the test.
+LEASE_S = 5
+#: What a run takes beside its effect.
+WORK_S = 0.01
+
+
+def live_in_a_time_of_its_own(skew_s: float) -> None:
+    """Before anything reads a clock."""
+    true_time = time.time
+    time.time = lambda: true_time() + skew_s
+
+
+def main(kind: str, name: str) -> None:
+    import django
+
+    django.setup()
+
+    from django.conf import settings
+    from django.db import connection
+
+    from engine.core.errors import Unavailable
+    from engine.core.scripts import UNREACHABLE, away
+    from engine.core.store import open_client
+    from engine.cron.slots.job import JobPolicy
+    from engine.cron.slots.keeping import LeaseKeeper
+    from engine.cron.slots.node import CronNode
+    from engine.cron.slots.running import Held
+    from engine.cron.slots.steps import Offer, RunState
+    from engine.cron.slots.store import SlotStore
+    from engine.cron.slots.worker import Ended, RunWorker
+    from hbus_console.database import fresh_connections, keep_connections
+    from hbus_console.jobs.judge import SlotJudge
+    from hbus_console.jobs.known import KnownJobs, policy_of
+    from hbus_console.jobs.models import Job
+    from hbus_console.jobs.places import places
+
+    keep_connections()
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    client = open_client(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+    store = SlotStore(client, settings.HBUS_PREFIX)
+    queue = f"{settings.HBUS_PREFIX}:queue"
+
+    def offer(step: Offer) -> None:
+        try:
+            client.rpush(queue, *step.runs)
+        except UNREACHABLE as error:
+            raise away(error) from error
+
+    act = places(store, SlotJudge(), offer)
+
+    def node() -> None:
+        one = CronNode(name, act, KnownJobs().changes, store.time)
+        while not told.is_set():
+            with fresh_connections():
+                pause_s = one.tick()
+            told.wait(pause_s)
+
+    def work(held: Held, lost: threading.Event) -> Ended:
+        lost.wait(WORK_S)
+        with connection.cursor() as cursor:
+            # Fenced: nothing is done for who has lost the run.
+            cursor.execute(
+                "INSERT INTO chaos_effect (job, slot, epoch, owner) SELECT job, slot, epoch, owner FROM jobs_jobrun"
+                " WHERE id = %s AND state = %s AND epoch = %s",
+                [held.row.id, RunState.RUNNING.value, held.epoch],
+            )
+            done = cursor.rowcount == 1
+        return Ended(RunState.DONE) if done else Ended(RunState.FAILED, "its effect was refused")
+
+    def worker() -> None:
+        keeper = LeaseKeeper(act)
+        keeper.start()
+        policies: dict[str, JobPolicy] = {job.name: policy_of(job) for job in Job.objects.all()}
+        one = RunWorker(name, act, keeper, policies.__getitem__)
+        threads = [threading.Thread(target=take, args=(one,)) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        keeper.stop()
+
+    def take(one: RunWorker) -> None:
+        while not told.is_set():
+            try:
+                taken = client.blpop([queue], timeout=1)
+                if taken is not None:
+                    with fresh_connections():
+                        one.run(int(taken[1]), work)
+            except (*UNREACHABLE, Unavailable):
+                told.wait(0.2)
+
+    print("started", flush=True)
+    (node if kind == "node" else worker)()
+
+
+if __name__ == "__main__":
+    live_in_a_time_of_its_own(float(sys.argv[3]))
+    main(*sys.argv[1:3])

@@ -1,0 +1,250 @@
+"""Nodes and workers of the slot protocol as real processes, on a real store and a real database, of which parts die.
+
+Every slot has one row that is over, and says why where nothing was done; what is done for a slot is done once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from hbus_console.state import ROOT
+from hbus_console.supervisor.standalone import StandaloneStore
+from tests.chaos.cron_process import LEASE_S
+from tests.chaos.form import size
+
+pytestmark = [pytest.mark.chaos, pytest.mark.sqlite]
+
+NODES, WORKERS = 5, 3
+#: Each has a slot every second.
+JOBS = size(60, short=20)
+#: In which things go wrong, in seconds.
+TROUBLED_S = size(180, short=40)
+#: Real seconds after which what is not over has failed.
+PATIENCE_S = 120.0
+OPEN = "SELECT COUNT(*) FROM jobs_jobrun WHERE ended_us IS NULL"
+
+
+class Cluster:
+    """Use :meth:`end` whatever happens."""
+
+    def __init__(self, folder: Path, prepared: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.state = folder / "state"
+        self.state.mkdir()
+        self.database = self.state / "hbus.sqlite3"
+        for name in ("hbus.sqlite3", "ledger.sqlite3"):
+            with (
+                closing(sqlite3.connect(prepared / name)) as source,
+                closing(sqlite3.connect(self.state / name)) as made,
+            ):
+                source.backup(made)
+        self.store = StandaloneStore(folder / "store", fsync="always").start()
+        self._environment = {
+            **os.environ,
+            "STATE": str(self.state),
+            "REDIS_URL": self.store.url,
+            "HBUS_PREFIX": f"cron{secrets.token_hex(4)}",
+            "DJANGO_SETTINGS_MODULE": "hbus_console.settings",
+        }
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self.told: Counter[str] = Counter()
+
+    def ask(self, query: str, *arguments: object) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(self.database, timeout=30)) as connection, connection:
+            return connection.execute(query, arguments).fetchall()
+
+    def make_jobs(self) -> None:
+        self.ask("CREATE TABLE chaos_effect (job TEXT, slot INTEGER, epoch INTEGER, owner TEXT)")
+        self.ask("INSERT OR IGNORE INTO topics_team (id, name, contact, created_at) VALUES (1, 'ops', 'ops', '2026')")
+        at = int(time.time())
+        for number in range(JOBS):
+            # Every other one would rather skip a slot than run two at once.
+            self._make_job(f"job{number}", at, skip_overlaps=number % 4 == 3, catch_up=("all", "last")[number % 2])
+
+    def _make_job(self, name: str, at: int, *, skip_overlaps: bool, catch_up: str) -> None:
+        columns = {
+            "name": name,
+            "description": "",
+            "schedule": "* * * * * *",
+            "zone": "UTC",
+            "gap": "end",
+            "fold": "first",
+            "grace_s": 5,
+            "catch_up": catch_up,
+            "catch_up_window_s": 3_600,
+            "catch_up_most": 10_000,
+            "skip_overlaps": skip_overlaps,
+            "lease_s": LEASE_S,
+            "after_loss": "end",
+            "attempts": 1,
+            "paused": False,
+            "pause_reason": "",
+            "version": 1,
+            "created_at": "2026-11-23",
+            "updated_at": "2026-11-23",
+            "team_id": 1,
+        }
+        self.ask(
+            "INSERT OR IGNORE INTO topics_team (id, name, contact, created_at) VALUES (1, 'ops', 'ops', '2026-11-23')"
+        )
+        marks = ", ".join("?" * len(columns))
+        self.ask(f"INSERT INTO jobs_job ({', '.join(columns)}) VALUES ({marks})", *columns.values())
+        self.ask("INSERT INTO jobs_jobcursor (job, version, at) VALUES (?, 1, ?)", name, at)
+
+    def start(self, kind: str, number: int, skew_s: float = 0.0) -> None:
+        name = f"{kind}{number}"
+        command = [sys.executable, "-m", "tests.chaos.cron_process", kind, name, str(skew_s)]
+        self._processes[name] = subprocess.Popen(
+            command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, text=True
+        )
+
+    def until_started(self) -> None:
+        for process in self._processes.values():
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+
+    def end(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.communicate()
+        self.store.kill()
+
+    # Faults -----------------------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        name = self.rng.choice(sorted(self._processes))
+        process = self._processes[name]
+        process.kill()
+        process.communicate()
+        kind, number = name[:-1], int(name[-1])
+        self.start(kind, number, self.rng.choice((0.0, 0.0, -90.0, 90.0)) if kind == "node" else 0.0)
+
+    def stop_beyond_the_lease(self) -> None:
+        name = self.rng.choice(sorted(self._processes))
+        self._processes[name].send_signal(signal.SIGSTOP)
+        time.sleep(LEASE_S + 2)
+        self._processes[name].send_signal(signal.SIGCONT)
+
+    def two_at_once(self) -> None:
+        one, other = self.rng.sample(sorted(self._processes), 2)
+        self._processes[one].send_signal(signal.SIGSTOP)
+        self._processes[other].kill()
+        self._processes[other].communicate()
+        self.forget()
+        time.sleep(LEASE_S + 1)
+        self.start(other[:-1], int(other[-1]))
+        self._processes[one].send_signal(signal.SIGCONT)
+
+    def forget(self) -> None:
+        client = redis.Redis.from_url(self.store.url)
+        client.flushall()
+        client.close()
+
+    def restart_store(self) -> None:
+        self.store.kill()
+        time.sleep(self.rng.choice((0.2, 3.0)))
+        self.store.start()
+
+    def fail_over_to_an_empty_store(self) -> None:
+        self.store.kill()
+        for path in self.store.folder.rglob("*aof*"):
+            if path.is_file():
+                path.unlink()
+        time.sleep(1)
+        self.store.start()
+
+    def lock_the_database(self) -> None:
+        with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            time.sleep(LEASE_S)
+            connection.execute("ROLLBACK")
+
+    # The judge --------------------------------------------------------------------------------------------------------
+
+    def until_over(self, last: int) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            ((behind,),) = self.ask("SELECT COUNT(*) FROM jobs_jobcursor WHERE at < ?", last)
+            ((still,),) = self.ask(f"{OPEN} AND slot <= ?", last)
+            if behind == still == 0:
+                return
+            time.sleep(0.5)
+        raise AssertionError(f"behind: {behind}, open: {self.ask('SELECT * FROM jobs_jobrun WHERE ended_us IS NULL')}")
+
+    def tally(self, last: int) -> Iterator[str]:
+        """What must never be, and is: each as a sentence."""
+        rows = self.ask("SELECT job, slot, state, reason FROM jobs_jobrun WHERE slot <= ?", last)
+        effects = Counter((job, slot) for job, slot in self.ask("SELECT job, slot FROM chaos_effect"))
+        by_slot = Counter((job, slot) for job, slot, _, _ in rows)
+        first = {job: min(slot for its, slot in by_slot if its == job) for job, _ in by_slot}
+        for job, begin in first.items():
+            for slot in range(int(str(begin)), last + 1):
+                if by_slot[job, slot] != 1:
+                    yield f"{job} at {slot} has {by_slot[job, slot]} rows"
+        for job, slot, state, reason in rows:
+            done = effects[job, slot]
+            if done > 1:
+                yield f"the effect of {job} at {slot} was done {done} times"
+            if (state == "done") != (done == 1) and state not in ("lost lease", "failed"):
+                yield f"{job} at {slot} is {state}, and its effect was done {done} times"
+            if state != "done" and not reason:
+                yield f"{job} at {slot} is {state}, and nobody says why"
+        self.told.update(f"slots {state}" for _, _, state, _ in rows)
+        self.told["slots"] = len(rows)
+        self.told["jobs"] = len(first)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, prepared: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path, prepared, seed=11)
+    yield made
+    made.end()
+
+
+def test_every_slot_has_one_effective_run_or_one_row_with_a_reason(cluster: Cluster) -> None:
+    cluster.make_jobs()
+    for number in range(NODES):
+        cluster.start("node", number, (0.0, 90.0, -90.0, 0.0, 3.0)[number])
+    for number in range(WORKERS):
+        cluster.start("worker", number)
+    cluster.until_started()
+    faults: list[Callable[[Cluster], None]] = [
+        Cluster.kill,
+        Cluster.stop_beyond_the_lease,
+        Cluster.two_at_once,
+        Cluster.forget,
+        Cluster.restart_store,
+        Cluster.fail_over_to_an_empty_store,
+        Cluster.lock_the_database,
+        Cluster.kill,
+    ]
+    end, number = time.monotonic() + TROUBLED_S, 0
+    while time.monotonic() < end:
+        # Each in turn, so that the short form has them all.
+        fault = faults[number % len(faults)]
+        fault(cluster)
+        cluster.told[fault.__name__] += 1
+        number += 1
+        time.sleep(cluster.rng.uniform(0.5, 2.0))
+    last = int(time.time())
+    cluster.until_over(last)
+    found = list(cluster.tally(last))
+    print("\n" + ", ".join(f"{count:,} {what}" for what, count in sorted(cluster.told.items())))
+    assert found == []
+    assert cluster.told["jobs"] == JOBS
+    # Otherwise little was tried.
+    assert cluster.told["slots done"] > cluster.told["slots"] / 3
