@@ -30,11 +30,11 @@ pytestmark = [pytest.mark.chaos, pytest.mark.sqlite]
 
 NODES, WORKERS = 5, 3
 #: Each has a slot every second.
-JOBS = size(60, short=20)
+JOBS = size(200, short=20)
 #: In which things go wrong, in seconds.
 TROUBLED_S = size(180, short=40)
 #: Real seconds after which what is not over has failed.
-PATIENCE_S = 120.0
+PATIENCE_S = 900.0
 OPEN = "SELECT COUNT(*) FROM jobs_jobrun WHERE ended_us IS NULL"
 
 
