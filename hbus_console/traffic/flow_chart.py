@@ -53,8 +53,10 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
     else:
         past = history.of(scopes, chosen)
         series, whole = past.series, past.whole
+    # Copies for one subscription are among them, whichever of its subscriptions that is.
+    published = "published on the topic" if subscription else "published"
     lines: list[tuple[str, str, Sequence[float]]] = [
-        ("published", "accent", series.published),
+        (published, "accent", series.published),
         ("settled", "ok", series.settled),
         ("failed", "warn", series.retried),
         ("dead", "bad", series.dead),
@@ -67,7 +69,7 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
                 "name": name,
                 "tone": tone,
                 "values": [round(value, 2) for value in values[:whole]],
-                "area": name == "published",
+                "area": name == published,
                 # Few beside the flow: a line of theirs would lie on the axis, so each slot with any has a bar.
                 "quiet": name in ("failed", "dead"),
             }

@@ -41,6 +41,16 @@ def test_marks_say_what_was_done_and_by_whom(page: Client, admin_actor: Actor) -
     assert [mark["label"] for mark in marks] == ["billing paused by root"]  # type: ignore[attr-defined]
 
 
+def test_what_a_subscriptions_chart_calls_published_is_its_topics(page: Client) -> None:
+    """A copy for one of them was drawn as if it had been for the others too."""
+
+    def names(query: str) -> list[str]:
+        return [line["name"] for line in chart(page, query)["series"]]  # type: ignore[attr-defined]
+
+    assert names("?topic=booking.created")[0] == "published"
+    assert names("?topic=booking.created&subscription=billing")[0] == "published on the topic"
+
+
 def test_acts_of_one_moment_are_one_mark(page: Client, admin_actor: Actor) -> None:
     for _ in range(3):
         paused(admin_actor, "booking.created")
