@@ -128,7 +128,8 @@ class AlertEvaluator:
                 _end(found, alert, "It was paused.")
             return
         firing = alert is not None and alert.state == Alert.State.FIRING
-        value = kind.measure(Case(now, target, rule.window_s, firing))
+        before = (alert.value, alert.measured_ms) if alert is not None else (0.0, 0)
+        value = kind.measure(Case(now, target, rule.window_s, firing, *before))
         if value is None:
             return
         if alert is None:

@@ -47,6 +47,9 @@ class Case(NamedTuple):
     window_s: int
     #: Whether its alert fires already.
     firing: bool
+    #: What its open alert was last measured at, and when; 0 and 0 without one.
+    value: float = 0.0
+    measured_ms: int = 0
 
     @property
     def since_ms(self) -> int:
