@@ -20,6 +20,7 @@ from hbus_console.alerts import standing
 from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert
+from hbus_console.alerts.wording import standing_of
 from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Incident, Kin, Look, at
 from hbus_console.ui.formats import clock, num
 
@@ -74,7 +75,7 @@ def _said(alert: Alert) -> str:
 
 def _line(alert: Alert) -> Concern:
     kind = kind_named(alert.kind)
-    said, begun = kind.said(alert.value), f"since {clock(alert.fired_ms)[:5]}"
+    said, begun = standing_of(alert), f"since {clock(alert.fired_ms)[:5]}"
     return Concern(
         "bad" if alert.severity == "critical" else "warn",
         _said(alert),

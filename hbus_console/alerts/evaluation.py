@@ -136,6 +136,8 @@ class AlertEvaluator:
             if not judge.met(rule, value):
                 return
             alert = judge.begin(rule, target, value, found.now_ms)
+        # What it says names the window and the end of its rule; without this it would be asked for again.
+        alert.rule = rule
         if not judge.advance(alert, rule, value, found.now_ms, found.watching_ms):
             found.dropped.append(alert.pk)
         elif alert.pk is None:

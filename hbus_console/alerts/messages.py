@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
-from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert, Channel, Notification, Rule
+from hbus_console.alerts.wording import sentence
 from hbus_console.api.subjects import subscription_of, topic_of
 from hbus_console.teams.models import Team
 
@@ -93,16 +93,6 @@ def text(body: dict[str, Any]) -> str:
     if body.get("advice"):
         lines += ["", body["advice"]]
     return "\n".join([*lines, "", body["url"], ""])
-
-
-def sentence(alert: Alert) -> str:
-    """``billing on booking.created has unsettled 2,400 messages (threshold 1,000 messages)``."""
-    kind = kind_named(alert.kind)
-    if alert.state == Alert.State.RESOLVED:
-        return f"{alert.target}: over; it peaked at {kind.said(alert.peak)}."
-    if alert.value < 0:
-        return f"{alert.target}: {kind.absent}; it peaked at {kind.said(alert.peak)}."
-    return f"{alert.target} {kind.says} {kind.said(alert.value)} (threshold {kind.said(alert.threshold)})."
 
 
 def _alert(alert: Alert, owner: Team | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
 from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
 from hbus_console.alerts.silences import Silenced
+from hbus_console.alerts.wording import lingers, measured, sentence
 from hbus_console.ui.states import tone_of
 
 #: An evaluation older than this is behind: a round is due every ten seconds.
@@ -55,7 +56,16 @@ class AlertRow:
 
     @property
     def value(self) -> str:
-        return self.kind.said(self.alert.value)
+        return measured(self.alert)
+
+    @property
+    def lingers(self) -> str:
+        """Why it still fires with this value."""
+        return lingers(self.alert)
+
+    @property
+    def sentence(self) -> str:
+        return sentence(self.alert)
 
     @property
     def peak(self) -> str:
@@ -105,7 +115,7 @@ def can_concern(scopes: Sequence[str], scope: str) -> bool:
 def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:
     """What fires in ``scopes`` and nobody has acknowledged or silenced; the most urgent first."""
     firing = Alert.objects.filter(scopes_q(scopes, "namespace"), state=Alert.State.FIRING, acknowledged_ms=0)
-    rows = list(firing.order_by("-fired_ms")[:1_000])
+    rows = list(firing.select_related("rule").order_by("-fired_ms")[:1_000])
     if not rows:
         return []
     return sorted(Silenced(now_ms).speaking(rows), key=lambda it: URGENCY[it.severity])
@@ -189,7 +199,7 @@ def listed(who: Actor, filters: AlertFilters, cursor: str, now_ms: int) -> tuple
     if cursor:
         rank, number = cursors.read(cursor, 2)
         found = found.filter(cursors.beyond({"rank": rank, "-pk": number}))
-    rows, last = cursors.cut(found.order_by("rank", "-pk")[: PAGE + 1], PAGE)
+    rows, last = cursors.cut(found.select_related("rule").order_by("rank", "-pk")[: PAGE + 1], PAGE)
     return shown(rows, now_ms), cursors.written(last.rank, last.pk) if last else ""
 
 

@@ -15,8 +15,8 @@ from engine.core.clock import ManualClock, to_datetime
 from hbus_console.alerts import services
 from hbus_console.alerts.evaluation import AlertEvaluator
 from hbus_console.alerts.kinds import kinds
-from hbus_console.alerts.messages import sentence
 from hbus_console.alerts.models import Alert, Rule
+from hbus_console.alerts.wording import sentence
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.messages.models import LagSample
