@@ -64,6 +64,15 @@ class AlertRow:
         return lingers(self.alert)
 
     @property
+    def ways(self) -> list[tuple[str, str]]:
+        """Where the acts are that its advice names: what the link says, and its address."""
+        rule, subject = self.alert.rule, self.alert.subject
+        if rule is None or self.alert.state == Alert.State.RESOLVED:
+            return []
+        found = [(it.label, it.address(subject)) for it in self.kind.targets.ways if it.named_in(rule.advice)]
+        return [(label, address) for label, address in found if address]
+
+    @property
     def sentence(self) -> str:
         return sentence(self.alert)
 

@@ -31,6 +31,24 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Way:
+    """Where somebody does what an advice names.
+
+    Advice is people's text and old rules keep theirs, so the page looks for ``words`` in it, in any case.
+    """
+
+    words: tuple[str, ...]
+    #: As the link says it.
+    label: str
+    #: Of a subject; empty where there is no such page.
+    address: Callable[[Subject], str]
+
+    def named_in(self, text: str) -> bool:
+        """Whether a text speaks of it."""
+        return any(re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE) for word in self.words)
+
+
+@dataclass(frozen=True)
 class TargetKind:
     """One kind of target: the subjects there are of it, and the words for them.
 
@@ -47,6 +65,8 @@ class TargetKind:
     example_pattern: str = ""
     #: What a name or a pattern with ``*`` looks like.
     names: str = r"[^\s\[\]?]+"
+    #: Where the acts are that an advice may name; the page of the subject itself is always offered.
+    ways: tuple[Way, ...] = ()
 
     @property
     def words(self) -> str:

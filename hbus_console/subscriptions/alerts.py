@@ -96,7 +96,8 @@ KINDS = (
             DefaultRule(
                 "Keys are parked",
                 1,
-                "Open the subscription's order, look why each key's head failed, and retry, skip or bury it.",
+                "Open the order of the subscription, look why the head of each parked key failed, and unpark it:"
+                " retry it, skip it or bury it.",
                 clear_s=0,
             ),
         ),
@@ -117,7 +118,8 @@ KINDS = (
             DefaultRule(
                 "A breaker is open",
                 30,
-                "The handler failed too often and is not called. What it depends on is probably away.",
+                "The handler failed too often and is not called: what it depends on is probably away. Once that is"
+                " back, close the breaker on the subscription's page, or wait: one message is tried from time to time.",
                 clear_s=30,
             ),
         ),

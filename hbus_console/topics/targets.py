@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.bus.subjects import topic_subject
-from hbus_console.alerts.targets import Target, TargetKind
+from hbus_console.alerts.targets import Target, TargetKind, Way
+from hbus_console.registry.pages import page
 from hbus_console.topics.models import Topic
 
 
@@ -15,4 +16,8 @@ def _topics() -> Iterable[Target]:
         yield Target(topic_subject(name), team, paused, round(at.timestamp() * 1000))
 
 
-TOPICS = TargetKind("topic", _topics)
+TOPICS = TargetKind(
+    "topic",
+    _topics,
+    ways=(Way(("cluster", "store"), "Open the cluster", lambda _: page("cluster:overview")),),
+)

@@ -66,7 +66,8 @@ KINDS = (
             DefaultRule(
                 "A backlog grows",
                 10_000,
-                "Add consumers or raise the concurrency, or find out what slowed the handler down.",
+                "Add consumers or raise the concurrency in the settings of the subscription, or find out on its page"
+                " what slowed the handler down.",
                 for_s=300,
                 clear_below=5_000,
             ),
@@ -87,7 +88,7 @@ KINDS = (
             DefaultRule(
                 "Messages wait too long",
                 300,
-                "Look at the subscription: do its consumers live, does its handler hang, is it retrying?",
+                "Open the subscription: do its consumers live, does its handler hang, is it retrying?",
                 for_s=120,
             ),
         ),
@@ -119,7 +120,7 @@ KINDS = (
         title="Silent topic",
         unit="minutes",
         says="has published nothing for",
-        help="Minutes since the last publish, or since hbus began to watch.",
+        help="Minutes since the last publish, or since hbus began to watch: for topics that are never quiet for long.",
         targets=TOPICS,
         measure=_silence,
         usual=60,
@@ -128,7 +129,8 @@ KINDS = (
             DefaultRule(
                 "A topic fell silent",
                 60,
-                "Switch this rule on for topics that are never quiet for an hour, and ask their producers.",
+                "Ask its owner and its producers. For topics that may be quiet this long, narrow the rule or switch it"
+                " off.",
                 severity="info",
                 enabled=False,
             ),

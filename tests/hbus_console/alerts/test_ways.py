@@ -1,0 +1,70 @@
+"""What an advice names is offered beside it, on the page where the act is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.access.acts import Role
+from hbus_console.alerts import standing
+from hbus_console.alerts.kinds import kinds
+from hbus_console.alerts.models import Alert, Rule
+from hbus_console.alerts.services import ensure_defaults
+from hbus_console.alerts.services.defaults import default_rules
+from hbus_console.subscriptions.models import Subscription
+from tests.hbus_console.alerts.conftest import rule
+from tests.hbus_console.alerts.test_pages import now, raised
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+LETTERS = ("Open its dead letters", "/dead-letters/?topic=booking.created&subscription=billing")
+#: What each first rule leads to, beside the page of its subject, which every alert offers.
+OFFERED = {
+    "A backlog grows": [("Open its settings", "/subscriptions/booking.created/billing/settings/")],
+    "Messages wait too long": [],
+    "Nobody serves a subscription": [],
+    "Dead letters wait for a decision": [LETTERS],
+    "Many messages die at once": [],
+    "Dead letters have reached their limit": [LETTERS],
+    "Keys are parked": [("Open its order and parked keys", "/subscriptions/booking.created/billing/order/")],
+    "Publishes fail": [("Open the cluster", "/cluster/")],
+    "A breaker is open": [],
+    "A topic fell silent": [],
+}
+
+
+def fired(made: Rule) -> Alert:
+    of_topic = not kinds()[made.kind].targets.within
+    alert = raised(made, group="" if of_topic else "billing")
+    if of_topic:
+        alert.subject_kind = "topic"
+        alert.save()
+    return alert
+
+
+def test_each_first_rule_offers_the_page_of_the_act_that_it_names(
+    reader: Subscription, signed_in: Callable[..., Client]
+) -> None:
+    ensure_defaults()
+    client = signed_in(Role.EDITOR)
+    assert {it.name for it in default_rules()} == set(OFFERED)
+    for made in Rule.objects.all():
+        alert = fired(made)
+        (row,) = standing.shown([alert], now())
+        assert row.ways == OFFERED[made.name], made.name
+        page = client.get(f"/alerts/{alert.pk}/").content.decode()
+        assert re.search(r'<a class="button" href="[^"]+">Open (subscription|topic)</a>', page), made.name
+        for label, address in row.ways:
+            assert f'<a class="button" href="{address.replace("&", "&amp;")}">{label}</a>' in page
+            assert client.get(address).status_code == 200
+
+
+def test_advice_of_ones_own_is_read_likewise_and_nothing_is_offered_once_it_is_over(reader: Subscription) -> None:
+    alert = raised(rule(advice="Unpark what may be lost, DISCARD the rest. Do not recluster."))
+    (row,) = standing.shown([alert], now())
+    assert [label for label, _ in row.ways] == ["Open its dead letters", "Open its order and parked keys"]
+    alert.state = Alert.State.RESOLVED
+    assert standing.shown([alert], now())[0].ways == []
