@@ -42,12 +42,21 @@ HEIGHT = """(part) => {
     return 0;
 }"""
 
+#: Notes where the canvas gets the labels of marks, and the dots that stand on the upper edge of the plot.
+NOTED = """() => {
+    window.noted = { labels: {}, dots: [] };
+    const own = CanvasRenderingContext2D.prototype, { fillText, arc } = own;
+    own.fillText = function (text, x, y) { noted.labels[text] = y; return fillText.apply(this, arguments); };
+    own.arc = function (x, y) { noted.dots.push(y); return arc.apply(this, arguments); };
+}"""
+
 
 class Served:
     """What the chart asks for."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
+        self.marks: list[dict[str, Any]] = []
         self.url = ""
 
     def data(self) -> dict[str, Any]:
@@ -56,7 +65,7 @@ class Served:
             "t": [1_790_000_000 + 60 * slot for slot in range(len(self.values))],
             "unit": "/s",
             "series": [{"name": name, "tone": tone, "values": values} for name, tone, values in lines],
-            "marks": [],
+            "marks": self.marks,
         }
 
 
@@ -120,4 +129,20 @@ def test_the_scale_is_readable_after_peaks_and_each_is_told(browser: Browser, se
     page.goto(served.url)
     expect(chart).to_have_attribute("aria-label", "published, settled")
     assert page.evaluate(HEIGHT, 0.5) > 0.7
+    page.close()
+
+
+def test_the_label_of_a_mark_stands_above_the_plot_where_no_line_strikes_it_through(
+    browser: Browser, served: Served
+) -> None:
+    page = browser.new_page(viewport={"width": 900, "height": 400})
+    page.add_init_script(f"({NOTED})()")
+    served.values = [10.0] * 60
+    served.marks = [{"t": 1_790_000_000 + 60 * 20, "label": "fired"}]
+    page.goto(served.url)
+    expect(page.locator(".chart [role=img]")).to_have_attribute("aria-label", "published, settled")
+    noted = page.evaluate("window.noted")
+    # Half of the letters' height, and a little air.
+    assert noted["dots"][-1] - noted["labels"]["fired"] >= 8
+    assert noted["labels"]["fired"] >= 6
     page.close()

@@ -63,6 +63,8 @@
     ctx.textAlign = "left";
     const places = marks.map((mark) => Math.round(u.valToPos(mark.t, "x", true)));
     let free = bbox.left;
+    // Above the plot, where no line strikes it through: a threshold may be the top of the scale.
+    const above = bbox.top - 12 * scale;
     for (const [index, mark] of marks.entries()) {
       const x = places[index];
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -81,7 +83,7 @@
       const at = right + width <= end ? right : left;
       // A label that would lie on another mark stays for the crosshair to read.
       if (at >= free && at >= bbox.left) {
-        ctx.fillText(mark.label, at, bbox.top);
+        ctx.fillText(mark.label, at, above);
         free = Math.max(free, at + width + 10 * scale, x + 10 * scale);
       } else {
         free = Math.max(free, x + 10 * scale);
@@ -210,7 +212,7 @@
     return {
       width: box.clientWidth,
       height: box.clientHeight,
-      padding: [10, 26, 0, 0],
+      padding: [() => (data().marks.length ? 24 : 10), 26, 0, 0],
       tzDate: (second) => uPlot.tzDate(new Date(second * 1000), zone),
       legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false } },
