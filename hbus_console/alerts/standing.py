@@ -74,7 +74,7 @@ class AlertRow:
 
     @property
     def sentence(self) -> str:
-        return sentence(self.alert)
+        return sentence(self.alert).removesuffix(".")
 
     @property
     def peak(self) -> str:

@@ -1,15 +1,18 @@
-"""The lists of messages and the search field in the widths of a telephone, a tablet and a desk."""
+"""Lists of messages and alerts, the breadcrumb and the search field in the widths of a telephone, a tablet, a desk."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from django.template.loader import render_to_string
 from django.test import RequestFactory
 from playwright.sync_api import Browser, Page, expect
 
 from hbus_console import deadletters, messages, ui
+from hbus_console.alerts.models import Alert, Rule
+from hbus_console.alerts.standing import AlertRow
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.search import Outcome
 from hbus_console.messages.views import MessageRow
@@ -30,6 +33,16 @@ COVERED = """() => {
     const field = document.querySelector(".search input");
     const words = field.getBoundingClientRect().right - parseFloat(getComputedStyle(field).paddingRight);
     return words - document.querySelector(".search > kbd").getBoundingClientRect().left;
+}"""
+
+
+#: The entries of a breadcrumb that end in an ellipsis.
+CUT = """() => {
+    const shown = [...document.querySelectorAll(".crumbs li")].filter((each) => each.offsetParent);
+    const widths = () => shown.map((each) => each.getBoundingClientRect().width);
+    const found = widths();
+    document.querySelector(".crumbs").style.flex = "none";
+    return widths().flatMap((whole, place) => (whole - found[place] > 0.02 ? [shown[place].innerText] : []));
 }"""
 
 
@@ -70,9 +83,56 @@ def test_a_message_tells_its_time_topic_and_key_in_every_width_that_has_room_for
 def test_the_words_of_the_search_field_end_before_its_badge(browser: Browser) -> None:
     page = browser.new_page()
     field = render_to_string("components/search.html", {"request": RequestFactory().get("/")})
-    for width in (1024, 1440):
+    for width in (1200, 1440):
         show(page, width, f'<div class="bar">{field}</div>')
         assert page.evaluate(COVERED) <= -4, width
+    # Below, the place is the breadcrumb's.
+    show(page, 1024, f'<div class="bar">{field}</div>')
+    expect(page.locator(".search > kbd")).to_be_hidden()
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1181, 1440])
+def test_a_breadcrumb_is_cut_nowhere_with_names_of_the_usual_length(browser: Browser, width: int) -> None:
+    page = browser.new_page()
+    range_ = "Last hour · UTC" if width > 390 else "◷"
+    names = ("Subscriptions", "booking.cancelled", "partner-sync", "Order")
+    field = render_to_string("components/search.html", {"request": RequestFactory().get("/")})
+    crumbs = "".join(f"<li><a href='#'>{name}</a></li>" for name in names[:-1])
+    bar = (
+        '<header class="bar"><nav class="crumbs"><ol><li class="faint">Bus</li>'
+        f'{crumbs}<li aria-current="page">{names[-1]}</li></ol></nav>{field}'
+        f'<button class="button">{range_}</button>'
+        '<span class="live"><span class="dot"></span><span class="live-word">Live</span></span></header>'
+    )
+    show(page, width, bar)
+    assert page.evaluate(CUT) == [], width
+    assert page.locator(".crumbs li:visible").last.inner_text() == "Order"
+    page.close()
+
+
+def test_an_alert_fits_in_every_width_and_breaks_no_name_where_there_is_room(browser: Browser) -> None:
+    request = RequestFactory().get("/alerts/")
+    made = Rule(
+        pk=1, name="Many messages die at once, look at once", kind="dead_letter_rate", threshold=20, window_s=300,
+        clear_s=300,
+    )  # fmt: skip
+    alert = Alert(
+        pk=1, rule=made, rule_name=made.name, kind=made.kind, severity="critical", state="firing", threshold=20,
+        value=0, peak=1_412, began_ms=1, fired_ms=1, measured_ms=1, subject_kind="subscription",
+        namespace="booking.cancelled", subject_name="partner-sync", acknowledged_ms=1, acknowledged_by="ada",
+    )  # fmt: skip
+    rows = render_to_string("alerts/_rows.html", {"rows": [AlertRow(alert, None)], "request": request})
+    page = browser.new_page()
+    for width in (390, 1024, 1440):
+        show(page, width, f'<section class="panel">{rows}</section>')
+        assert page.evaluate(OVERHANG) <= 0, width
+        line = " ".join(page.locator("tbody tr").inner_text().split())
+        for told in ("partner-sync on booking.cancelled", made.name, "ada looks at it", "fires until clear for 5 m"):
+            assert told in line, (width, line)
+        if width > 390:
+            height = page.locator("tbody th a").evaluate("it => it.getBoundingClientRect().height")
+            assert height <= 2 * 20, width
     page.close()
 
 
