@@ -107,8 +107,8 @@ class JobRun(models.Model):
     #: Of the worker that began it last; 0 before. What is written under an older one is refused.
     epoch = models.PositiveBigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)
-    #: The node that decided it, and the worker that began it last.
-    node = models.CharField(max_length=200)
+    #: The node that decided it, if one did, and the worker that began it last.
+    node = models.CharField(max_length=200, blank=True)
     owner = models.CharField(max_length=200, blank=True)
     #: These in microseconds since the epoch, by the database's clock.
     decided_us = models.BigIntegerField()

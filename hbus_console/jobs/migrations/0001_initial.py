@@ -62,7 +62,7 @@ class Migration(migrations.Migration):
                 ('reason', models.CharField(blank=True, max_length=500)),
                 ('epoch', models.PositiveBigIntegerField(default=0)),
                 ('attempt', models.PositiveIntegerField(default=1)),
-                ('node', models.CharField(max_length=200)),
+                ('node', models.CharField(blank=True, max_length=200)),
                 ('owner', models.CharField(blank=True, max_length=200)),
                 ('decided_us', models.BigIntegerField()),
                 ('begun_us', models.BigIntegerField(null=True)),

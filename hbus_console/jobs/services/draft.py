@@ -1,0 +1,175 @@
+"""The settings of a job, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from engine.core.errors import BadInput
+from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
+from engine.cron.expression.offsets import zone
+from engine.cron.slots.job import AfterLoss, CatchUp
+from hbus_console.drafts.setting import Choice, Clean, Flag, Lines, Owner, Text, Whole
+from hbus_console.drafts.settings import Settings
+from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
+from hbus_console.jobs.models import Job
+
+#: The parts of a job's pages: when it runs, what becomes of what does not go as planned, and who answers.
+TIMES, TROUBLE, GOVERNANCE = "times", "trouble", "governance"
+GAPS = {
+    GapPolicy.END.value: "once, when the gap ends",
+    GapPolicy.SKIP.value: "not at all",
+}
+FOLDS = {
+    FoldPolicy.FIRST.value: "at the first",
+    FoldPolicy.BOTH.value: "at both",
+    FoldPolicy.LAST.value: "at the last",
+}
+CATCH_UPS = {
+    CatchUp.NONE.value: "none of them runs",
+    CatchUp.LAST.value: "the newest runs",
+    CatchUp.ALL.value: "all run, the oldest first",
+}
+AFTER_LOSSES = {
+    AfterLoss.END.value: "it stays lost, and a person decides",
+    AfterLoss.RETRY.value: "it is tried again: for work that may be done twice",
+}
+DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class ScheduleText(Text):
+    """An expression, which is read in its zone and by its policies."""
+
+    @property
+    def hangs_on_others(self) -> bool:
+        return True
+
+    def check(self, value: Any, clean: Clean) -> str:
+        spec = super().check(value, clean)
+        try:
+            compile_schedule(
+                spec,
+                zone_name=clean["zone"],
+                gap=GapPolicy(clean["gap"]),
+                fold=FoldPolicy(clean["fold"]),
+                job=clean.get("name", ""),
+            )
+        except BadExpression as error:
+            raise BadInput(error.what, remedy=error.remedy, field=self.name) from error
+        return spec
+
+
+@dataclass(frozen=True)
+class ZoneName(Text):
+    """A zone of the IANA database."""
+
+    def check(self, value: Any, clean: Clean) -> str:
+        named = super().check(value, clean)
+        return zone(named).name
+
+
+@dataclass(frozen=True)
+class JobDraft:
+    """A job as somebody wants it; ``owner`` names a team. Who answers for it is governance."""
+
+    name: str
+    owner: Annotated[str, Owner(act=JOB_GOVERN, part=GOVERNANCE)]
+    schedule: Annotated[
+        str,
+        ScheduleText(
+            500,
+            label="Schedule",
+            placeholder="0 3 * * *",
+            help="Minute, hour, day, month, weekday; seconds may stand in front. @every 90s, @daily, H spreads.",
+            required=True,
+            act=JOB_EDIT,
+            part=TIMES,
+        ),
+    ]
+    description: Annotated[
+        str, Lines(2_000, label="What it does", placeholder="Closes the day of every hotel.", act=JOB_EDIT, part=TIMES)
+    ] = ""
+    zone: Annotated[
+        str, ZoneName(64, label="Time zone", placeholder="Europe/Lisbon", required=True, act=JOB_EDIT, part=TIMES)
+    ] = "UTC"
+    gap: Annotated[str, Choice(GAPS, label="A time that the clocks leave out", act=JOB_EDIT, part=TIMES)] = (
+        GapPolicy.END.value
+    )
+    fold: Annotated[str, Choice(FOLDS, label="A time that comes twice", act=JOB_EDIT, part=TIMES)] = (
+        FoldPolicy.FIRST.value
+    )
+    grace_s: Annotated[
+        int,
+        Whole(
+            1,
+            DAY_S,
+            "seconds",
+            label="Late is missed, after seconds",
+            help="What nobody has scheduled by then is caught up with, or not.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
+    ] = 30
+    catch_up: Annotated[str, Choice(CATCH_UPS, label="Of what was missed", act=JOB_EDIT, part=TROUBLE)] = (
+        CatchUp.LAST.value
+    )
+    catch_up_window_s: Annotated[
+        int,
+        Whole(
+            1,
+            366 * DAY_S,
+            "seconds",
+            label="Caught up with for, in seconds",
+            help="What was missed longer ago never runs; what no worker has begun by then is abandoned.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
+    ] = DAY_S
+    catch_up_most: Annotated[
+        int, Whole(1, 10_000, label="Caught up with at most, in runs", act=JOB_EDIT, part=TROUBLE)
+    ] = 100
+    skip_overlaps: Annotated[
+        bool,
+        Flag("Is skipped while another of its runs is running", label="Overlap", act=JOB_EDIT, part=TROUBLE),
+    ] = False
+    lease_s: Annotated[
+        int,
+        Whole(
+            3,
+            3_600,
+            "seconds",
+            label="Noticed as dead after, in seconds",
+            help="The lease of a run: a worker renews it at half of that.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
+    ] = 30
+    after_loss: Annotated[str, Choice(AFTER_LOSSES, label="A run whose worker is gone", act=JOB_EDIT, part=TROUBLE)] = (
+        AfterLoss.END.value
+    )
+    attempts: Annotated[
+        int,
+        Whole(1, 20, label="Attempts", help="Of a run that is tried again after a loss.", act=JOB_EDIT, part=TROUBLE),
+    ] = 1
+
+
+SETTINGS = Settings(JobDraft)
+
+
+def snapshot(row: Job) -> dict[str, Any]:
+    """A job's settings as the audit log and its versions have them."""
+    return {**SETTINGS.snapshot(row), "paused": row.paused}
+
+
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a job but its owner, cleaned; raises :class:`BadInput` at the first that does not fit."""
+    clean = SETTINGS.checked(values)
+    if clean["after_loss"] == AfterLoss.RETRY and clean["attempts"] < 2:
+        raise BadInput(
+            "A run that is tried again needs two attempts at least.",
+            remedy="Allow more attempts, or let it stay lost.",
+            field="attempts",
+        )
+    return clean
