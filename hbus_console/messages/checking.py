@@ -35,6 +35,8 @@ from hbus_console.topics.models import Topic
 GRACE_MS = 120_000
 #: Messages compared in one go.
 PAGE = 500
+#: How far the clocks of publishers and keepers may be from the store's.
+SKEW_MS = 60_000
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 3.0
 
@@ -103,26 +105,79 @@ class EvidenceCheck:
             row.skipped_ms += since_ms - row.until_ms
             row.until_ms, row.position = since_ms, ""
             row.save()
-        checked, found = row.checked, row.found
+        if row.until_ms >= until_ms:
+            # What is booked is known less far than before: nothing is looked at twice for that.
+            return None
+        checked, found, ahead = row.checked, row.found, row.ahead
+        newest: Stored | None = None
         while row.until_ms < until_ms and self._clock.monotonic() - started < TICK_S:
-            self._look(row, opened.admin, until_ms)
+            newest = self._look(row, opened.admin, until_ms)
+        moved = row.until_ms == until_ms and self._look_ahead(row, opened.admin, newest, until_ms, started)
+        if row.ahead > ahead:
+            _log.warning("messages bear a time that has not come", topic=row.topic, count=row.ahead - ahead)
         if row.found > found:
             _log.info("messages of which nobody had told", topic=row.topic, count=row.found - found)
-        return row.checked > checked or row.until_ms < until_ms
+        return moved or row.checked > checked or row.until_ms < until_ms
 
-    def _look(self, row: LedgerCheck, admin: Admin, until_ms: int) -> None:
-        """At one page."""
+    def _look(self, row: LedgerCheck, admin: Admin, until_ms: int) -> Stored | None:
+        """At one page; the topic's last message once all of that time is looked at."""
         page = admin.browse(row.topic, after=row.position or f"@{row.until_ms}", limit=PAGE)
         due = [entry for entry in page.entries if entry.at_ms < until_ms]
-        missing = self._missing(row.topic, due)
-        row.checked += len(due)
-        row.found += len(missing)
         if due and len(due) == len(page.entries) and page.next_position:
             row.position, row.until_ms = page.next_position, due[-1].at_ms
         else:
             row.position, row.until_ms = "", until_ms
-        if not due:
-            return
+        if due:
+            self._compare(row, due)
+        if row.until_ms < until_ms:
+            return None
+        entries = page.entries
+        if page.next_position:
+            entries = admin.browse(row.topic, limit=1, newest_first=True).entries
+        return entries[-1] if entries else None
+
+    def _look_ahead(self, row: LedgerCheck, admin: Admin, newest: Stored | None, until_ms: int, started: float) -> bool:
+        """At what bears a time that has not come; whether the row was written.
+
+        Whoever writes an entry may choose its time, and a store gives none before it to any that follow. So these are
+        looked at once all is booked that had happened when they were seen to be there.
+        """
+        now_ms = self._clock.now_ms()
+        if newest is None or newest.at_ms <= now_ms + SKEW_MS:
+            if not row.ahead_until and not row.ahead_next:
+                return False
+            # They are gone, or their time has come.
+            row.ahead_until = row.ahead_next = ""
+        elif row.ahead_next and row.ahead_next_ms < until_ms:
+            while row.ahead_next and self._clock.monotonic() - started < TICK_S:
+                self._look_at_ahead(row, admin)
+        elif not row.ahead_next and row.ahead_until != newest.position:
+            row.ahead_next, row.ahead_next_ms = newest.position, now_ms
+        else:
+            return False
+        row.save()
+        return True
+
+    def _look_at_ahead(self, row: LedgerCheck, admin: Admin) -> None:
+        after = row.ahead_until or f"@{row.ahead_next_ms + SKEW_MS}"
+        page = admin.browse(row.topic, after=after, limit=PAGE)
+        positions = [entry.position for entry in page.entries]
+        last = positions.index(row.ahead_next) + 1 if row.ahead_next in positions else len(positions)
+        due = page.entries[:last]
+        row.ahead += len(due)
+        # What a reader of the ledger is told is when they were seen: no clock said the time that they bear.
+        seen_ms = row.ahead_next_ms
+        if row.ahead_next in positions or not page.next_position:
+            row.ahead_until, row.ahead_next = row.ahead_next, ""
+        else:
+            row.ahead_until = page.next_position
+        self._compare(row, due, seen_ms)
+
+    def _compare(self, row: LedgerCheck, entries: Sequence[Stored], at_ms: int | None = None) -> None:
+        """Book what is missing of ``entries``, with the row; ``at_ms`` stands for a time that cannot be theirs."""
+        missing = self._missing(row, entries, at_ms)
+        row.checked += len(entries)
+        row.found += len(missing)
         told, booking = batches(missing), Booking()
         booking.add(told)
         with transaction.atomic(using=LEDGER):
@@ -130,19 +185,24 @@ class EvidenceCheck:
             row.save()
         self._count(told)
 
-    def _missing(self, topic: str, entries: Sequence[Stored]) -> list[Fact]:
-        """What the ledger has no row of. What cannot be read, and what no ledger could name, is not asked about."""
-        read = {_named(message): (message, entry) for entry in entries if (message := read_message(entry)) is not None}
+    def _missing(self, row: LedgerCheck, entries: Sequence[Stored], at_ms: int | None) -> list[Fact]:
+        """What the ledger has no row of. What cannot be read, and what no ledger could name, is counted alone."""
+        readable = [(message, entry) for entry in entries if (message := read_message(entry)) is not None]
+        row.unreadable += len(entries) - len(readable)
+        read = {_named(message): (message, entry) for message, entry in readable}
         ids = {message_id for message_id, _ in read}
-        had = LedgerMessage.objects.filter(topic=topic, message_id__in=ids).values_list("message_id", "source")
+        had = LedgerMessage.objects.filter(topic=row.topic, message_id__in=ids).values_list("message_id", "source")
         for name in had:
             read.pop(name, None)
-        return [self._told(topic, message, entry) for message, entry in read.values()]
+        return [
+            self._told(row.topic, message, entry, entry.at_ms if at_ms is None else at_ms)
+            for message, entry in read.values()
+        ]
 
-    def _told(self, topic: str, message: Message, entry: Stored) -> Fact:
+    def _told(self, topic: str, message: Message, entry: Stored, at_ms: int) -> Fact:
         return Fact(
             "untold",
-            entry.at_ms,
+            at_ms,
             topic,
             message_id=message.id,
             key=message.partitionkey,
@@ -176,9 +236,17 @@ def booked_until(newest_fact: Callable[[], str], clock: Clock) -> int:
     """Whatever happened before, in epoch milliseconds, has its facts in the ledger, if it ever told them."""
     newest = newest_fact()
     cursor = Cursor.objects.filter(name=CURSOR).first()
-    booked = cursor.entry if cursor is not None else "0-0"
+    booked = _order(cursor.entry) if cursor is not None else (0, 0)
     now_ms = clock.now_ms()
-    return (now_ms if booked == newest else min(now_ms, int(booked.partition("-")[0]))) - GRACE_MS
+    if booked >= _order(newest):
+        return now_ms - GRACE_MS
+    # Whoever writes an entry may choose its time, which then says nothing of when it came, nor do those that follow.
+    return (booked[0] if booked[0] <= now_ms + SKEW_MS else 0) - GRACE_MS
+
+
+def _order(entry: str) -> tuple[int, int]:
+    milliseconds, _, sequence = entry.partition("-")
+    return int(milliseconds), int(sequence or 0)
 
 
 def ledger_since() -> int | None:

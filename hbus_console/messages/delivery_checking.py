@@ -23,12 +23,9 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.router import LEDGER
 from hbus_console.messages.became import meant_for_one
-from hbus_console.messages.checking import PAGE, TICK_S, booked_until, ledger_since, read_message
+from hbus_console.messages.checking import PAGE, SKEW_MS, TICK_S, booked_until, ledger_since, read_message
 from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerCheck, LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
-
-#: How far the clocks of publishers and keepers may be from the store's.
-SKEW_MS = 60_000
 
 _log = structlog.get_logger(__name__)
 

@@ -29,6 +29,14 @@ class LedgerCheck(models.Model):
     found = models.BigIntegerField(default=0)
     #: How much time was passed over because the ledger had let go of it before anybody looked.
     skipped_ms = models.BigIntegerField(default=0)
+    #: How many of those that were looked at could not be read, or not be named: nothing was compared of them.
+    unreadable = models.BigIntegerField(default=0)
+    #: How many bear a time that had not come. They are looked at in the order of their positions: up to
+    #: :attr:`ahead_until`, and next up to :attr:`ahead_next`, which was the last one at :attr:`ahead_next_ms`.
+    ahead = models.BigIntegerField(default=0)
+    ahead_until = models.CharField(max_length=2_000, blank=True)
+    ahead_next = models.CharField(max_length=2_000, blank=True)
+    ahead_next_ms = models.BigIntegerField(default=0)
 
     @property
     def skipped_us(self) -> int:

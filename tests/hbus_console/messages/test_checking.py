@@ -281,3 +281,84 @@ def test_the_topic_says_how_far_it_was_compared(
     assert "1 of 2 messages</span> had been told of by nobody" in said()
     LedgerCheck.objects.update(skipped_ms=90_000)
     assert "passed that nobody looked at" in said()
+
+
+FAR = 253_402_300_799_000
+
+
+def by_hand(prefix: str, entry: str, message_id: str, topic: str = TOPIC) -> None:
+    """As somebody does who writes into the store, under a time of their choice."""
+    envelope = f'{{"specversion":"1.0","id":"{message_id}","source":"/hand","type":"t"}}'
+    store.client().xadd(f"{prefix}:{{{topic}}}:normal", {"event": envelope}, id=entry)
+
+
+@pytest.mark.parametrize("far", [FAR, 2**64 - 1])
+def test_an_entry_of_a_far_future_holds_up_nothing_that_follows_it(
+    check: Check, book: Callable[[], None], prefix: str, sign_in: Callable[..., Client], far: int
+) -> None:
+    publish()
+    by_hand(prefix, f"{far}-0", "from-afar")
+    lost, told = publish(), publish()
+    book()
+    LedgerMessage.objects.filter(message_id=lost).delete()
+    check.tick()
+    # Whether all of their facts are booked is not known of these before.
+    assert check.found == 0
+    check.clock.advance(2 * GRACE_MS / 1000)
+    check.tick()
+    assert ids() >= {"from-afar", lost, told}
+    assert (row().checked, row().found, row().ahead) == (4, 2, 3)
+    # Their rows do not bear the time that was never.
+    assert max(LedgerMessage.objects.filter(topic=TOPIC).values_list("published_ms", flat=True)) < far
+    page = " ".join(sign_in("admin").get(f"/topics/{TOPIC}/audit/").content.decode().split())
+    assert "3 bear a time that had not come" in page
+    for _ in range(3):
+        check.clock.advance(2 * GRACE_MS / 1000)
+        check.tick()
+    assert (row().checked, row().found) == (4, 2)
+    later = publish()
+    book()
+    LedgerMessage.objects.filter(message_id=later).delete()
+    for _ in range(2):
+        check.clock.advance(2 * GRACE_MS / 1000)
+        check.tick()
+    assert (row().checked, row().found, later in ids()) == (5, 3, True)
+
+
+def test_what_bears_a_time_that_has_not_come_is_looked_at_in_pages(
+    check: Check, book: Callable[[], None], prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "PAGE", 7)
+    by_hand(prefix, f"{FAR}-0", "from-afar")
+    shared_producer().publish_batch(TOPIC, [BatchItem(BOOKING) for _ in range(50)])
+    book()
+    LedgerMessage.objects.filter(topic=TOPIC).delete()
+    check.tick()
+    check.clock.advance(2 * GRACE_MS / 1000)
+    check.tick()
+    assert (row().checked, row().found, row().ahead) == (51, 51, 51)
+
+
+def test_an_entry_of_a_far_future_among_the_facts_makes_nothing_that_waits_look_booked(
+    check: Check, book: Callable[[], None], prefix: str
+) -> None:
+    store.client().xadd(f"{prefix}:{{facts}}:log", {"x": "y"}, id=f"{FAR}-0")
+    publish()
+    book()
+    publish()
+    store.close()
+    for _ in range(2):
+        check.tick()
+        check.clock.advance(60)
+    assert (check.found, row().checked) == (0, 0)
+    book()
+    check.tick()
+    assert (check.found, row().checked) == (0, 2)
+
+
+def test_what_cannot_be_read_is_told(check: Check, sign_in: Callable[..., Client]) -> None:
+    bus.transport("").publish(TOPIC, [Outgoing("x", b"\xff[[["), Outgoing("y", b"[]")])
+    check.tick()
+    assert (row().checked, row().found, row().unreadable) == (2, 0, 2)
+    page = " ".join(sign_in("admin").get(f"/topics/{TOPIC}/audit/").content.decode().split())
+    assert "2 could not be read, so nothing was compared of them." in page

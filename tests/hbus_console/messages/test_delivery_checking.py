@@ -21,8 +21,8 @@ from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages import delivery_checking
 from hbus_console.messages.became import unsettled
-from hbus_console.messages.checking import GRACE_MS, EvidenceCheck
-from hbus_console.messages.delivery_checking import SKEW_MS, DeliveryEvidenceCheck
+from hbus_console.messages.checking import GRACE_MS, SKEW_MS, EvidenceCheck
+from hbus_console.messages.delivery_checking import DeliveryEvidenceCheck
 from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerEvent, LedgerMessage
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.state import ROOT

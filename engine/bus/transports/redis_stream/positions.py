@@ -18,8 +18,8 @@ from engine.core.errors import BadInput
 ZERO = "0-0"
 #: The largest sequence number a stream can give.
 _SEQ_MAX = 2**64 - 1
-_POSITION = re.compile(r"(\d{1,19})-(\d{1,20})(?:([hl])|p([1-9]\d{0,3}))?")
-_IDS = r"(?:\d{1,19}-\d{1,20},){2}\d{1,19}-\d{1,20}"
+_POSITION = re.compile(r"(\d{1,20})-(\d{1,20})(?:([hl])|p([1-9]\d{0,3}))?")
+_IDS = r"(?:\d{1,20}-\d{1,20},){2}\d{1,20}-\d{1,20}"
 _CHECKPOINT = re.compile(rf"({_IDS}(?:;{_IDS})*)(?:,([0-9a-f]{{0,32}}))?")
 _INSTANT = re.compile(r"@(\d{1,16})")
 
