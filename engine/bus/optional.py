@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Protocol, runtime_checkable
 
 from engine.bus.transport import Outcome, Outgoing, Transport
@@ -46,4 +47,34 @@ class TellsVanished(Protocol):
 
     def take_vanished(self) -> list[str]:
         """The positions of those that it found gone and has not told of yet. Thread-safe."""
+        ...
+
+
+class WhereItIs(Enum):
+    """Where a group stands with one message."""
+
+    #: The group is done with it.
+    DONE = auto()
+    #: It waits, is in somebody's hand, will be tried again, or is parked.
+    OPEN = auto()
+    #: The store does not have it any more, and the group was not done with it.
+    LOST = auto()
+    #: The store was emptied since, and does not have it: what became of it before is not known there.
+    FORGOTTEN = auto()
+
+
+@runtime_checkable
+class TellsStanding(Protocol):
+    """An admin side that can say of single messages whether a group is done with them. Thread-safe."""
+
+    def standings(self, topic: str, group: str, positions: Sequence[str]) -> list[WhereItIs]:
+        """One for each, as it was at some moment of the call.
+
+        Raises ``Unavailable``, ``BadInput`` for what is no position, and ``GroupLost``.
+        """
+        ...
+
+    def began_ms(self, topic: str) -> int:
+        """Since when the store knows this life of the topic, epoch milliseconds; 0 where nobody knows. One that was
+        emptied begins another. Raises ``Unavailable``."""
         ...

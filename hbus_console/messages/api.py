@@ -137,10 +137,11 @@ class Messages(ApiView):
             ),
             OpenApiParameter(
                 "outcome",
-                enum=["dead", "retrying", "unsettled", "nobody-told"],
+                enum=["dead", "retrying", "unsettled", "nobody-told", "lost"],
                 description=(
                     "Only what died in a subscription, what failed in one that is not done with it, what a "
-                    "subscription is not done with, or what one is done with and nobody told how. All but the "
+                    "subscription is not done with, what one is done with and nobody told how, or what its store "
+                    "lost before. All but the "
                     "unsettled come by when that happened, or was found, and without an id, key or correlation the "
                     "time range is that. For the unsettled one request "
                     f"judges {MOST_JUDGED:,} messages at most: a page may be short, or empty, and `next` goes on. Not "

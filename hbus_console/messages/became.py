@@ -18,7 +18,7 @@ from engine.core.errors import BadInput
 from hbus_console import cursors
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.by_event import Happening
-from hbus_console.messages.models import FAILED, PASSED, LedgerEvent, LedgerMessage
+from hbus_console.messages.models import FAILED, LOST, PASSED, LedgerEvent, LedgerMessage
 from hbus_console.messages.outcomes import outcomes
 from hbus_console.operations.models import UNDECIDED, OperationItem
 from hbus_console.operations.outcomes import Made
@@ -45,6 +45,8 @@ class Became(StrEnum):
     UNSETTLED = "unsettled"
     #: A subscription is done with it, as the store says, and nobody told what became of it there.
     NOBODY_TOLD = "nobody-told"
+    #: The store no longer has it, and nobody told what became of it before.
+    LOST = "lost"
 
     @classmethod
     def read(cls, text: str) -> Became:
@@ -52,7 +54,7 @@ class Became(StrEnum):
         try:
             return cls(text.strip())
         except ValueError as error:
-            remedy = "Ask for dead, retrying, unsettled or nobody-told, or leave it out."
+            remedy = "Ask for dead, retrying, unsettled, nobody-told or lost, or leave it out."
             raise BadInput(f"There is no outcome {text[:40]!r}.", remedy=remedy, field="outcome") from error
 
     def happening(self) -> Happening | None:
@@ -61,6 +63,8 @@ class Became(StrEnum):
             return _failures("dead")
         if self is Became.NOBODY_TOLD:
             return Happening(LedgerEvent.objects.filter(PASSED), LedgerEvent.objects.filter(kind="passed"))
+        if self is Became.LOST:
+            return Happening(LedgerEvent.objects.filter(LOST), LedgerEvent.objects.filter(kind="lost"))
         if self is Became.RETRYING:
             done = LedgerEvent.objects.filter(
                 kind__in=FINAL,

@@ -36,6 +36,11 @@ def off_index(field: str) -> Coalesce:
     return Coalesce(field, Value(""))
 
 
+def off_time(field: str) -> Coalesce:
+    """Likewise of a number, for a query that has few rows by their ids already."""
+    return Coalesce(field, Value(0))
+
+
 def last_events(
     happening: Happening,
     messages: QuerySet[LedgerMessage],

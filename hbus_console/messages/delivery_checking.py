@@ -1,40 +1,75 @@
 """Finds what a subscription is past, as the store says, and of which the ledger has no outcome.
 
 Facts of a delivery leave its process after the store has settled it: who is killed in between has told nobody. The
-store keeps no outcome of each message; but where a group's oldest unsettled message is newer, it is done with one.
+store keeps no outcome of each message; but where a group's oldest unsettled message is newer, it is done with one. Of
+what is newer than that oldest one the store is asked about each that has no outcome: what is not settled, or perhaps
+not told of yet, is set aside, so that a parked key hides nothing that came after it
+(:mod:`~hbus_console.messages.setting_aside`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum, auto
+from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from engine.bus.fact_kinds import FINAL
 from engine.bus.facts import Fact, batches
-from engine.bus.transport import Admin, Transport
+from engine.bus.optional import TellsStanding
+from engine.bus.transport import Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import FactBatch
-from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.router import LEDGER
-from hbus_console.messages.became import meant_for_one
-from hbus_console.messages.checking import PAGE, SKEW_MS, TICK_S, booked_until, ledger_since, read_message
-from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerCheck, LedgerEvent, LedgerMessage
+from hbus_console.messages.checking import PAGE, SKEW_MS, TICK_S, booked_until, ledger_since
+from hbus_console.messages.judging import DeliveryJudge, Judgement
+from hbus_console.messages.models import DeliveryAside, DeliveryCheck, LagSample, LedgerCheck, LedgerMessage
+from hbus_console.messages.reach import id_ends
+from hbus_console.messages.setting_aside import Looked, again, late_rows, meant_for, room, set_aside, silent, take_late
+from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class _Round:
+    """What holds for all subscriptions."""
+
+    now_ms: int
+    #: Whatever happened before has its facts booked.
+    until_ms: int
+    #: The newest row, asked for before anything is looked at: what is booked after it may come late.
+    last_id: int
+    late: Sequence[LedgerMessage]
+    #: The rows of subscriptions of which something is set aside.
+    with_aside: frozenset[int]
+    started: float
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One subscription."""
+
+    row: DeliveryCheck
+    judge: DeliveryJudge
+    #: It is past what was published before.
+    sure_ms: int
+    #: What was published before can be asked of the store, one by one.
+    reach_ms: int
+    carrier: str
+
+
 class DeliveryEvidenceCheck:
-    """A duty: looks at each delivery once, after its subscription is past it, on transports that can be browsed.
+    """A duty: looks at each delivery once its subscription is past it, on transports that can be browsed.
 
     ``newest_fact`` gives the id of the newest entry of the fact stream; raises ``Unavailable``. What is missing is
-    booked as ``passed``, in the transaction that moves the row of its subscription, and given to ``count`` after that.
+    booked as ``passed``, or ``lost`` where the store no longer has it, in the transaction that moves the row of its
+    subscription, and given to ``count`` after that.
     """
 
     name = "delivery-evidence-check"
@@ -62,80 +97,103 @@ class DeliveryEvidenceCheck:
         until_ms, since_ms = booked_until(self._newest_fact, self._clock), ledger_since()
         if since_ms is None:
             return
+        last_id, now_ms = id_ends()[1] or 0, self._clock.now_ms()
         known = {(row.topic, row.subscription): row for row in DeliveryCheck.objects.all()}
         subscriptions = [each for each in _subscriptions() if self._transport(each.topic.transport).capabilities.browse]
-        self._forget(known, subscriptions)
+        _forget(known, subscriptions)
+        late = late_rows(list(known.values()), last_id, now_ms)
+        with_aside = frozenset(DeliveryAside.objects.values_list("check_of", flat=True).distinct())
+        at = _Round(now_ms, until_ms, last_id, late, with_aside, self._clock.monotonic())
         # Publishes of which nobody told are in the ledger up to there.
         compared: Mapping[str, int] = dict(LedgerCheck.objects.values_list("topic", "until_ms"))
-        started, work = self._clock.monotonic(), []
+        work = []
         for each in subscriptions:
-            place = (each.topic.name, each.group)
-            begin_ms = max(since_ms, round(each.created_at.timestamp() * 1000))
-            row = known.get(place) or DeliveryCheck(topic=place[0], subscription=place[1], until_ms=begin_ms)
-            if row.until_ms < since_ms:
-                row.until_ms, row.after_id = since_ms, 0
-            bound_ms = min(_past(*place, until_ms), compared.get(place[0], 0))
-            if row.until_ms < bound_ms:
-                work.append((row, bound_ms, self._transport(each.topic.transport).admin))
-        for row, bound_ms, admin in sorted(work, key=lambda each: each[0].until_ms):
-            while row.until_ms < bound_ms and self._clock.monotonic() - started < TICK_S:
-                if not self._look(row, bound_ms, admin):
-                    break
+            row = known.get((each.topic.name, each.group))
+            work.append(self._work(each, row, at, since_ms, compared.get(each.topic.name, 0)))
+        parts = Parts("{parts} could not be checked")
+        for one in sorted(work, key=lambda one: one.row.until_ms):
+            if self._in_time(at):
+                parts.do(str(one.row.subject), partial(self._go_on, one, at), on=one.carrier)
+        parts.tell()
 
-    def _forget(self, known: dict[tuple[str, str], DeliveryCheck], subscriptions: Sequence[Subscription]) -> None:
-        gone = known.keys() - {(each.topic.name, each.group) for each in subscriptions}
-        DeliveryCheck.objects.filter(pk__in=[known[place].pk for place in gone]).delete()
+    def _work(
+        self, subscription: Subscription, row: DeliveryCheck | None, at: _Round, since_ms: int, compared_ms: int
+    ) -> _Work:
+        topic, group = subscription.topic.name, subscription.group
+        created_ms = round(subscription.created_at.timestamp() * 1000)
+        if row is None:
+            begin_ms = max(since_ms, created_ms)
+            row = DeliveryCheck(topic=topic, subscription=group, until_ms=begin_ms, booked_id=at.last_id)
+        # Nobody has asked yet what was there.
+        row.booked_id = row.booked_id or at.last_id
+        if row.until_ms < since_ms:
+            # The ledger has let go of what it had of that time.
+            row.skipped_ms += since_ms - row.until_ms
+            row.until_ms, row.after_id = since_ms, 0
+        sure_ms, asked_ms = _past(topic, group, at.until_ms)
+        admin = self._transport(subscription.topic.transport).admin
+        judge = DeliveryJudge(row, admin, created_ms=created_ms, sure_ms=sure_ms, until_ms=at.until_ms)
+        reach_ms = min(asked_ms, compared_ms) if isinstance(admin, TellsStanding) else 0
+        return _Work(row, judge, min(sure_ms, compared_ms), reach_ms, subscription.topic.transport)
 
-    def _look(self, row: DeliveryCheck, bound_ms: int, admin: Admin) -> bool:
+    def _in_time(self, at: _Round) -> bool:
+        return self._clock.monotonic() - at.started < TICK_S
+
+    def _go_on(self, work: _Work, at: _Round) -> None:
+        row = work.row
+        if row.pk in at.with_aside:
+            self._book(row, again(row, work.judge, at.now_ms, at.until_ms))
+        missed = take_late(row, at.late, at.last_id, at.now_ms)
+        if missed.aside:
+            self._book(row, missed)
+        for bound_ms in (work.sure_ms, work.reach_ms):
+            while row.until_ms < bound_ms and self._in_time(at):
+                if not self._look(work, bound_ms, at.now_ms):
+                    return
+
+    def _look(self, work: _Work, bound_ms: int, now_ms: int) -> bool:
         """At one page of the topic's messages; ``False`` where one of them holds up what follows."""
+        row, look = work.row, Looked()
         behind = Q(published_ms__gt=row.until_ms) | Q(published_ms=row.until_ms, pk__gt=row.after_id)
         rows = LedgerMessage.objects.filter(topic=row.topic, published_ms__gte=row.until_ms, published_ms__lt=bound_ms)
         page = list(rows.filter(behind).order_by("published_ms", "pk")[:PAGE])
-        due = _meant_for(row, page)
-        silent = self._silent(row, due)
-        missing: dict[str, Fact] = {}
-        others: set[int] = set()
-        whole = len(page)
-        for message in silent:
-            verdict = _verdict(row, message, bound_ms, admin)
-            if verdict is _Verdict.NOT_YET:
+        due = meant_for(row, page)
+        open_ones = silent(row, due)
+        left, whole = room(row) if open_ones else 0, len(page)
+        for message, standing in zip(open_ones, work.judge.standings(open_ones), strict=True):
+            verdict = work.judge.verdict(message, standing)
+            if verdict is not Judgement.NOT_YET:
+                look.judged(message, verdict)
+            elif len(look.aside) < left:
+                look.aside.append(set_aside(message, standing, now_ms))
+            else:
                 whole = page.index(message)
                 break
-            if verdict is _Verdict.FOR_ANOTHER:
-                others.add(message.pk)
-            else:
-                # A row each for sources that share an id; what is booked is told of the message.
-                missing[message.message_id] = self._told(row, message)
         done = {message.pk for message in page[:whole]}
-        row.checked += sum(1 for message in due if message.pk in done and message.pk not in others)
-        row.found += len(missing)
+        look.checked += len({message.pk for message in due} & done - {message.pk for message in open_ones})
         if whole == len(page) < PAGE:
             row.until_ms, row.after_id = bound_ms, 0
         elif whole:
             row.until_ms, row.after_id = page[whole - 1].published_ms, page[whole - 1].pk
+        self._book(row, look)
+        return whole == len(page)
+
+    def _book(self, row: DeliveryCheck, look: Looked) -> None:
+        missing = {each.message_id: self._told("passed", row, each) for each in look.passed}
+        missing |= {each.message_id: self._told("lost", row, each) for each in look.lost}
         told, booking = batches(list(missing.values())), Booking()
         booking.add(told)
         with transaction.atomic(using=LEDGER):
             booking.write()
-            row.save()
+            look.write(row)
         if missing:
-            _log.info("deliveries of which nobody had told", subscription=str(row.subject), count=len(missing))
+            of = str(row.subject)
+            _log.info("deliveries of which nobody had told", subscription=of, count=len(missing), lost=len(look.lost))
             self._count(told)
-        return whole == len(page)
 
-    def _silent(self, row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[LedgerMessage]:
-        """What has no outcome there."""
-        ids = [message.message_id for message in due]
-        told = LedgerEvent.objects.filter(
-            message_id__in=ids, topic=row.topic, subscription=row.subscription, kind__in=FINAL
-        )
-        died = DeadLetter.objects.filter(message_id__in=ids, topic=row.topic, subscription=row.subscription)
-        had = {*told.values_list("message_id", flat=True), *died.values_list("message_id", flat=True)}
-        return [message for message in due if message.message_id not in had]
-
-    def _told(self, row: DeliveryCheck, message: LedgerMessage) -> Fact:
+    def _told(self, kind: str, row: DeliveryCheck, message: LedgerMessage) -> Fact:
         return Fact(
-            "passed",
+            kind,
             self._clock.now_ms(),
             row.topic,
             subscription=row.subscription,
@@ -149,52 +207,25 @@ class DeliveryEvidenceCheck:
         )
 
 
+def _forget(known: dict[tuple[str, str], DeliveryCheck], subscriptions: Sequence[Subscription]) -> None:
+    gone = known.keys() - {(each.topic.name, each.group) for each in subscriptions}
+    DeliveryCheck.objects.filter(pk__in=[known[place].pk for place in gone]).delete()
+
+
 def _subscriptions() -> list[Subscription]:
     """Not those of a topic that is on the way from one transport to another: two stores speak of it."""
     return list(Subscription.objects.select_related("topic").filter(topic__leaving=""))
 
 
-def _meant_for(row: DeliveryCheck, page: Sequence[LedgerMessage]) -> list[LedgerMessage]:
-    """Without copies for other subscriptions, and without what still waits for its time."""
-    copies = [message for message in page if message.causation_id]
-    alone = meant_for_one(copies) if copies else {}
-    return [
-        message
-        for message in page
-        if not message.waits and alone.get(message.identity, row.subscription) == row.subscription
-    ]
-
-
-class _Verdict(Enum):
-    """Of a message without an outcome."""
-
-    PASSED = auto()
-    #: The subscription is not past it after all: whoever told of its publish has a clock that is behind.
-    NOT_YET = auto()
-    #: It names another subscription.
-    FOR_ANOTHER = auto()
-
-
-def _verdict(row: DeliveryCheck, message: LedgerMessage, bound_ms: int, admin: Admin) -> _Verdict:
-    """What the store itself has of it decides; these are few. Raises ``Unavailable``."""
-    stored = admin.read(row.topic, message.position) if message.position else None
-    if stored is None:
-        # It was trimmed, or the store was emptied: only the publisher's clock tells when it was.
-        return _Verdict.PASSED if message.published_ms < bound_ms - SKEW_MS else _Verdict.NOT_YET
-    if stored.at_ms >= bound_ms:
-        return _Verdict.NOT_YET
-    target = found.hbustarget if (found := read_message(stored)) is not None else ""
-    return _Verdict.FOR_ANOTHER if target and target != row.subscription else _Verdict.PASSED
-
-
-def _past(topic: str, group: str, until_ms: int) -> int:
-    """The subscription had settled what was published before, at a time whose facts are all booked; 0: nobody knows."""
+def _past(topic: str, group: str, until_ms: int) -> tuple[int, int]:
+    """Two moments before which the facts are all booked: what was published before the first, the subscription had
+    settled; and at the second it was seen where it stands. 0: nobody knows."""
     rows = LagSample.objects.filter(topic=topic, subscription=group, at_ms__lte=until_ms)
     sample = rows.exclude(waiting=None).order_by("-at_ms").first()
     if sample is None:
-        return 0
-    if sample.oldest_ms is None and (sample.waiting or sample.in_flight or sample.retrying or sample.parked):
-        return 0
+        return 0, 0
     # The store's clock says how old the oldest is, and the keeper's when it was asked.
     asked_ms = int(sample.at_ms) - SKEW_MS
-    return asked_ms if sample.oldest_ms is None else min(int(sample.oldest_ms), asked_ms)
+    if sample.oldest_ms is None and (sample.waiting or sample.in_flight or sample.retrying or sample.parked):
+        return 0, asked_ms
+    return (asked_ms if sample.oldest_ms is None else min(int(sample.oldest_ms), asked_ms)), asked_ms

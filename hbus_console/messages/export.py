@@ -32,6 +32,7 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "expired": sorted(outcome.expired),
             "skipped": sorted(outcome.skipped),
             "nobody_told": sorted(outcome.passed),
+            "lost": sorted(outcome.lost),
             "retrying": sorted(outcome.retrying),
             "failed_attempts": outcome.retried,
             "published_again": outcome.published_again,

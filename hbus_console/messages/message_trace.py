@@ -121,6 +121,11 @@ class Life:
         return {event.subscription for event in self.events if event.kind == "passed"}
 
     @property
+    def lost_in(self) -> set[str]:
+        """The subscriptions whose store no longer has it, and nobody told what became of it before."""
+        return {event.subscription for event in self.events if event.kind == "lost"}
+
+    @property
     def parked_in(self) -> set[str]:
         """The subscriptions in which it was set aside with its key, and nothing has happened to it since."""
         last = {event.subscription: event.kind for event in self.events if event.subscription}

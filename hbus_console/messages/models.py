@@ -62,14 +62,41 @@ class DeliveryCheck(models.Model):
     #: How many of its messages were looked at, and of how many of these nobody had told.
     checked = models.BigIntegerField(default=0)
     found = models.BigIntegerField(default=0)
+    #: How many of these the store no longer had, before the subscription was done with them.
+    lost = models.BigIntegerField(default=0)
+    #: How many were not looked at, because the ledger let go of them first; and how much time was passed over for that.
+    skipped = models.BigIntegerField(default=0)
+    skipped_ms = models.BigIntegerField(default=0)
+    #: Rows up to this one were there when it was last looked for those that are booked late.
+    booked_id = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["topic", "subscription"], name="one_delivery_check_each")]
 
     @property
+    def skipped_us(self) -> int:
+        """The same as pages show durations."""
+        return self.skipped_ms * 1000
+
+    @property
     def subject(self) -> Subject:
         """The subscription."""
         return subscription_subject(self.topic, self.subscription)
+
+
+class DeliveryAside(models.Model):
+    """A message that a search for lost outcomes is past, and which it looks at again."""
+
+    check_of = models.ForeignKey(DeliveryCheck, on_delete=models.CASCADE, related_name="aside")
+    #: Its :class:`LedgerMessage`, which may be trimmed meanwhile.
+    row_id = models.BigIntegerField()
+    #: When the store was asked about it last, epoch milliseconds.
+    asked_ms = models.BigIntegerField()
+    #: When it first answered that the message is no longer open; 0: it is.
+    over_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["check_of", "row_id"], name="one_delivery_aside_each")]
 
 
 class LedgerMessage(models.Model):
@@ -133,6 +160,9 @@ DEDUPLICATED = RawSQL("kind = 'deduplicated'", (), output_field=models.BooleanFi
 #: Deliveries that the store is done with and of which nobody told, likewise.
 PASSED = RawSQL("kind = 'passed'", (), output_field=models.BooleanField())
 
+#: What the store no longer has and nobody told the outcome of, likewise.
+LOST = RawSQL("kind = 'lost'", (), output_field=models.BooleanField())
+
 
 class LedgerEvent(models.Model):
     """One thing that happened to a message: an attempt settled, failed, or died; a redrive, a discard …
@@ -182,6 +212,8 @@ class LedgerEvent(models.Model):
             models.Index(
                 fields=["topic", "at_ms"], condition=models.Q(kind="passed"), name="ledger_event_topic_passed"
             ),
+            models.Index(fields=["at_ms"], condition=models.Q(kind="lost"), name="ledger_event_lost"),
+            models.Index(fields=["topic", "at_ms"], condition=models.Q(kind="lost"), name="ledger_event_topic_lost"),
         ]
 
     @property

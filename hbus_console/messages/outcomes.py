@@ -22,13 +22,19 @@ Outcome = OperationItem.Outcome
 _SAID = {
     Outcome.SETTLED: ("settled", "deduplicated"),
     Outcome.DEAD: ("dead",),
-    Outcome.UNHANDLED: ("expired", "skipped"),
+    Outcome.UNHANDLED: ("expired", "skipped", "lost"),
     Outcome.UNKNOWN: ("passed",),
     Outcome.RETRYING: ("retried",),
 }
 _KINDS = tuple(kind for kinds in _SAID.values() for kind in kinds)
 #: Of a message for several subscriptions: what is not decided in one is not decided, and then the worst counts.
 _WORST = (*UNDECIDED, Outcome.DEAD, Outcome.UNKNOWN, Outcome.UNHANDLED, Outcome.SETTLED)
+
+_UNHANDLED = {
+    "expired": "expired before it was handled",
+    "skipped": "skipped by a person",
+    "lost": "the store no longer has it, and nobody told what became of it before",
+}
 
 #: A subscription: topic and group.
 Pair = tuple[str, str]
@@ -74,7 +80,7 @@ class _Evidence:
         seen = self._kinds.get((topic, made.subject.name, group), set())
         said = next((outcome for outcome, kinds in _SAID.items() if seen.intersection(kinds)), Outcome.WAITING)
         if said == Outcome.UNHANDLED:
-            return Fate(said, "expired before it was handled" if "expired" in seen else "skipped by a person")
+            return Fate(said, _UNHANDLED[next(kind for kind in _SAID[said] if kind in seen)])
         if said == Outcome.UNKNOWN:
             return Fate(said, "the store is done with it, and nobody told what became of it")
         if said not in UNDECIDED:

@@ -77,7 +77,7 @@ class Query:
         """What is found comes in the order of its last ... , and what is looked for in a time range is that."""
         if self.is_exact or self.became is Became.UNSETTLED:
             return ""
-        orders = {Became.DEAD: "died", Became.RETRYING: "failed", Became.NOBODY_TOLD: "found"}
+        orders = {Became.DEAD: "died", Became.RETRYING: "failed", Became.NOBODY_TOLD: "found", Became.LOST: "found"}
         return orders.get(self.became, "repeated" if self.repeated else "")
 
     @property
@@ -100,6 +100,8 @@ class Outcome:
     skipped: set[str] = field(default_factory=set)
     #: The store is done with it there, and nobody told what became of it.
     passed: set[str] = field(default_factory=set)
+    #: The store no longer has it there, and nobody told what became of it before.
+    lost: set[str] = field(default_factory=set)
     #: How often it was published again under the same idempotency key, and not stored.
     published_again: int = 0
     #: How often it was delivered again to each subscription whose inbox had seen it.
@@ -108,7 +110,7 @@ class Outcome:
     @property
     def decided(self) -> bool:
         """Whether any subscription is done with it."""
-        return bool(self.settled or self.dead or self.expired or self.skipped or self.passed)
+        return bool(self.settled or self.dead or self.expired or self.skipped or self.passed or self.lost)
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,10 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
             outcome.published_again = times
     for outcome in found.values():
         # Its consumer told after all.
-        outcome.passed -= outcome.settled | outcome.dead | outcome.expired | outcome.skipped
-        outcome.retrying -= outcome.settled | outcome.dead | outcome.expired | outcome.skipped | outcome.passed
+        ended = outcome.settled | outcome.dead | outcome.expired | outcome.skipped
+        outcome.passed -= ended
+        outcome.lost -= ended
+        outcome.retrying -= ended | outcome.passed | outcome.lost
     return found
 
 

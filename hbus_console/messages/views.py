@@ -276,6 +276,7 @@ def _ended(found: Life) -> tuple[str, str] | None:
         ("act", "skipped", found.skipped_in),
         ("warn", "expired", found.expired_in),
         ("warn", "nobody told", found.passed_in),
+        ("bad", "lost", found.lost_in),
     ):
         done |= places
         if done >= set(_wanted(found)):

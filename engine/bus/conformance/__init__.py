@@ -34,7 +34,12 @@ from engine.bus.conformance.groups import GroupConformance  # noqa: E402
 from engine.bus.conformance.idempotency import IdempotencyConformance  # noqa: E402
 from engine.bus.conformance.leases import LeaseConformance  # noqa: E402
 from engine.bus.conformance.lost_answers import LostAnswerConformance  # noqa: E402
-from engine.bus.conformance.optional import ClaimingConformance, ConsumerNameConformance, ManyGroupsConformance  # noqa: E402
+from engine.bus.conformance.optional import (  # noqa: E402
+    ClaimingConformance,
+    ConsumerNameConformance,
+    ManyGroupsConformance,
+    StandingConformance,
+)
 from engine.bus.conformance.ordering import OrderingConformance  # noqa: E402
 from engine.bus.conformance.outages import OutageConformance  # noqa: E402
 from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
@@ -72,6 +77,7 @@ class TransportConformance(
     ClaimingConformance,
     ConsumerNameConformance,
     ManyGroupsConformance,
+    StandingConformance,
 ):
     """Every promise of :mod:`engine.bus.transport`."""
 
@@ -100,6 +106,7 @@ __all__ = [
     "RetentionConformance",
     "RetryConformance",
     "SeekConformance",
+    "StandingConformance",
     "TransportConformance",
     "TransportTests",
     "WaitingConformance",

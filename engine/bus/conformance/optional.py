@@ -13,8 +13,9 @@ from engine.bus.conformance.promises import keeps
 from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import GroupLost
 from engine.bus.many_groups import FindsDead, ask_stands, with_dead
-from engine.bus.optional import Claiming
-from engine.bus.transport import Outcome, Outgoing, Priority, Status
+from engine.bus.optional import Claiming, TellsStanding, WhereItIs
+from engine.bus.transport import Outcome, Outgoing, Priority, Status, Verdict
+from engine.core.errors import BadInput
 
 
 class ConsumerNameConformance(TransportTests):
@@ -103,6 +104,47 @@ class ManyGroupsConformance(TransportTests):
         for name in groups[2:]:
             with pytest.raises(GroupLost):
                 tell(name)
+
+
+class StandingConformance(TransportTests):
+    """Of :class:`~engine.bus.optional.TellsStanding`."""
+
+    @pytest.fixture
+    def tells(self, bench: Workbench) -> TellsStanding:
+        if not isinstance(bench.admin, TellsStanding):
+            pytest.skip(f"{NOT_DECLARED}standings")
+        return bench.admin
+
+    def test_each_message_is_open_until_its_group_is_done_with_it(self, bench: Workbench, tells: TellsStanding) -> None:
+        positions = [outcome.position for outcome in bench.publish(*numbered(4))]
+        receiver = bench.receiver()
+        first, second, third = bench.take(receiver, 3)
+
+        def standing() -> str:
+            told = tells.standings(bench.topic, bench.group, positions)
+            return "".join("." if each is WhereItIs.DONE else "o" for each in told)
+
+        assert standing() == "oooo"
+        settle(receiver, [second])
+        assert standing() == "o.oo"
+        bury(receiver, first)
+        assert standing() == "..oo"
+        settle(receiver, [third], Verdict.RELEASE)
+        assert standing() == "..oo"
+        settle(receiver, bench.take(receiver, 2))
+        assert standing() == "...."
+        bench.admin.trim(bench.topic, older_than_ms=None, keep_at_most=0)
+        assert standing() == "...."
+
+    def test_a_group_that_is_not_there_is_told_and_so_is_what_is_no_position(
+        self, bench: Workbench, tells: TellsStanding
+    ) -> None:
+        (outcome,) = bench.publish(b"x")
+        with pytest.raises(GroupLost):
+            tells.standings(bench.topic, "nobody", [outcome.position])
+        with pytest.raises(BadInput):
+            tells.standings(bench.topic, bench.group, ["nowhere"])
+        assert tells.standings(bench.topic, bench.group, []) == []
 
 
 @keeps("K26")

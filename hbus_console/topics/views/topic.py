@@ -6,6 +6,7 @@ import json
 from pprint import pformat
 
 from django.contrib import messages
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
@@ -66,9 +67,10 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
 def trail(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     entries = visible(actor(request)).filter(namespace=name).order_by("-seq")[:ENTRIES]
+    deliveries = DeliveryCheck.objects.filter(topic=name).annotate(waiting=Count("aside"))
     context = {
         "told": [tell(entry) for entry in entries],
-        "deliveries": DeliveryCheck.objects.filter(topic=name).order_by("subscription"),
+        "deliveries": deliveries.order_by("subscription"),
         "check": LedgerCheck.objects.filter(topic=name).first(),
         "comparable": bus.transport(topic.transport).capabilities.browse,
         "now_ms": clock.now_ms(),

@@ -52,6 +52,7 @@ def test_searching_gives_cursor_pages(call: Call, sent: list[str]) -> None:
         "expired": [],
         "skipped": [],
         "nobody_told": [],
+        "lost": [],
         "retrying": [],
         "failed_attempts": 0,
     }

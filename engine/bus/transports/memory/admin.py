@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from engine.bus.optional import WhereItIs
 from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
 from engine.bus.transports.memory.group import Group
@@ -13,7 +14,8 @@ from engine.bus.transports.memory.store import MemoryStore
 
 
 class MemoryAdmin:
-    """See :class:`engine.bus.transport.Admin`. Never raises ``Unavailable``."""
+    """See :class:`engine.bus.transport.Admin` and :class:`engine.bus.optional.TellsStanding`. Never raises
+    ``Unavailable``."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -140,6 +142,14 @@ class MemoryAdmin:
             found.log.drop(removable)
             return TrimReport(len(removable), tuple(sorted(held)), len(unwanted) - len(removable))
 
+    def standings(self, topic: str, group: str, positions: Sequence[str]) -> list[WhereItIs]:
+        with self._store.changed:
+            parts, log = self._store.group(topic, group), self._log(topic)
+            return [_standing(parts, log, number_of(position)) for position in positions]
+
+    def began_ms(self, topic: str) -> int:
+        return 0
+
     def _log(self, topic: str) -> TopicLog:
         found = self._store.topics.get(topic)
         return found.log if found else TopicLog()
@@ -157,3 +167,11 @@ def _floors(group: Group) -> list[float]:
     """Per priority, the first number the group still needs."""
     oldest = [group.oldest_unsettled(rank) for rank in range(3)]
     return [float("inf") if entry is None else entry.number for entry in oldest]
+
+
+def _standing(parts: Sequence[Group], log: TopicLog, number: int) -> WhereItIs:
+    entry = log.find(number)
+    if entry is not None:
+        return WhereItIs.OPEN if parts[entry.partition].is_open(entry) else WhereItIs.DONE
+    # What is not settled is never trimmed.
+    return WhereItIs.DONE if number <= log.last_number else WhereItIs.FORGOTTEN

@@ -158,6 +158,10 @@ class Group:
         """What was set aside with a key, in order."""
         return [self._held[number].entry for number in sorted(self.aside.get(key, ())) if number in self._held]
 
+    def is_open(self, entry: Entry) -> bool:
+        """Whether it is not settled."""
+        return entry.number in self._held or entry.number > self._cursors[PRIORITIES.index(entry.priority)]
+
     def oldest_unsettled(self, rank: int) -> Entry | None:
         """The oldest entry of one priority that is not settled."""
         held = (each.entry for each in self._held.values() if each.entry.priority is PRIORITIES[rank])

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from engine.bus.consumer_names import ConsumerName
 from engine.bus.many_groups import GroupName, Stands
+from engine.bus.optional import WhereItIs
 from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
-from engine.bus.transports.redis_stream import browsing, many_groups, naming, retention
+from engine.bus.transports.redis_stream import browsing, many_groups, naming, retention, standing
 from engine.bus.transports.redis_stream.inspection import (
     COUNT_LIMIT,
     checkpoint,
@@ -45,8 +46,8 @@ _NO_COUNTS = (
 
 
 class RedisStreamAdmin:
-    """See :class:`engine.bus.transport.Admin`, :class:`engine.bus.consumer_names.NamesConsumers` and
-    :mod:`engine.bus.many_groups`."""
+    """See :class:`engine.bus.transport.Admin`, :class:`engine.bus.consumer_names.NamesConsumers`,
+    :class:`engine.bus.optional.TellsStanding` and :mod:`engine.bus.many_groups`."""
 
     def __init__(self, link: Link, prefix: str, time: StoreTime) -> None:
         self._link = link
@@ -190,6 +191,13 @@ class RedisStreamAdmin:
 
     def stands(self, groups: Sequence[GroupName]) -> list[Stands | HbusError]:
         return many_groups.stands(self._link, self._prefix, groups, self._time)
+
+    def standings(self, topic: str, group: str, positions: Sequence[str]) -> list[WhereItIs]:
+        return standing.standings(self._link, self._groups(topic, group), group, self._time, positions)
+
+    def began_ms(self, topic: str) -> int:
+        known = self._link.command("HGET", self._topic(topic).stats, "incarnation")
+        return standing.life_began_ms(known.decode()) if known else 0
 
     def _topic(self, topic: str) -> TopicKeys:
         return TopicKeys(self._prefix, topic)

@@ -1,0 +1,106 @@
+"""What became of a delivery of which nobody told, as the store and the samples of its lag say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from functools import cached_property
+
+from engine.bus.optional import TellsStanding, WhereItIs
+from engine.bus.transport import Admin, Stored
+from engine.core.errors import BadInput
+from hbus_console.messages.checking import SKEW_MS, read_message
+from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerMessage
+
+
+class Judgement(Enum):
+    """Of a message without an outcome."""
+
+    PASSED = auto()
+    #: The store no longer has it, and was not done with it.
+    LOST = auto()
+    #: The subscription is not past it, or may have told since what is not booked yet.
+    NOT_YET = auto()
+    #: It names another subscription, or was there before this one.
+    NONE_OF_ITS = auto()
+
+
+class DeliveryJudge:
+    """For one subscription and one round. All methods raise ``Unavailable`` and ``GroupLost``.
+
+    ``sure_ms``: what was appended before, the subscription had settled at a time whose facts are all booked.
+    ``until_ms``: whatever happened before has its facts booked.
+    """
+
+    def __init__(self, row: DeliveryCheck, admin: Admin, *, created_ms: int, sure_ms: int, until_ms: int) -> None:
+        self._row = row
+        self._admin = admin
+        self._created_ms = created_ms
+        self._sure_ms = sure_ms
+        self._until_ms = until_ms
+
+    def standings(self, messages: Sequence[LedgerMessage]) -> list[WhereItIs | None]:
+        """Of each; ``None`` where the store cannot tell."""
+        found = dict(self._standings([message.position for message in messages if message.position]))
+        return [found.get(message.position) for message in messages]
+
+    def _standings(self, positions: Sequence[str]) -> list[tuple[str, WhereItIs]]:
+        admin = self._admin
+        if not positions or not isinstance(admin, TellsStanding):
+            return []
+        try:
+            return list(
+                zip(positions, admin.standings(self._row.topic, self._row.subscription, positions), strict=True)
+            )
+        except BadInput:
+            # Strangers' facts name what is none; what stands beside it is asked about all the same.
+            if len(positions) == 1:
+                return []
+            half = len(positions) // 2
+            return self._standings(positions[:half]) + self._standings(positions[half:])
+
+    def verdict(self, message: LedgerMessage, standing: WhereItIs | None, over_ms: int = 0) -> Judgement:
+        """``over_ms``: when it was first said to be no longer open; 0: not before now."""
+        if standing is WhereItIs.OPEN:
+            return Judgement.NOT_YET
+        stored = self._read(message.position)
+        if (message.published_ms if stored is None else stored.at_ms) < self._created_ms - SKEW_MS:
+            return Judgement.NONE_OF_ITS
+        if not self._all_told(message, standing, stored, over_ms):
+            return Judgement.NOT_YET
+        if standing is WhereItIs.LOST or (standing is WhereItIs.FORGOTTEN and self._was_open(message)):
+            return Judgement.LOST
+        target = found.hbustarget if stored is not None and (found := read_message(stored)) is not None else ""
+        return Judgement.NONE_OF_ITS if target and target != self._row.subscription else Judgement.PASSED
+
+    def _all_told(
+        self, message: LedgerMessage, standing: WhereItIs | None, stored: Stored | None, over_ms: int
+    ) -> bool:
+        if standing is not None and 0 < over_ms < self._until_ms:
+            return True
+        if stored is not None:
+            return stored.at_ms < self._sure_ms
+        # It was trimmed, or the store was emptied: only the publisher's clock tells when it was.
+        return message.published_ms < self._sure_ms - SKEW_MS
+
+    def _read(self, position: str) -> Stored | None:
+        try:
+            return self._admin.read(self._row.topic, position) if position else None
+        except BadInput:
+            return None
+
+    def _was_open(self, message: LedgerMessage) -> bool:
+        """Whether the subscription had not settled it when the store was last seen before it was emptied."""
+        sample = self._last_before
+        if sample is None:
+            return False
+        if sample.oldest_ms is not None:
+            return message.published_ms >= min(sample.oldest_ms, sample.at_ms)
+        held = (sample.waiting or 0) + sample.in_flight + sample.retrying + sample.parked
+        return not held and message.published_ms >= sample.at_ms
+
+    @cached_property
+    def _last_before(self) -> LagSample | None:
+        began_ms = self._admin.began_ms(self._row.topic) if isinstance(self._admin, TellsStanding) else 0
+        rows = LagSample.objects.filter(topic=self._row.topic, subscription=self._row.subscription, at_ms__lt=began_ms)
+        return rows.exclude(waiting=None).order_by("-at_ms").first()
