@@ -151,6 +151,17 @@ class RedisDelays:
         """How many messages wait. Raises ``Unavailable``."""
         return _asked(lambda: int(self._store.zcard(self._waiting)) + int(self._store.zcard(self._moving)))
 
+    def holds(self, message_ids: Sequence[str]) -> list[bool]:
+        """Of each whether it is kept, or is being published. Raises ``Unavailable``."""
+
+        def ask() -> list[bool]:
+            asked = self._store.pipeline(transaction=False)
+            for message_id in message_ids:
+                asked.hexists(self._entries, message_id)
+            return [bool(each) for each in asked.execute()]
+
+        return _asked(ask) if message_ids else []
+
     def overdue(self) -> int:
         """How many should have been published by now. Raises ``Unavailable``."""
         now_ms = self._clock.now_ms()

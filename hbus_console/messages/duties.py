@@ -7,6 +7,7 @@ from django.conf import settings
 from engine.core.scripts import UNREACHABLE, away
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages.checking import EvidenceCheck
+from hbus_console.messages.delayed_checking import DelayedEvidenceCheck
 from hbus_console.messages.delivery_checking import DeliveryEvidenceCheck
 from hbus_console.messages.retention import LedgerRetention
 from hbus_console.metrics import count
@@ -19,6 +20,10 @@ def evidence_check() -> EvidenceCheck:
 
 def delivery_evidence_check() -> DeliveryEvidenceCheck:
     return DeliveryEvidenceCheck(bus.transport, _newest_fact, count, node=store.node_name())
+
+
+def delayed_evidence_check() -> DelayedEvidenceCheck:
+    return DelayedEvidenceCheck(bus.delays, _newest_fact, count, node=store.node_name())
 
 
 def _newest_fact() -> str:

@@ -37,6 +37,7 @@ FEATURE = Feature(
         "hbus_console.messages.duties:ledger_retention",
         "hbus_console.messages.duties:evidence_check",
         "hbus_console.messages.duties:delivery_evidence_check",
+        "hbus_console.messages.duties:delayed_evidence_check",
     ),
     ledger_models=(ALL_MODELS,),
     tones={"skipped": "act", "unparked": "act", "replayed": "act"},

@@ -91,9 +91,14 @@ class Life:
         return min(round(letter.first_failed_at.timestamp() * 1000) for letter in self.letters)
 
     @property
+    def had(self) -> bool:
+        """Whether a subscription has had it, or nobody ever will."""
+        return any(event.subscription or event.kind == "lost" for event in self.events)
+
+    @property
     def waits(self) -> bool:
         """Whether it waits for its due time: what a subscription has had does not, whatever the ledger has missed."""
-        return self.entry is not None and self.entry.waits and not any(event.subscription for event in self.events)
+        return self.entry is not None and self.entry.waits and not self.had
 
     @property
     def waiting_letters(self) -> list[DeadLetter]:

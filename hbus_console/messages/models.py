@@ -29,6 +29,8 @@ class LedgerCheck(models.Model):
     found = models.BigIntegerField(default=0)
     #: How much time was passed over because the ledger had let go of it before anybody looked.
     skipped_ms = models.BigIntegerField(default=0)
+    #: How many waited for their time, and were lost before it came.
+    lost = models.BigIntegerField(default=0)
     #: How many of those that were looked at could not be read, or not be named: nothing was compared of them.
     unreadable = models.BigIntegerField(default=0)
     #: How many bear a time that had not come. They are looked at in the order of their positions: up to
@@ -99,6 +101,10 @@ class DeliveryAside(models.Model):
         constraints = [models.UniqueConstraint(fields=["check_of", "row_id"], name="one_delivery_aside_each")]
 
 
+#: Accepted for later, and nothing has told that it was published.
+WAITS = models.Q(due_ms__gt=0, position="", stored_us=0)
+
+
 class LedgerMessage(models.Model):
     """One message in its topic. The payload stays in the transport; ``position`` leads to it, where there is one: some
     transports tell none.
@@ -134,6 +140,7 @@ class LedgerMessage(models.Model):
             models.Index(fields=["key", "published_ms"], name="ledger_key"),
             models.Index(fields=["correlation_id", "published_ms"], name="ledger_correlation"),
             models.Index(fields=["causation_id"], name="ledger_causation"),
+            models.Index(fields=["id"], condition=WAITS, name="ledger_waits"),
         ]
 
     @property

@@ -28,6 +28,9 @@ def standings(
         keys = groups[partition]
         # Where the group stands is asked first: what is handed out in between is open all the same.
         state = inspect(link, keys, group, time)
+        if time.injected:
+            # Its beginning was told by the server's clock, and positions by another.
+            state = state._replace(incarnation="")
         leases = link.command("ZMSCORE", keys.leases, *own)
         for position, lease in zip(own, leases, strict=True):
             found[position] = _standing(link, keys, state, place(position), lease is not None)
