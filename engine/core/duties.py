@@ -45,7 +45,8 @@ class DutyStatus:
     epoch: int
     ticks: int
     failures: int
-    #: Empty once a tick has succeeded again.
+    #: Of the last tick, or of its lease. Empty once a tick has succeeded again, the lease has answered again, or
+    #: another process does it.
     last_error: str
     #: Wall time of the end of the last tick in epoch milliseconds; 0 before the first.
     last_tick_ms: int
@@ -145,6 +146,7 @@ class _Loop:
         self._ticks = 0
         self._failures = 0
         self._last_error = ""
+        self._lease_error = ""
         self._last_tick_ms = 0
         self._last_tick_s = 0.0
         self._moved = clock.monotonic()
@@ -166,7 +168,7 @@ class _Loop:
             epoch=self.lease.epoch if self.lease else 0,
             ticks=self._ticks,
             failures=self._failures,
-            last_error=self._last_error,
+            last_error=self._lease_error or self._last_error,
             last_tick_ms=self._last_tick_ms,
             last_tick_s=self._last_tick_s,
             loop_age_s=self._clock.monotonic() - self._moved,
@@ -187,9 +189,10 @@ class _Loop:
         try:
             if not lease.renew():
                 _log.warning("duty %s was taken over by another process", self._duty.name)
+            self._lease_error = ""
         except Exception as error:  # noqa: BLE001
             # The lease stays ours until it runs out; the next renewal may succeed.
-            self._last_error = text_of(error)
+            self._lease_error = text_of(error)
         finally:
             self.renewed.set()
 
@@ -211,8 +214,12 @@ class _Loop:
         except Exception as error:  # noqa: BLE001
             # Whatever the lease's store raises, the loop goes on and says so in its status.
             self._state = "out of connections" if isinstance(error, OutOfConnections) else "store lost"
-            self._last_error = text_of(error)
+            self._lease_error = text_of(error)
             return False
+        self._lease_error = ""
+        if not owned:
+            # How it fares is told by whoever does it now.
+            self._last_error = ""
         self._state = "running" if owned else "elsewhere"
         return owned
 
@@ -243,4 +250,4 @@ class _Loop:
             self.lease.release()
         except Exception as error:  # noqa: BLE001
             # It runs out by itself; only the takeover is slower.
-            self._last_error = text_of(error)
+            self._lease_error = text_of(error)

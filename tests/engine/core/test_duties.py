@@ -302,3 +302,40 @@ def test_a_renewal_that_hangs_lets_no_other_lease_run_out(clock: ManualClock) ->
     assert not go_on.is_set()
     go_on.set()
     assert runner.stop()
+
+
+def test_a_lease_that_answers_again_is_no_failure_of_the_duty_any_more(clock: ManualClock) -> None:
+    """Not only at the next tick, which may be minutes away."""
+
+    class Weak(Contended):
+        weak = True
+
+        def renew(self) -> bool:
+            if self.weak:
+                raise Unavailable("no lease store")
+            return super().renew()
+
+    place, duty = OnePlace(), Counting()
+    duty.interval_s = 10_000.0
+    runner = DutyRunner([duty], leases=lambda name: Weak(place), clock=clock)
+    runner.start()
+    duty.wait_for(1)
+    until(lambda: "no lease store" in runner.status()[0].last_error, lambda: clock.advance(1))
+    Weak.weak = False
+    until(lambda: runner.status()[0].last_error == "", lambda: clock.advance(1))
+    assert duty.ticks == 1
+    assert runner.stop()
+
+
+def test_who_no_longer_does_a_duty_tells_no_failure_of_it(clock: ManualClock) -> None:
+    def fail(tick: int) -> None:
+        raise ValueError("a defect")
+
+    place = OnePlace()
+    runner = DutyRunner([Counting(then=fail)], leases=place, clock=clock)
+    runner.start()
+    until(lambda: "a defect" in runner.status()[0].last_error)
+    place.owner = Contended(place)
+    until(lambda: runner.status()[0].state == "elsewhere", lambda: clock.advance(1))
+    assert runner.status()[0].last_error == ""
+    assert runner.stop()
