@@ -1,20 +1,27 @@
 """A node or a worker of the slot protocol, until it is told to stop (SIGTERM) or killed. Run by ``test_cron``.
 
 Arguments: ``node`` or ``worker``, its name, and how many seconds its clock is ahead. STATE, REDIS_URL and HBUS_PREFIX
-come in the environment.
+come in the environment; ``DIE_AT``, such as ``OpenRuns:after``, says at which step, and before or after it, the process
+is to kill itself.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.cron.slots.driving import Act
+    from engine.cron.slots.steps import Step
 
 #: Of the workers' threads.
 THREADS = 4
 #: Longer than a starved machine holds a live process up, and shorter than a stop of the test.
-LEASE_S = 5
+LEASE_S = 4
 #: What a run takes beside its effect.
 WORK_S = 0.01
 
@@ -23,6 +30,23 @@ def live_in_a_time_of_its_own(skew_s: float) -> None:
     """Before anything reads a clock."""
     true_time = time.time
     time.time = lambda: true_time() + skew_s
+
+
+def doomed(act: Act, place: str) -> Act:
+    """Dies at its first step of that kind."""
+    if not place:
+        return act
+    kind, _, when = place.partition(":")
+
+    def act_once(step: Step) -> Any:
+        if type(step).__name__ != kind:
+            return act(step)
+        if when == "after":
+            act(step)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("nobody outlives that")
+
+    return act_once
 
 
 def main(kind: str, name: str) -> None:
@@ -62,7 +86,7 @@ def main(kind: str, name: str) -> None:
         except UNREACHABLE as error:
             raise away(error) from error
 
-    act = places(store, SlotJudge(), offer)
+    act = doomed(places(store, SlotJudge(), offer), os.environ.get("DIE_AT", ""))
 
     def node() -> None:
         one = CronNode(name, act, KnownJobs().changes, store.time)
@@ -72,7 +96,7 @@ def main(kind: str, name: str) -> None:
             told.wait(pause_s)
 
     def work(held: Held, lost: threading.Event) -> Ended:
-        lost.wait(WORK_S)
+        lost.wait(float(os.environ.get("WORK_S", WORK_S)))
         with connection.cursor() as cursor:
             # Fenced: nothing is done for who has lost the run.
             cursor.execute(
