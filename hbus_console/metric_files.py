@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ _ADDED = ("counter", "histogram", "summary")
 #: No process has this number.
 _NOBODY = 0
 
+_log = logging.getLogger(__name__)
+
 
 def share(folder: Path) -> None:
     """Let this process count where the others do, if there is an installation around ``folder``.
@@ -33,10 +36,18 @@ def share(folder: Path) -> None:
     if not os.environ.get(VARIABLE):
         if not os.access(folder.parent, os.W_OK):
             return
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            _log.error("%s cannot be made (%s): this process counts for itself", folder, error.strerror)
+            return
         if not os.access(folder, os.W_OK):
             return
         os.environ[VARIABLE] = str(folder)
+    # The client looks once, when it is first imported, where processes count.
+    from hbus_console.metric_space import reserve
+
+    reserve()
     atexit.register(_leave, Path(os.environ[VARIABLE]), os.getpid())
 
 
@@ -75,6 +86,10 @@ def hand_over(folder: Path, process: int) -> None:
             continue
         counted = [row[:3] for row in values.read_all_values_from_file(str(own))]
         kept = values(str(folder / f"{kind}_{_NOBODY}.db"))
+        if getattr(kept, "unseen", False):
+            # There is no room: its own files stay, as those of one that was killed.
+            kept.close()
+            return
         own.unlink()
         for key, value, at_s in counted:
             before, before_s = kept.read_value(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -85,3 +86,46 @@ def test_the_worker_counts_there_too(state: Path) -> None:
     code = "import hbus_console.celery, django; django.setup()\n" + COUNT
     subprocess.run([sys.executable, "-c", code], env=environment(state), check=True, capture_output=True)
     assert 'hbus_published_total{topic="t"} 3.0' in page(state)
+
+
+#: As many labels as do not fit the file that a process begins with.
+MANY = (
+    "from hbus_console import metrics\n"
+    "from engine.bus.facts import Fact, batches\n"
+    "metrics.count(batches([Fact('published', 1, topic=f't{n}') for n in range(1500)]))\n"
+    "metrics.count(batches([Fact('published', 1, topic='t0')]))\n"
+    "from hbus_console.metrics import _counters\n"
+    "print(int(_counters()['published'].counter.labels('t0')._value.get()), 'lived on')\n"
+)
+
+
+def full(state: Path, code: str, room: int) -> subprocess.CompletedProcess[str]:
+    """A shell for whose files there is no more ``room``."""
+    command = [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "--command", code]
+    return subprocess.run(
+        command,
+        env=environment(state),
+        check=False,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+    )
+
+
+@pytest.mark.parametrize("room", [4_096, 1 << 16])
+def test_who_has_no_room_to_count_in_says_so_and_lives_on(state: Path, room: int) -> None:
+    """Neither when a file is made, nor when it grows."""
+    ended = full(state, MANY, room)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "2 lived on"), ended.stderr
+    assert "there is no room for" in ended.stderr
+    # And nobody who reads what is there is led astray.
+    assert shell(state, COUNT) == 0
+    assert 'hbus_published_total{topic="t"} 3.0' in page(state)
+
+
+def test_a_file_that_grows_has_all_of_its_room_on_the_disk(state: Path) -> None:
+    """A write into a hole, where the disk is full, would be the process's end."""
+    code = MANY + "import pathlib, os\nfor each in pathlib.Path(os.environ['PROMETHEUS_MULTIPROC_DIR']).glob('*.db'):\n"
+    code += "    at = each.stat(); assert at.st_blocks * 512 >= at.st_size >= 1 << 16, each\n"
+    assert shell(state, code) == 0
+    assert 'hbus_published_total{topic="t0"} 2.0' in page(state)
