@@ -60,7 +60,7 @@ class ReservedValues(_MMAPPED):  # type: ignore[misc]
             return
         if not self.unseen:
             try:
-                os.posix_fallocate(self._f.fileno(), 0, capacity)
+                _fill(self._f.fileno(), capacity)
                 self._m, self._capacity = mmap.mmap(self._f.fileno(), capacity), capacity
                 return
             except OSError as error:
@@ -92,11 +92,23 @@ def _make(path: Path) -> None:
     with path.open("a+b") as file:
         had = os.fstat(file.fileno()).st_size
         try:
-            os.posix_fallocate(file.fileno(), 0, had or _FIRST)
+            _fill(file.fileno(), had or _FIRST)
         except OSError:
             if not had:
                 path.unlink()
             raise
+
+
+def _fill(descriptor: int, size: int) -> None:
+    """Give a file ``size`` bytes that lie on the disk. Raises ``OSError`` when there are not so many."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    # Where a system has no such call: what is there is kept, and zeros are written behind it.
+    had = os.fstat(descriptor).st_size
+    written = 0
+    while had + written < size:
+        written += os.pwrite(descriptor, bytes(size - had - written), had + written)
 
 
 def _say(filename: str, error: OSError) -> None:
