@@ -74,19 +74,25 @@ class ScriptFolder:
         """
         script = self._scripts[name]
         try:
-            try:
-                return self._pipelined(script, calls)
-            except NoScriptError:
-                self._client.script_load(script.text)
-                return self._pipelined(script, calls)
+            answers = self._pipelined("EVALSHA", script.sha, calls)
+            # On a cluster some servers may know it and have run it; only the others are asked again, with its text.
+            unknown = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+            if unknown:
+                again = self._pipelined("EVAL", script.text, [calls[number] for number in unknown])
+                for number, answer in zip(unknown, again, strict=True):
+                    answers[number] = answer
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
         except UNREACHABLE as error:
             raise away(error) from error
+        return answers
 
-    def _pipelined(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
+    def _pipelined(self, command: str, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
         pipeline = self._client.pipeline(transaction=False)
         for keys, args in calls:
-            pipeline.evalsha(script.sha, len(keys), *keys, *args)
-        return pipeline.execute()
+            pipeline.execute_command(command, script, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+        return pipeline.execute(raise_on_error=False)
 
     def call_replicated(self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int) -> tuple[Any, int]:
         """Run a script; its result, and how many replicas had what it wrote in time. Raises as :meth:`call`."""

@@ -22,7 +22,6 @@ from engine.cron.slots.steps import (
     End,
     GiveUp,
     Opened,
-    Opening,
     OpenRuns,
     ReadCursors,
     ReadOpen,
@@ -31,6 +30,7 @@ from engine.cron.slots.steps import (
     RunState,
 )
 from hbus_console.database import is_away
+from hbus_console.jobs import opening
 from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
 
 _COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us")
@@ -60,21 +60,22 @@ class SlotJudge:
 
     def open_runs(self, step: OpenRuns) -> Opened:
         with asked(), transaction.atomic():
-            cursors = JobCursor.objects.select_for_update().order_by("job")
-            found = {_cursor(row) for row in cursors.filter(job__in=[each.cursor.job for each in step.openings])}
-            openings = [each for each in step.openings if each.cursor in found]
-            if not openings:
-                return Opened()
+            moved = opening.move_cursors([opening.Move(each.cursor, each.decisions[-1].slot) for each in step.openings])
             now_us = self._now_us()
-            made = JobRun.objects.bulk_create(_rows(openings, step.node, now_us))
-            moved = [replace(each.cursor, at=each.decisions[-1].slot) for each in openings]
-            JobCursor.objects.bulk_create(
-                (JobCursor(job=cursor.job, version=cursor.version, at=cursor.at) for cursor in moved),
-                update_conflicts=True,
-                unique_fields=["job"],
-                update_fields=["at"],
+            decided = [
+                opening.Decided(each.cursor.job, each.cursor.version, decision.slot, _fitting(decision.skipped))
+                for each in step.openings
+                if each.cursor.job in moved
+                for decision in each.decisions
+            ]
+            ids = opening.insert_runs(decided, step.node, now_us)
+            rows = (
+                RunRow(ids[each.job, each.slot], each.job, each.slot, RunState.CLAIMED, 0, 1, now_us / 1_000_000)
+                for each in decided
+                if not each.skipped and (each.job, each.slot) in ids
             )
-            return Opened(tuple(moved), tuple(_row(run) for run in made if run.state == RunState.CLAIMED))
+            cursors = (replace(each.cursor, at=each.decisions[-1].slot) for each in step.openings)
+            return Opened(tuple(each for each in cursors if each.job in moved), tuple(rows))
 
     def read_run(self, step: ReadRun) -> RunRow | None:
         with asked():
@@ -135,31 +136,6 @@ def asked() -> Iterator[None]:
                 f"The database cannot be asked: {words_of(error)}.", remedy="It is tried again."
             ) from error
         raise
-
-
-def _rows(openings: list[Opening], node: str, now_us: int) -> list[JobRun]:
-    """What is not there yet: a cursor that was put back meets slots that were decided."""
-    first = min(each.decisions[0].slot for each in openings)
-    names = [each.cursor.job for each in openings]
-    there = set(
-        JobRun.objects.filter(job__in=names, slot__gte=first, kind=JobRun.Kind.SCHEDULE).values_list("job", "slot")
-    )
-    return [
-        JobRun(
-            job=opening.cursor.job,
-            version=opening.cursor.version,
-            slot=each.slot,
-            state=RunState.SKIPPED if each.skipped else RunState.CLAIMED,
-            reason=_fitting(each.skipped),
-            node=node,
-            decided_us=now_us,
-            ended_us=now_us if each.skipped else None,
-            changed_us=now_us,
-        )
-        for opening in openings
-        for each in opening.decisions
-        if (opening.cursor.job, each.slot) not in there
-    ]
 
 
 def _fitting(reason: str) -> str:

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -90,9 +91,15 @@ def main(kind: str, name: str) -> None:
 
     def node() -> None:
         one = CronNode(name, act, KnownJobs().changes, store.time)
+        sweeper = threading.Thread(target=again, args=(one.sweep,))
+        sweeper.start()
+        again(one.tick)
+        sweeper.join()
+
+    def again(work: Callable[[], float]) -> None:
         while not told.is_set():
             with fresh_connections():
-                pause_s = one.tick()
+                pause_s = work()
             told.wait(pause_s)
 
     def work(held: Held, lost: threading.Event) -> Ended:

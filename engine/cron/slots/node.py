@@ -36,7 +36,7 @@ class Changed:
 
 
 class CronNode:
-    """Not thread-safe: one thread calls :meth:`tick`, again and again.
+    """One thread calls :meth:`tick`, again and again, and one :meth:`sweep`.
 
     It reads no wall clock: the store's is read now and then, and goes on with this process's monotonic one, so that a
     clock which is wrong or steps harms no node.
@@ -54,8 +54,8 @@ class CronNode:
         self.jobs: dict[str, CronJob] = {}
         #: Since it started.
         self.opened = 0
-        #: What did not answer at the last tick; empty when all did.
-        self.trouble = ""
+        #: What did not answer at the last tick, and at the last sweep; empty when all did.
+        self.trouble = self.sweep_trouble = ""
         #: Jobs whose slots cannot be decided, and why: a mistake in one of them, or in us.
         self.failing: dict[str, str] = {}
         self._act = act
@@ -65,7 +65,7 @@ class CronNode:
         self._table = Timetable()
         self._sweeper = RunSweeper()
         #: When each is to be done again, by the monotonic clock.
-        self._changes_at = self._sweep_at = self._clock_at = float("-inf")
+        self._changes_at = self._clock_at = float("-inf")
         #: What to add to the monotonic clock for the store's.
         self._offset_s = 0.0
 
@@ -84,6 +84,19 @@ class CronNode:
             return LONGEST_S
         return min(LONGEST_S, max(SHORTEST_S, next_at - self._now_s()))
 
+    def sweep(self) -> float:
+        """Look through the runs that are open; after how many seconds to call it again.
+
+        By another thread than :meth:`tick`, which is not to wait for it when much is open.
+        """
+        try:
+            perform(self._sweeper.sweep(dict(self.jobs)), self._act, self._clock)
+        except Unavailable as error:
+            self.sweep_trouble = error.what
+        else:
+            self.sweep_trouble = ""
+        return SWEEP_S
+
     def _tick(self) -> bool:
         now = self._clock.monotonic()
         if now >= self._clock_at:
@@ -92,9 +105,6 @@ class CronNode:
         if now >= self._changes_at:
             self._learn(self._changes())
             self._changes_at = now + CHANGES_S
-        if now >= self._sweep_at:
-            self._sweep_at = now + SWEEP_S
-            perform(self._sweeper.sweep(self.jobs), self._act, self._clock)
         due = self._table.due(self._now_s(), MOST_JOBS)
         try:
             self.opened += perform(schedule(self._table, due, self.name, self._now_s()), self._act, self._clock)

@@ -30,6 +30,8 @@ from engine.cron.slots.timetable import Timetable
 CLAIM_S = 5.0
 #: How long a run may wait for a worker before it is offered once more.
 OFFER_AGAIN_S = 10.0
+#: How many runs are offered in one call.
+MOST_OFFERED = 500
 
 
 def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps[int]:
@@ -38,10 +40,9 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
     ``now_s``: the node's own clock, which may be wrong. Raises ``Unavailable`` when store, database or queue do not
     answer: what is not decided, or not offered, is found again.
     """
-    if not due:
-        return 0
-    cursors: list[Cursor] = yield ReadCursors(tuple(due))
-    table.learn(due, cursors)
+    if doubted := table.doubted(due):
+        cursors: list[Cursor] = yield ReadCursors(doubted)
+        table.learn(doubted, cursors)
     waiting = {
         SlotKey(name, job.version, slots[0]): (job, slots) for name in due for job, slots in table.come(name, now_s)
     }
@@ -58,6 +59,8 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
     )
     if not openings:
         return 0
+    # Until it is answered that they were moved.
+    table.doubt(opening.cursor.job for opening in openings)
     opened: Opened = yield OpenRuns(openings, node)
     table.learn([cursor.job for cursor in opened.cursors], opened.cursors)
     # What is not offered here is found by :class:`RunSweeper`.
@@ -76,14 +79,26 @@ class RunSweeper:
     def __init__(self) -> None:
         #: When the lease of a run, under an epoch, was first seen missing: the database's clock.
         self._missing: dict[tuple[int, int], float] = {}
+        #: How long a run, at an attempt, had waited when it was last offered once more.
+        self._offered: dict[tuple[int, int], float] = {}
 
     def sweep(self, jobs: Mapping[str, CronJob]) -> Steps[None]:
         """One look at everything open. Raises ``Unavailable``."""
         answer: tuple[list[RunRow], float] = yield ReadOpen()
         rows, now_s = answer
-        for row in rows:
-            if row.state is RunState.CLAIMED:
-                yield from _look_after(row, _policy(jobs, row.job), now_s)
+        claimed = [row for row in rows if row.state is RunState.CLAIMED]
+        waiting: list[RunRow] = []
+        for row in claimed:
+            window_s = _policy(jobs, row.job).catch_up_window_s
+            if now_s - row.changed_s <= window_s:
+                waiting.append(row)
+                continue
+            # What began once, and was lost, has not been left alone.
+            state = RunState.ABANDONED if row.attempt == 1 else RunState.LOST
+            yield GiveUp(row, state, f"no worker began it within {window_s:,.0f} s")
+        again = self._to_offer(waiting, now_s)
+        for start in range(0, len(again), MOST_OFFERED):
+            yield Offer(tuple(again[start : start + MOST_OFFERED]))
         running = [row for row in rows if row.state is RunState.RUNNING]
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
@@ -93,21 +108,24 @@ class RunSweeper:
             if now_s - since > policy.lease_s:
                 yield from _end_lost(missing[key], policy)
 
+    def _to_offer(self, waiting: list[RunRow], now_s: float) -> list[int]:
+        """Those that have waited twice as long as when they were offered last: the workers may be busy, and what they
+        have in hand already would fill their queue.
+        """
+        self._offered = {key: self._offered[key] for row in waiting if (key := (row.id, row.attempt)) in self._offered}
+        found = []
+        for row in waiting:
+            key, waited_s = (row.id, row.attempt), now_s - row.changed_s
+            if waited_s > max(OFFER_AGAIN_S, 2 * self._offered.get(key, 0.0)):
+                self._offered[key] = waited_s
+                found.append(row.id)
+        return found
+
 
 def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
     """Of a job that is gone, or cannot be read, the usual one: what is open of it must come to an end."""
     job = jobs.get(name)
     return JobPolicy() if job is None else job.policy
-
-
-def _look_after(row: RunRow, policy: JobPolicy, now_s: float) -> Steps[None]:
-    waited_s = now_s - row.changed_s
-    if waited_s > policy.catch_up_window_s:
-        # What began once, and was lost, has not been left alone.
-        state = RunState.ABANDONED if row.attempt == 1 else RunState.LOST
-        yield GiveUp(row, state, f"no worker began it within {policy.catch_up_window_s:,.0f} s")
-    elif waited_s > OFFER_AGAIN_S:
-        yield Offer((row.id,))
 
 
 def _end_lost(row: RunRow, policy: JobPolicy) -> Steps[None]:

@@ -12,11 +12,13 @@ Keys, all under the prefix; those of one job or run share a hash tag, so that a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import redis
 
 from engine.core.scripts import UNREACHABLE, Arg, ScriptFolder, away
+from engine.core.store.cluster_client import ClusterClient
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
 
 _LUA = Path(__file__).parent / "lua"
@@ -24,6 +26,8 @@ _LUA = Path(__file__).parent / "lua"
 MARKER_MS = 86_400_000
 #: How long the epoch of a run is kept: no worker goes on for so long without the database.
 EPOCH_MS = 7 * 86_400_000
+#: Slots that one call of the script claims: it holds the store up for less than half a millisecond.
+AT_ONCE = 100
 
 
 class SlotStore:
@@ -33,6 +37,8 @@ class SlotStore:
         self._client = client
         self._prefix = prefix
         self._scripts = ScriptFolder(client, _LUA)
+        # The jobs of a cluster lie on many servers, and a script runs on one.
+        self._at_once = 1 if isinstance(client, ClusterClient) else AT_ONCE
 
     def time(self) -> float:
         """The store's clock, in seconds since the epoch."""
@@ -44,17 +50,17 @@ class SlotStore:
 
     def claim(self, step: ClaimSlots) -> SlotClaims:
         """In one round trip. Of those that were set when it raises, others leave alone for ``ttl_s``."""
-        calls = [
-            ([f"{self._prefix}:{{cron:{slot.job}}}:slot:{slot.version}:{slot.at}"], self._claim(step, slot))
-            for slot in step.slots
-        ]
-        answers = self._scripts.call_each("claim", calls)
-        won = frozenset(slot for slot, (is_won, _) in zip(step.slots, answers, strict=True) if is_won)
-        return SlotClaims(won, max((now_ms for _, now_ms in answers), default=0) / 1000)
+        parts = [step.slots[start : start + self._at_once] for start in range(0, len(step.slots), self._at_once)]
+        answers = self._scripts.call_each("claim", [(self._markers(part), _claim(step, part)) for part in parts])
+        won: set[SlotKey] = set()
+        now_ms = 0
+        for part, (at_ms, *claimed) in zip(parts, answers, strict=True):
+            now_ms = max(now_ms, at_ms)
+            won.update(slot for slot, is_won in zip(part, claimed, strict=True) if is_won)
+        return SlotClaims(frozenset(won), now_ms / 1000)
 
-    @staticmethod
-    def _claim(step: ClaimSlots, slot: SlotKey) -> list[Arg]:
-        return [step.node, slot.at * 1000, round(step.ttl_s * 1000), MARKER_MS]
+    def _markers(self, slots: Sequence[SlotKey]) -> list[str]:
+        return [f"{self._prefix}:{{cron:{slot.job}}}:slot:{slot.version}:{slot.at}" for slot in slots]
 
     def acquire(self, step: Acquire) -> int:
         keys = [self._lease(step.run), f"{self._prefix}:{{run:{step.run}}}:epoch"]
@@ -79,3 +85,7 @@ class SlotStore:
 
     def _lease(self, run: int) -> str:
         return f"{self._prefix}:{{run:{run}}}:lease"
+
+
+def _claim(step: ClaimSlots, slots: Sequence[SlotKey]) -> list[Arg]:
+    return [step.node, round(step.ttl_s * 1000), MARKER_MS, *(slot.at * 1000 for slot in slots)]

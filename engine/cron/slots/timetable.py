@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from engine.cron.slots import planning
@@ -26,13 +26,15 @@ class _Turn(NamedTuple):
 class Timetable:
     """Jobs in the order of their next slots. Not thread-safe.
 
-    Its memory is a guess that may be lost or late: a slot is decided by the cursor that was just read.
+    Its memory is a guess that may be lost or late: what is decided by a cursor that others have moved is refused.
     A change of one job costs one turn in a heap, whatever the number of the others.
     """
 
     def __init__(self) -> None:
         self._jobs: dict[str, CronJob] = {}
         self._cursors: dict[str, Cursor] = {}
+        #: Jobs whose cursor is elsewhere, as it seems.
+        self._doubted: set[str] = set()
         self._turns: dict[str, _Turn] = {}
         self._heap: list[_Turn] = []
         self._number = 0
@@ -52,6 +54,7 @@ class Timetable:
         """A job that is gone; one that is not there is left so."""
         for known in (self._jobs, self._cursors, self._turns):
             known.pop(name, None)
+        self._doubted.discard(name)
 
     def next_at(self) -> float | None:
         """When the first of them is to be looked at, by the node's clock; ``None`` when no slot will come."""
@@ -68,9 +71,10 @@ class Timetable:
             heapq.heappush(self._heap, turn)
         return [turn.job for turn in found]
 
-    def learn(self, asked: Iterable[str], cursors: Iterable[Cursor]) -> None:
+    def learn(self, asked: Collection[str], cursors: Iterable[Cursor]) -> None:
         """The cursors as they are now. A job without one is gone; one of another version waits for its :meth:`put`."""
         found = {cursor.job: cursor for cursor in cursors}
+        self._doubted.difference_update(asked)
         for name in asked:
             cursor = found.get(name)
             if cursor is None:
@@ -88,9 +92,18 @@ class Timetable:
     def cursor(self, name: str) -> Cursor:
         return self._cursors[name]
 
+    def doubt(self, names: Iterable[str]) -> None:
+        """Their cursors may have been moved by others: they are to be read before anything is decided by them."""
+        self._doubted.update(names)
+
+    def doubted(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of ``names`` whose cursors are to be read."""
+        return tuple(name for name in names if name in self._doubted)
+
     def look_again(self, slots: Iterable[SlotKey], now_s: float, store_s: float) -> None:
         """These could not be claimed: another node is at them, or by the store's clock they have not come."""
         for slot in slots:
+            self._doubted.add(slot.job)
             self._put(slot.job, now_s + max(LOOK_AGAIN_S, slot.at - store_s))
 
     def put_off(self, name: str, at: float) -> None:

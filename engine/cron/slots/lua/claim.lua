@@ -1,18 +1,22 @@
--- Claim a slot that has come, unless another node is at it.
--- KEYS[1]  marker: string "<node> <claimed, ms>"; kept for whoever asks later
--- ARGV[1]  node   ARGV[2]  slot in ms   ARGV[3]  ms for which others leave it to its claimer   ARGV[4]  ms to keep it
--- Result   {1 when claimed else 0, the store's clock in ms}
+-- Claim slots that have come, each unless another node is at it.
+-- KEYS[n]  marker: string "<node> <claimed, ms>"; kept for whoever asks later
+-- ARGV[1]  node   ARGV[2]  ms for which others leave a slot to its claimer   ARGV[3]  ms to keep a marker
+-- ARGV[3 + n]  the slot of KEYS[n] in ms
+-- Result   {the store's clock in ms, 1 when the first is claimed else 0, the same of the second, ...}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if now < tonumber(ARGV[2]) then
-  return {0, now}
-end
-local marker = redis.call('GET', KEYS[1])
-if marker then
-  local claimed = tonumber(string.match(marker, ' (%d+)$'))
-  if claimed and now < claimed + tonumber(ARGV[3]) then
-    return {0, now}
+local marker = ARGV[1] .. ' ' .. string.format('%d', now)
+local answer = {now}
+for number, key in ipairs(KEYS) do
+  local free = now >= tonumber(ARGV[3 + number])
+  local held = free and redis.call('GET', key)
+  if held then
+    local claimed = tonumber(string.match(held, ' (%d+)$'))
+    free = not (claimed and now < claimed + tonumber(ARGV[2]))
   end
+  if free then
+    redis.call('SET', key, marker, 'PX', ARGV[3])
+  end
+  answer[number + 1] = free and 1 or 0
 end
-redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. string.format('%d', now), 'PX', ARGV[4])
-return {1, now}
+return answer

@@ -49,6 +49,7 @@ def turn(places: Places, *nodes: CronNode, seconds: float, step: float = 0.25) -
         places.clock.advance(step)
         for node in nodes:
             node.tick()
+            node.sweep()
 
 
 def test_nodes_beside_each_other_open_each_slot_once() -> None:

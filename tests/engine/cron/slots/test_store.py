@@ -10,10 +10,13 @@ import pytest
 import redis
 
 from engine.core.errors import Unavailable
+from engine.core.store import open_client
+from engine.core.store.cluster_client import ClusterClient
 from engine.cron.simulation.models import ModelStore
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
 from engine.cron.slots.store import SlotStore
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests.store_servers import StoreCluster
 
 LEASE_S = 30.0
 RUN = 7
@@ -88,7 +91,7 @@ class Real(Place):
         return float(seconds + micros / 1_000_000)
 
     def pass_time(self, seconds: float) -> None:
-        for key in self._client.scan_iter(f"{self._prefix}:*"):
+        for key in self._keys():
             left_ms = self._client.pttl(key) - round(seconds * 1000)
             if left_ms <= 0:
                 self._client.delete(key)
@@ -104,16 +107,21 @@ class Real(Place):
         return held.decode()
 
     def forget(self) -> None:
-        for key in self._client.scan_iter(f"{self._prefix}:*"):
+        for key in self._keys():
             self._client.delete(key)
 
+    def _keys(self) -> list[bytes]:
+        servers = self._client.each() if isinstance(self._client, ClusterClient) else [self._client]
+        return [key for server in servers for key in server.scan_iter(f"{self._prefix}:*")]
 
-@pytest.fixture(params=["model", "redis"])
-def place(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Iterator[Place]:
+
+@pytest.fixture(params=["model", "redis", "cluster"])
+def place(request: pytest.FixtureRequest, prefix: str) -> Iterator[Place]:
     if request.param == "model":
         yield Modelled()
         return
-    client = redis.Redis.from_url(redis_url)
+    url = request.getfixturevalue("store_cluster").url if request.param == "cluster" else None
+    client = open_client(url or request.getfixturevalue("redis_url"))
     yield Real(client, prefix)
     client.close()
 
@@ -167,6 +175,20 @@ def test_who_claimed_and_did_not_decide_leaves_the_slot_to_others_after_a_while(
     place.pass_time(2)
     assert claim(place, "n2", slot).won
     assert not claim(place, "n3", slot).won
+
+
+def test_a_server_that_does_not_know_the_script_yet_claims_all_the_same(
+    prefix: str, store_cluster: StoreCluster
+) -> None:
+    """What the others had claimed by then was claimed twice, and so by nobody."""
+    client = open_client(store_cluster.url)
+    store = SlotStore(client, prefix)
+    slots = tuple(SlotKey(f"job{number}", 1, int(time.time()) - 1) for number in range(50))
+    assert store.claim(ClaimSlots(slots[:25], "n1", 5.0)).won == set(slots[:25])
+    assert isinstance(client, ClusterClient)
+    client.each()[0].script_flush()
+    assert store.claim(ClaimSlots(slots[25:], "n1", 5.0)).won == set(slots[25:])
+    client.close()
 
 
 def test_one_owner_has_a_run_and_each_next_one_a_greater_epoch(place: Place) -> None:

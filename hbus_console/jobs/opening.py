@@ -1,0 +1,87 @@
+"""The two statements of a decision, for many jobs at once: thousands of slots may come in the same second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from django.db import connection
+
+from engine.cron.slots.steps import Cursor, RunState
+from hbus_console.jobs.models import JobCursor, JobRun
+
+Each = TypeVar("Each")
+#: Rows in one statement: below what either database takes of parameters.
+_CHUNK = 1_000
+_CURSORS, _RUNS = JobCursor._meta.db_table, JobRun._meta.db_table
+
+# The columns of a list of values are called so by both databases.
+_MOVE = f"""
+    UPDATE {_CURSORS} SET at = v.column4 FROM (VALUES {{values}}) AS v
+    WHERE {_CURSORS}.job = v.column1 AND {_CURSORS}.version = v.column2 AND {_CURSORS}.at = v.column3
+    RETURNING {_CURSORS}.job
+"""  # noqa: S608 - the names are ours
+_A_MOVE = "(%s, CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint))"
+
+_INSERT = f"""
+    INSERT INTO {_RUNS} (
+        job, version, slot, kind, state, reason, epoch, attempt, node, owner, decided_us, begun_us, ended_us, changed_us
+    ) VALUES {{values}} ON CONFLICT (job, slot, kind) DO NOTHING RETURNING id, job, slot
+"""  # noqa: S608 - likewise
+_A_RUN = f"(%s, %s, %s, '{JobRun.Kind.SCHEDULE.value}', %s, %s, 0, 1, %s, '', %s, NULL, %s, %s)"
+
+
+class Move(NamedTuple):
+    """Where a cursor is, and where it is to be."""
+
+    cursor: Cursor
+    to: int
+
+
+class Decided(NamedTuple):
+    """What was decided of a slot; without a reason to skip it, it is to run."""
+
+    job: str
+    version: int
+    slot: int
+    skipped: str
+
+
+def move_cursors(moves: Sequence[Move]) -> set[str]:
+    """Move those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
+    return {
+        str(job)
+        for part in _parts(moves)
+        for (job,) in _asked(
+            _MOVE,
+            _A_MOVE,
+            [(each.cursor.job, each.cursor.version, each.cursor.at, each.to) for each in part],
+        )
+    }
+
+
+def insert_runs(decided: Sequence[Decided], node: str, now_us: int) -> dict[tuple[str, int], int]:
+    """A row for each, unless its slot has one: it was decided before. The ids of the new ones, by job and slot."""
+    return {
+        (str(job), int(slot)): int(pk)
+        for part in _parts(decided)
+        for pk, job, slot in _asked(_INSERT, _A_RUN, [_run(each, node, now_us) for each in part])
+    }
+
+
+def _run(each: Decided, node: str, now_us: int) -> tuple[Any, ...]:
+    state = RunState.SKIPPED if each.skipped else RunState.CLAIMED
+    ended_us = now_us if each.skipped else None
+    return each.job, each.version, each.slot, state.value, each.skipped, node, now_us, ended_us, now_us
+
+
+def _parts(rows: Sequence[Each]) -> Iterator[Sequence[Each]]:
+    for start in range(0, len(rows), _CHUNK):
+        yield rows[start : start + _CHUNK]
+
+
+def _asked(statement: str, form: str, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        values = ", ".join([form] * len(rows))
+        cursor.execute(statement.format(values=values), [value for row in rows for value in row])
+        return list(cursor.fetchall())
