@@ -105,6 +105,7 @@ class OnBoth(World):
         return answer
 
 
+@pytest.mark.chaos
 def test_the_database_answers_as_its_model() -> None:
     asked: Counter[str] = Counter()
     for seed in range(size(1_000, short=50)):

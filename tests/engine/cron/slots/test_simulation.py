@@ -40,6 +40,7 @@ FAILED_ONCE = {
 }
 
 
+@pytest.mark.chaos
 def test_no_history_does_a_slot_twice_or_leaves_one_unexplained() -> None:
     began, states, faults = time.perf_counter(), Counter[str](), 0
     for seed in [*FAILED_ONCE, *range(SEEDS)]:
