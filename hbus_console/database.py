@@ -15,6 +15,7 @@ from django.db import (
     NotSupportedError,
     OperationalError,
     ProgrammingError,
+    connection,
     connections,
 )
 
@@ -49,6 +50,16 @@ def is_away(error: BaseException) -> bool:
     return code not in _NEVER_IN_SQLITE and not state.startswith(_NEVER_IN_POSTGRESQL)
 
 
+def one_at_a_time(number: int) -> None:
+    """Until the open transaction ends nobody else is where ``number`` stands, which is the caller's own.
+
+    SQLite has one writer at a time from the beginning of a transaction on.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
+
+
 def keep_connections(seconds: int = KEEP_S) -> None:
     """Let every thread of this process keep its connections between units of work.
 
@@ -76,7 +87,7 @@ def fresh_connections() -> Iterator[None]:
 
 
 def _drop_unusable() -> None:
-    for connection in connections.all(initialized_only=True):
+    for each in connections.all(initialized_only=True):
         # Who opened a transaction around the unit decides about its connection.
-        if not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
+        if not each.in_atomic_block:
+            each.close_if_unusable_or_obsolete()

@@ -18,6 +18,7 @@ from hbus_console.audit import anchor, chain
 from hbus_console.audit.models import AuditEntry, newest
 from hbus_console.audit.plain import as_stored, plain
 from hbus_console.audit.subjects import stored
+from hbus_console.database import one_at_a_time
 
 #: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.
 _ADVISORY_LOCK = 0x6862_7573
@@ -55,9 +56,7 @@ def record(
     request = context.current()
     columns = stored(subject)
     with transaction.atomic():
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_ADVISORY_LOCK])
+        one_at_a_time(_ADVISORY_LOCK)
         last = newest().only("seq", "hash").first()
         entry = AuditEntry(
             seq=1 if last is None else last.seq + 1,

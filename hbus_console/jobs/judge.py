@@ -60,7 +60,9 @@ class SlotJudge:
 
     def open_runs(self, step: OpenRuns) -> Opened:
         with asked(), transaction.atomic():
-            moved = opening.move_cursors([opening.Move(each.cursor, each.decisions[-1].slot) for each in step.openings])
+            moved = opening.move_cursors(
+                [opening.CursorMove(each.cursor, each.decisions[-1].slot) for each in step.openings]
+            )
             now_us = self._now_us()
             decided = [
                 opening.Decided(each.cursor.job, each.cursor.version, decision.slot, _fitting(decision.skipped))

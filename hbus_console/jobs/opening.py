@@ -31,7 +31,7 @@ _INSERT = f"""
 _A_RUN = f"(%s, %s, %s, '{JobRun.Kind.SCHEDULE.value}', %s, %s, 0, 1, %s, '', %s, NULL, %s, %s)"
 
 
-class Move(NamedTuple):
+class CursorMove(NamedTuple):
     """Where a cursor is, and where it is to be."""
 
     cursor: Cursor
@@ -47,8 +47,8 @@ class Decided(NamedTuple):
     skipped: str
 
 
-def move_cursors(moves: Sequence[Move]) -> set[str]:
-    """Move those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
+def move_cursors(moves: Sequence[CursorMove]) -> set[str]:
+    """CursorMove those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
     return {
         str(job)
         for part in _parts(moves)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db import transaction
@@ -23,13 +24,25 @@ from engine.bus.optional import TellsStanding
 from engine.bus.transport import Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import FactBatch
+from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.router import LEDGER
 from hbus_console.messages.checking import PAGE, SKEW_MS, TICK_S, booked_until, ledger_since
 from hbus_console.messages.judging import DeliveryJudge, Judgement
 from hbus_console.messages.models import DeliveryAside, DeliveryCheck, LagSample, LedgerCheck, LedgerMessage
 from hbus_console.messages.reach import id_ends
-from hbus_console.messages.setting_aside import Looked, again, late_rows, meant_for, room, set_aside, silent, take_late
+from hbus_console.messages.setting_aside import (
+    Looked,
+    again,
+    died_ms,
+    late_rows,
+    meant_for,
+    room,
+    set_aside,
+    silent,
+    take_late,
+    untold_deaths,
+)
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 
@@ -68,8 +81,8 @@ class DeliveryEvidenceCheck:
     """A duty: looks at each delivery once its subscription is past it, on transports that can be browsed.
 
     ``newest_fact`` gives the id of the newest entry of the fact stream; raises ``Unavailable``. What is missing is
-    booked as ``passed``, or ``lost`` where the store no longer has it, in the transaction that moves the row of its
-    subscription, and given to ``count`` after that.
+    booked in the transaction that moves the row of its subscription, and given to ``count`` after that: as ``dead``
+    where its dead letter shows how it ended, as ``lost`` where the store no longer has it, else as ``passed``.
     """
 
     name = "delivery-evidence-check"
@@ -148,27 +161,35 @@ class DeliveryEvidenceCheck:
             self._book(row, missed)
         for bound_ms in (work.sure_ms, work.reach_ms):
             while row.until_ms < bound_ms and self._in_time(at):
-                if not self._look(work, bound_ms, at.now_ms):
+                if not self._look(work, bound_ms, at):
                     return
 
-    def _look(self, work: _Work, bound_ms: int, now_ms: int) -> bool:
+    def _look(self, work: _Work, bound_ms: int, at: _Round) -> bool:
         """At one page of the topic's messages; ``False`` where one of them holds up what follows."""
         row, look = work.row, Looked()
         behind = Q(published_ms__gt=row.until_ms) | Q(published_ms=row.until_ms, pk__gt=row.after_id)
         rows = LedgerMessage.objects.filter(topic=row.topic, published_ms__gte=row.until_ms, published_ms__lt=bound_ms)
         page = list(rows.filter(behind).order_by("published_ms", "pk")[:PAGE])
         due = meant_for(row, page)
-        open_ones = silent(row, due)
-        left, whole = room(row) if open_ones else 0, len(page)
+        open_ones, untold = silent(row, due), untold_deaths(row, due)
+        left, whole = room(row) if open_ones or untold else 0, len(page)
         for message, standing in zip(open_ones, work.judge.standings(open_ones), strict=True):
             verdict = work.judge.verdict(message, standing)
             if verdict is not Judgement.NOT_YET:
                 look.judged(message, verdict)
             elif len(look.aside) < left:
-                look.aside.append(set_aside(message, standing, now_ms))
+                look.aside.append(set_aside(message, standing, at.now_ms))
             else:
                 whole = page.index(message)
                 break
+        for message, letter in untold:
+            if died_ms(letter) < at.until_ms:
+                look.died.append((message, letter))
+            elif len(look.aside) < left:
+                # It may be told yet.
+                look.aside.append(set_aside(message, None, at.now_ms))
+            else:
+                whole = min(whole, page.index(message))
         done = {message.pk for message in page[:whole]}
         look.checked += len({message.pk for message in due} & done - {message.pk for message in open_ones})
         if whole == len(page) < PAGE:
@@ -181,6 +202,7 @@ class DeliveryEvidenceCheck:
     def _book(self, row: DeliveryCheck, look: Looked) -> None:
         missing = {each.message_id: self._told("passed", row, each) for each in look.passed}
         missing |= {each.message_id: self._told("lost", row, each) for each in look.lost}
+        missing |= {each.message_id: self._death(row, each, letter) for each, letter in look.died}
         told, booking = batches(list(missing.values())), Booking()
         booking.add(told)
         with transaction.atomic(using=LEDGER):
@@ -188,8 +210,23 @@ class DeliveryEvidenceCheck:
             look.write(row)
         if missing:
             of = str(row.subject)
-            _log.info("deliveries of which nobody had told", subscription=of, count=len(missing), lost=len(look.lost))
+            counts = {"lost": len(look.lost), "died": len(look.died)}
+            _log.info("deliveries of which nobody had told", subscription=of, count=len(missing), **counts)
             self._count(told)
+
+    def _death(self, row: DeliveryCheck, message: LedgerMessage, letter: DeadLetter) -> Fact:
+        """As the consumer would have told it."""
+        last = letter.history[-1] if letter.history else {}
+        return msgspec.structs.replace(
+            self._told("dead", row, message),
+            at_ms=died_ms(letter),
+            attempt=letter.attempts,
+            duration_us=last.get("duration_us", 0),
+            node=last.get("consumer", ""),
+            error=letter.error,
+            fingerprint=letter.fingerprint,
+            detail="told by its dead letter alone",
+        )
 
     def _told(self, kind: str, row: DeliveryCheck, message: LedgerMessage) -> Fact:
         return Fact(

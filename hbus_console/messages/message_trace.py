@@ -101,6 +101,13 @@ class Life:
         return self.entry is not None and self.entry.waits and not self.had
 
     @property
+    def was_published(self) -> bool:
+        """Whether it came into its topic: what was lost before its time did not."""
+        if self.entry is None or not self.entry.waits:
+            return True
+        return any(event.subscription and event.kind != "lost" for event in self.events)
+
+    @property
     def waiting_letters(self) -> list[DeadLetter]:
         """Those that wait for a decision."""
         return [letter for letter in self.letters if letter.state == DeadLetter.State.DEAD]

@@ -35,6 +35,8 @@ class Looked:
     skipped: int = 0
     passed: list[LedgerMessage] = field(default_factory=list)
     lost: list[LedgerMessage] = field(default_factory=list)
+    #: With the letters that show how they died.
+    died: list[tuple[LedgerMessage, DeadLetter]] = field(default_factory=list)
     #: To be kept: new, or changed.
     aside: list[DeliveryAside] = field(default_factory=list)
     #: No longer needed.
@@ -86,6 +88,14 @@ def again(row: DeliveryCheck, judge: DeliveryJudge, now_ms: int, until_ms: int) 
     open_ones = silent(row, meant)
     look.checked = len(meant) - len(open_ones)
     asked = {message.pk for message in open_ones}
+    for message, letter in untold_deaths(row, meant):
+        if died_ms(letter) < until_ms:
+            look.died.append((message, letter))
+        else:
+            # It may be told yet.
+            asked.add(message.pk)
+            there[message.pk].asked_ms = now_ms
+            look.aside.append(there[message.pk])
     look.over += [each for pk, each in there.items() if pk not in asked]
     for message, standing in zip(open_ones, judge.standings(open_ones), strict=True):
         aside = there[message.pk]
@@ -142,6 +152,24 @@ def silent(row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[LedgerMessa
     died = DeadLetter.objects.filter(message_id__in=ids, topic=row.topic, subscription=row.subscription)
     had = {*told.values_list("message_id", flat=True), *died.values_list("message_id", flat=True)}
     return [message for message in due if message.message_id not in had]
+
+
+def untold_deaths(row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[tuple[LedgerMessage, DeadLetter]]:
+    """What died there, as its letter shows, and the ledger does not know."""
+    messages = {message.message_id: message for message in due}
+    died = DeadLetter.objects.filter(message_id__in=messages, topic=row.topic, subscription=row.subscription)
+    # Whole, but for the envelope.
+    letters = {letter.message_id: letter for letter in died.defer("body").order_by("died_at")}
+    told = LedgerEvent.objects.filter(
+        message_id__in=letters, topic=row.topic, subscription=row.subscription, kind__in=FINAL
+    )
+    known = set(told.values_list("message_id", flat=True))
+    return [(messages[each], letter) for each, letter in letters.items() if each not in known]
+
+
+def died_ms(letter: DeadLetter) -> int:
+    """When, in epoch milliseconds."""
+    return round(letter.died_at.timestamp() * 1000)
 
 
 def meant_for(row: DeliveryCheck, page: Sequence[LedgerMessage]) -> list[LedgerMessage]:

@@ -57,7 +57,7 @@ def moments(life: Life) -> list[Moment]:
 
 def _birth(life: Life) -> Iterator[Moment]:
     entry, message = life.entry, life.envelope
-    if entry is None or life.waits:
+    if entry is None or not life.was_published:
         return
     notes = []
     if message is not None and message.dataschema:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
@@ -29,6 +29,7 @@ from hbus_console.access.permissions import (
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
+from hbus_console.database import one_at_a_time
 from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Taken, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import reach
@@ -42,6 +43,10 @@ FASTEST = 100_000
 #: How long after an operation its repetition is taken for a second click.
 JUST_NOW = timedelta(minutes=5)
 
+#: How often a start is planned anew when others are quicker.
+_MOST_PLANS = 8
+#: Where the database lets one start pass at a time.
+_STARTING = 0x6862_6F70
 #: So much of a digest names the work; behind it may stand beside which operation of the same words it was started.
 _SAME = 20
 
@@ -115,21 +120,48 @@ def start(
         raise BadInput(
             f"{first} is no number of things to hold after.", remedy=f"Give 1 to {FASTEST:,}, or 0.", field="first"
         )
+    wanted = _Wanted(actor, kind, spec, why, rate_per_s, first, horizon)
+    for _ in range(_MOST_PLANS):
+        try:
+            return _start(wanted, clock.now_ms())
+        except _StartedBefore:
+            # What that one has is not to be done twice.
+            continue
+    raise Conflict("Many operations are being started at once.", remedy="Try again in a moment.", field="spec")
+
+
+class _Wanted(NamedTuple):
+    """A checked request to start something."""
+
+    actor: Actor
+    kind: OperationKind
+    spec: Mapping[str, Any]
+    why: str
+    rate_per_s: int
+    first: int
+    horizon: int | None
+
+
+class _StartedBefore(Exception):
+    """Another operation was started after this one had been planned."""
+
+
+def _start(wanted: _Wanted, at_ms: int) -> Started:
+    actor, kind, spec, why, rate_per_s, first, horizon = wanted
+    newest = Operation.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     asked = kind.check(actor, spec, _reaching(horizon))
     plan = kind.plan(actor, asked)
     if plan.obstacle:
         raise BadInput(plan.obstacle, remedy="Look at the dry run.", field="spec")
-    digest = _digest(kind_name, spec, _reach(actor, kind, asked))
+    digest = _digest(kind.name, spec, _reach(actor, kind, asked))
     same = Operation.objects.filter(digest__startswith=digest[:_SAME])
     seen = [each for each, visible in shown_of(actor, plan.taken or ()) if visible]
     if plan.total == 0 and seen:
-        others = len(plan.taken or ()) > 1 or seen[-1].operation.kind != kind_name
+        others = len(plan.taken or ()) > 1 or seen[-1].operation.kind != kind.name
         return Started(seen[-1].operation, new=False, taken=seen, others=others)
     if plan.total == 0:
         before = (
-            same.filter(Q(state__in=ACTIVE) | Q(ended_at__gt=to_datetime(clock.now_ms()) - JUST_NOW))
-            .order_by("-pk")
-            .first()
+            same.filter(Q(state__in=ACTIVE) | Q(ended_at__gt=to_datetime(at_ms) - JUST_NOW)).order_by("-pk").first()
         )
         if before is not None:
             return Started(before, new=False)
@@ -141,8 +173,11 @@ def start(
         # What that one has is not in this plan: the same words, and other work.
         digest = f"{digest[:_SAME]}.{beside.pk}"
     with transaction.atomic():
+        one_at_a_time(_STARTING)
+        if Operation.objects.filter(pk__gt=newest).exists():
+            raise _StartedBefore
         made = Operation(
-            kind=kind_name,
+            kind=kind.name,
             title=Truncator(kind.title(asked)).chars(300),
             spec=asked,
             digest=digest,
@@ -174,7 +209,7 @@ def start(
             made.subject,
             reason=why,
             after={
-                "kind": kind_name,
+                "kind": kind.name,
                 "title": made.title,
                 "spec": asked,
                 "rate_per_s": rate_per_s,

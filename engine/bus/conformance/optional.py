@@ -9,12 +9,14 @@ import pytest
 
 from engine.bus.conformance.base import NOT_DECLARED, TransportTests, Workbench, bury, numbered, settle
 from engine.bus.conformance.idempotency import WINDOW_MS
+from engine.bus.conformance.partitions import PARTITIONS, Partitions, park
 from engine.bus.conformance.promises import keeps
 from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import GroupLost
 from engine.bus.many_groups import FindsDead, ask_stands, with_dead
 from engine.bus.optional import Claiming, TellsStanding, WhereItIs
-from engine.bus.transport import Outcome, Outgoing, Priority, Status, Verdict
+from engine.bus.partitions import Partitioned
+from engine.bus.transport import Outcome, Outgoing, Priority, Status, Transport, Verdict
 from engine.core.errors import BadInput
 
 
@@ -135,6 +137,31 @@ class StandingConformance(TransportTests):
         assert standing() == "...."
         bench.admin.trim(bench.topic, older_than_ms=None, keep_at_most=0)
         assert standing() == "...."
+
+    def test_in_every_partition_too(self, bench: Workbench, tells: TellsStanding, transport: Transport) -> None:
+        if not isinstance(transport, Partitioned):
+            pytest.skip(f"{NOT_DECLARED}partitions")
+        parts = Partitions(bench, transport)
+        reader = parts.consumer("one")
+        reader.turn(sit=True)
+        positions = [each for partition in range(PARTITIONS) for each in parts.publish(b"a", b"b", partition=partition)]
+
+        def done() -> list[str]:
+            told = tells.standings(parts.topic, parts.group, positions)
+            return [at for at, each in zip(positions, told, strict=True) if each is WhereItIs.DONE]
+
+        assert done() == []
+        taken = reader.receive(100, 1)
+        assert len(taken) == len(positions)
+        # What is in somebody's hand is open as well.
+        assert done() == []
+        first = [delivery for delivery in taken if delivery.body == b"a"]
+        assert all(settle(reader, first))
+        assert done() == positions[::2]
+        rest = [delivery for delivery in taken if delivery.body == b"b"]
+        assert all(park(reader, delivery, f"k{delivery.partition}", b"{}") for delivery in rest)
+        assert done() == positions[::2]
+        parts.close()
 
     def test_a_group_that_is_not_there_is_told_and_so_is_what_is_no_position(
         self, bench: Workbench, tells: TellsStanding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.deadletters import taken
+from hbus_console.deadletters.bulk import Bulk
 from hbus_console.operations import services
+from hbus_console.operations.kinds import Plan
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
 from tests.hbus_console.deadletters.conftest import MakeLetter
@@ -168,3 +171,24 @@ def test_the_panel_of_one_letter_names_the_operation_that_has_it(
     page = browser.get(path).content.decode()
     assert f"This letter is being redriven by operation {first.pk} (held)." in page
     assert f'href="/operations/{first.pk}/"' in page
+
+
+@pytest.mark.parametrize("kind", ["redrive", "discard"])
+def test_of_two_starts_at_once_the_second_is_planned_anew(
+    olga: Actor, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Both started, each with the total of both: the second had been planned before the first was there."""
+    make_letter(), make_letter()
+    planned, twins = Bulk.plan, list[Operation]()
+
+    def plan(self: Bulk, actor: Actor, spec: Mapping[str, Any]) -> Plan:
+        found = planned(self, actor, spec)
+        if not twins:
+            twins.append(Operation())
+            twins[0] = services.start(olga, kind, SPEC, reason="map").operation
+        return found
+
+    monkeypatch.setattr(Bulk, "plan", plan)
+    second = services.start(olga, "redrive", SPEC, reason="map")
+    assert (second.new, second.operation) == (False, twins[0])
+    assert Operation.objects.count() == 1

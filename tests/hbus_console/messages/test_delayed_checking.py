@@ -75,7 +75,11 @@ def test_what_waited_and_is_gone_is_told_once(
     assert (LedgerCheck.objects.get().lost, sum(batch.count for batch in waiting.counted)) == (1, 2)
     page = " ".join(sign_in("admin").get(f"/topics/{TOPIC}/audit/").content.decode().split())
     assert "1 that waited for its time was lost</a>: the store no longer has it." in page
-    assert "It waits for its due time" not in sign_in("admin").get(f"/messages/{gone}").content.decode()
+    life = sign_in("admin").get(f"/messages/{gone}").content.decode()
+    assert "It waits for its due time" not in life
+    # It was accepted, and never published.
+    assert "Accepted from" in life
+    assert "Due, and published" not in life
     waiting.look()
     assert (LedgerEvent.objects.filter(kind="lost").count(), LedgerCheck.objects.get().lost) == (2, 1)
 

@@ -61,7 +61,8 @@ class Check:
     """Both duties and the sampler, each some minutes after the one before."""
 
     def __init__(self, prefix: str) -> None:
-        self.clock = ManualClock(SystemClock().now_ms())
+        self.began_ms = SystemClock().now_ms()
+        self.clock = ManualClock(self.began_ms)
         self.counted: list[FactBatch] = []
         self._prefix = prefix
 
@@ -209,16 +210,46 @@ def test_an_outcome_of_another_subscription_or_of_an_attempt_is_none_of_this_one
     assert passed() == [told]
 
 
-def test_a_letter_is_evidence_enough(check: Check, book: Callable[[], None], prefix: str, redis_url: str) -> None:
+def test_a_death_of_which_nobody_told_is_told_by_its_letter(
+    check: Check, book: Callable[[], None], prefix: str, redis_url: str, sign_in: Callable[..., Client]
+) -> None:
+    """It stood as retrying for good."""
     told = publish()
     book()
     settle(1, redis_url, prefix)
+    tell("retried", told)
     at = to_datetime(check.clock.now_ms())
+    history = [{"number": 3, "at_ms": 1, "duration_us": 1_500, "consumer": "w7", "error": "E: no"}]
+    DeadLetter.objects.create(
+        topic=TOPIC, subscription=GROUP, message_id=told, body=b"", attempts=3, first_failed_at=at, died_at=at,
+        error="E: no", fingerprint="7c1f9a", history=history,
+    )  # fmt: skip
+    for _ in range(2):
+        check.whole()
+    assert (passed(), looked_at()) == ([], (1, 0))
+    event = LedgerEvent.objects.get(kind="dead")
+    assert (event.message_id, event.subscription, event.attempt) == (told, GROUP, 3)
+    assert (event.at_ms, event.error, event.fingerprint, event.node) == (check.began_ms, "E: no", "7c1f9a", "w7")
+    outcome = sign_in("admin").get("/api/v1/messages", {"topic": TOPIC}).json()["results"][0]["outcome"]
+    assert (outcome["dead"], outcome["retrying"]) == ([GROUP], [])
+
+
+def test_a_death_that_may_be_told_yet_is_waited_for(
+    check: Check, book: Callable[[], None], prefix: str, redis_url: str
+) -> None:
+    told = publish()
+    book()
+    settle(1, redis_url, prefix)
+    died_ms = check.clock.now_ms() + 2 * (GRACE_MS + SKEW_MS) + 1_000
+    at = to_datetime(died_ms)
     DeadLetter.objects.create(
         topic=TOPIC, subscription=GROUP, message_id=told, body=b"", attempts=3, first_failed_at=at, died_at=at
     )
     check.whole()
-    assert passed() == []
+    assert not LedgerEvent.objects.filter(kind="dead").exists()
+    for _ in range(2):
+        check.whole()
+    assert LedgerEvent.objects.filter(kind="dead").count() == 1
 
 
 def test_the_consumer_that_tells_after_all_is_believed(

@@ -31,7 +31,8 @@ def standings(
         if time.injected:
             # Its beginning was told by the server's clock, and positions by another.
             state = state._replace(incarnation="")
-        leases = link.command("ZMSCORE", keys.leases, *own)
+        # A partition's keys do not name it.
+        leases = link.command("ZMSCORE", keys.leases, *(place(each)._replace(partition=0).text for each in own))
         for position, lease in zip(own, leases, strict=True):
             found[position] = _standing(link, keys, state, place(position), lease is not None)
     return [found[position] for position in positions]
