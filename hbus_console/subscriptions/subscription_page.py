@@ -304,7 +304,8 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
         Figure("", "Failed attempts", *failing(row.attempts.failed_share), "warn" if row.attempts.failed else "muted",
                history.failed, f"{formats.num(row.attempts.failed)} of {formats.num(row.attempts.total)} in this time"),
         Figure("", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
-               "wait for a decision" if row.dead else "none waits for a decision", "bad" if row.dead else "",
+               formats.agreeing(row.dead, "waits for a decision", "wait for a decision",
+                                none="none waits for a decision"), "bad" if row.dead else "",
                url_name="deadletters:list"),
     ]  # fmt: skip
 

@@ -140,7 +140,8 @@ def _figures(
         Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
                waiting.unsettled, oldest(since, now_ms)),
         Figure(f"{live}/dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
-               "wait for a decision" if dead else "none waits for a decision", "bad" if dead else ""),
+               formats.agreeing(dead, "waits for a decision", "wait for a decision", none="none waits for a decision"),
+               "bad" if dead else ""),
         _held(topic),
     ]  # fmt: skip
 

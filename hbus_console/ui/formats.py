@@ -51,6 +51,13 @@ def num(value: Any) -> str:
     return text.rstrip("0").rstrip(".")
 
 
+def agreeing(number: int, one: str, many: str, *, none: str) -> str:
+    """The words that fit a number which stands beside them."""
+    if not number:
+        return none
+    return one if number == 1 else many
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 entry``, ``1,204 entries``; without ``many``, ``one`` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"

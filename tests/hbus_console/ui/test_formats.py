@@ -128,3 +128,8 @@ def test_one_thing_is_not_told_as_several() -> None:
 )
 def test_a_value_is_told_in_a_larger_unit_that_holds_it_whole(value: object, unit: str, words: str) -> None:
     assert formats.in_larger_unit(value, unit) == words
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "none waits"), (1, "waits"), (2, "wait"), (1_000, "wait")])
+def test_words_agree_with_the_number_beside_them(number: int, said: str) -> None:
+    assert formats.agreeing(number, "waits", "wait", none="none waits") == said
