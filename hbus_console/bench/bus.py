@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.core.errors import BadInput
 from hbus_console.bench import beside_nsq, beside_queues, beside_redis, beside_watermill
-from hbus_console.bench.rig import Measurement, Rig
+from hbus_console.bench.rig import AREA, Measurement, Rig
 from hbus_console.supervisor.standalone import StandaloneStore
+
+__all__ = ["AREA", "measured", "measurements"]
 
 
 def measurements(rig: Rig, *, queues: bool = True) -> Iterator[Measurement]:
@@ -32,12 +33,3 @@ def measured(*, count: int, peer_count: int, samples: int) -> Iterator[Rig]:
             yield rig
         finally:
             rig.close()
-
-
-def chosen(everything: Sequence[Measurement], only: str) -> list[Measurement]:
-    """Those whose name contains ``only``, in whatever case. Raises ``BadInput`` naming all of them when none does."""
-    wanted = [each for each in everything if only.casefold() in each.what.casefold()]
-    if not wanted:
-        names = "\n  ".join(each.what for each in everything)
-        raise BadInput(f"No row's name contains {only!r}.", remedy=f"These are the rows:\n  {names}", field="--only")
-    return wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from engine.core.errors import ConfigurationError
+from engine.core.errors import BadInput, ConfigurationError
 from hbus_console.bench.processes import Work
 from hbus_console.bench.rows import Row, compare, missing
 from hbus_console.supervisor.standalone import StandaloneStore
@@ -45,15 +45,8 @@ class Rig:
 
     def __post_init__(self) -> None:
         self.client = redis.Redis.from_url(self.store.url)
-        # A rewrite of the log takes a core for half a run, of one side or the other.
-        self.client.config_set("auto-aof-rewrite-percentage", 0)
-        server = self.client.info("server").get("valkey_version", "?")
-        fsync = self.client.config_get("appendfsync")["appendfsync"]
         #: What everything is measured on.
-        self.server = (
-            f"Valkey {server} append-only {fsync} without rewrites on loopback, "
-            f"Python {platform.python_version()}, {os.cpu_count()} cores"
-        )
+        self.server = conditions_of(self.store.url)
         self.conditions = f"{self.count:,} messages of {self.size} B, {self.samples} interleaved runs, {self.server}"
 
     @cached_property
@@ -121,6 +114,31 @@ class Rig:
         return Measurement(what, measure)
 
 
+def conditions_of(url: str) -> str:
+    """The store at ``url`` and the machine, in words; the store rewrites its log no more."""
+    client = redis.Redis.from_url(url)
+    try:
+        # A rewrite of the log takes a core for half a run, of one side or the other.
+        client.config_set("auto-aof-rewrite-percentage", 0)
+        server = client.info("server").get("valkey_version", "?")
+        fsync = client.config_get("appendfsync")["appendfsync"]
+    finally:
+        client.close()
+    return (
+        f"Valkey {server} append-only {fsync} without rewrites on loopback, "
+        f"Python {platform.python_version()}, {os.cpu_count()} cores"
+    )
+
+
 def _rate(measured: Callable[[], float | Work]) -> float:
     made = measured()
     return made.rate() if isinstance(made, Work) else made
+
+
+def chosen(everything: Sequence[Measurement], only: str) -> list[Measurement]:
+    """Those whose name contains ``only``, in whatever case. Raises ``BadInput`` naming all of them when none does."""
+    wanted = [each for each in everything if only.casefold() in each.what.casefold()]
+    if not wanted:
+        names = "\n  ".join(each.what for each in everything)
+        raise BadInput(f"No row's name contains {only!r}.", remedy=f"These are the rows:\n  {names}", field="--only")
+    return wanted

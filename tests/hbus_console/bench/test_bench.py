@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hbus_console.bench import bus
-from hbus_console.bench.rig import Rig
+from hbus_console.bench.rig import Rig, chosen
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -59,7 +59,7 @@ KINDS = (
 
 @pytest.mark.parametrize("what", KINDS)
 def test_a_row_of_each_kind_has_its_figure_and_its_peer_s(rig: Rig, what: str) -> None:
-    row = bus.chosen(list(bus.measurements(rig, queues=False)), what)[0].measure()
+    row = chosen(list(bus.measurements(rig, queues=False)), what)[0].measure()
     assert row.what == what
     assert row.ours is not None
     assert row.ours > 0

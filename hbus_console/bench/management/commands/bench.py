@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.errors import BadInput
-from hbus_console.bench import baseline, bus
+from hbus_console.bench import baseline, bus, cron
 from hbus_console.bench.arguments import number
-from hbus_console.bench.rig import AREA, Measurement
+from hbus_console.bench.rig import Measurement, chosen
 from hbus_console.bench.rows import Row, table
 
 
@@ -21,7 +23,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("area", choices=[AREA])
+        parser.add_argument("area", choices=[bus.AREA, cron.AREA])
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="one JSON object a line, as it is measured")
         form.add_argument("--compare", action="store_true", help="beside the saved baseline; exit 0 whatever it says")
@@ -30,18 +32,15 @@ class Command(BaseCommand):
         parser.add_argument("--messages", type=number, default=50_000, help="messages a run (default 50,000)")
         parser.add_argument("--peer-messages", type=number, default=2_000, help="tasks a run of a task queue")
         parser.add_argument("--samples", type=number, default=3, help="interleaved runs of each (default 3)")
+        parser.add_argument("--schedules", type=number, default=100_000, help="of cron (default 100,000)")
         parser.add_argument("--no-queues", action="store_true", help="leave the task queues out")
 
     def handle(self, *_: Any, **options: Any) -> None:
         file = baseline.file_of(options["area"])
-        with bus.measured(
-            count=options["messages"], peer_count=options["peer_messages"], samples=options["samples"]
-        ) as rig:
-            everything = list(bus.measurements(rig))
-            offered = everything if not options["no_queues"] else list(bus.measurements(rig, queues=False))
+        with _area(options) as (everything, offered):
             try:
                 before = baseline.load(file) if options["compare"] else {}
-                wanted = bus.chosen(offered, options["only"])
+                wanted = chosen(offered, options["only"])
             except BadInput as error:
                 raise CommandError(str(error), returncode=2) from error
             rows = [self._measured(each, as_json=options["json"]) for each in wanted]
@@ -63,3 +62,18 @@ class Command(BaseCommand):
         else:
             self.stderr.write(f"measured: {row.what}")
         return row
+
+
+@contextmanager
+def _area(options: dict[str, Any]) -> Iterator[tuple[list[Measurement], list[Measurement]]]:
+    """Every row of the area, and those that are asked for."""
+    if options["area"] == cron.AREA:
+        with cron.measured(schedules=options["schedules"], samples=options["samples"]) as schedules:
+            everything = list(cron.measurements(schedules))
+            yield everything, everything
+        return
+    with bus.measured(
+        count=options["messages"], peer_count=options["peer_messages"], samples=options["samples"]
+    ) as rig:
+        everything = list(bus.measurements(rig))
+        yield everything, list(bus.measurements(rig, queues=False)) if options["no_queues"] else everything

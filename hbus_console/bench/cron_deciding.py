@@ -1,0 +1,96 @@
+"""One node that decides the slots of many jobs, on a database and a store of its own.
+
+What it offers is ended at once by a single statement, in place of the workers, whose writes it would have beside it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from statistics import quantiles
+
+import psutil
+
+from engine.core.store import open_client
+from engine.cron.slots.node import CronNode
+from engine.cron.slots.steps import Offer
+from engine.cron.slots.store import SlotStore
+from hbus_console.database import keep_connections
+from hbus_console.jobs.judge import SlotJudge
+from hbus_console.jobs.known import KnownJobs
+from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.places import places
+from hbus_console.teams.models import Team
+
+#: Slots come so long after the jobs are there, and a second later for so many of them: until then the node knows them.
+AHEAD_S, READY_PER_S = 4, 8_000
+_CHUNK = 5_000
+
+
+class MeasuredNode:
+    """Decides what comes until all has come; :attr:`figures` say how late, and how much memory a job takes."""
+
+    def __init__(self, url: str, schedules: int, seconds: int) -> None:
+        keep_connections()
+        self._seconds = seconds
+        self._schedules = schedules
+        self._client = open_client(url)
+        self._late: list[tuple[float, int]] = []
+        self.figures: dict[str, float] = {}
+        store = SlotStore(self._client, "bench")
+        _make_jobs(schedules)
+        #: When the first slots come.
+        self._begin = int(time.time()) + AHEAD_S + schedules // READY_PER_S
+        _make_schedules(self._begin, seconds)
+        before = psutil.Process().memory_info().rss
+        self._node = CronNode("bench", places(store, SlotJudge(), self._offer), KnownJobs().changes, store.time)
+        self._node.tick()
+        self.figures["bytes"] = (psutil.Process().memory_info().rss - before) / schedules
+        if time.time() > self._begin - 1:
+            raise RuntimeError("the first slots came before all was set up: this machine is too busy to measure on")
+
+    def run(self) -> None:
+        stopped = threading.Event()
+        sweeper = threading.Thread(target=self._sweep, args=(stopped,), daemon=True)
+        sweeper.start()
+        end = self._begin + max(self._seconds, 1) + 1
+        while time.time() < end and sum(count for _, count in self._late) < self._expected():
+            time.sleep(self._node.tick())
+        stopped.set()
+        sweeper.join()
+        late = sorted(each for each, count in self._late for _ in range(count))
+        cuts = quantiles(late, n=100, method="inclusive")
+        self.figures |= {"p50": cuts[49], "p99": cuts[98], "most": late[-1], "count": len(late)}
+
+    def _expected(self) -> int:
+        return self._schedules * self._seconds // 60 if self._seconds else self._schedules
+
+    def _sweep(self, stopped: threading.Event) -> None:
+        while not stopped.wait(self._node.sweep()):
+            pass
+
+    def _offer(self, step: Offer) -> None:
+        self._client.rpush("bench:queue", *step.runs)
+        now = time.time()
+        rows = JobRun.objects.filter(pk__in=step.runs)
+        for slot in rows.values_list("slot", flat=True):
+            self._late.append(((now - slot) * 1000, 1))
+        rows.update(state="done", ended_us=1)
+
+
+def _make_jobs(schedules: int) -> None:
+    team = Team.objects.create(name="bench", contact="bench")
+    for start in range(0, schedules, _CHUNK):
+        numbers = range(start, min(start + _CHUNK, schedules))
+        jobs = Job.objects.bulk_create(
+            Job(name=f"job{number}", team=team, schedule=f"{number % 60} * * * * *") for number in numbers
+        )
+        JobVersion.objects.bulk_create(JobVersion(job=job, number=1, settings={}, audit_seq=1) for job in jobs)
+
+
+def _make_schedules(begin: int, seconds: int) -> None:
+    if not seconds:
+        Job.objects.update(schedule=f"{begin % 60} * * * * *")
+    names = Job.objects.values_list("name", flat=True)
+    cursors = (JobCursor(job=name, version=1, at=begin - 1) for name in names)
+    JobCursor.objects.bulk_create(cursors, batch_size=_CHUNK)
