@@ -196,6 +196,10 @@ HBUS_NODE = env.text("HBUS_NODE")
 HBUS_CONSUME_TOPICS = env.words("HBUS_CONSUME_TOPICS")
 #: Webhooks may call loopback, private and link-local addresses. Off: they are refused when saved and when called.
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
+# Programs that jobs may run, as the first word of their line; none unless somebody names it.
+HBUS_JOB_COMMANDS = env.words("HBUS_JOB_COMMANDS")
+# Runs that one jobs process does at the same time, each in a process of its own.
+HBUS_JOB_SLOTS = env.integer("HBUS_JOB_SLOTS", 2, least=1, most=256)
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.
 HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
 #: A node whose clock is surely further than this from the store's is marked.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
-from hbus_console.drafts.setting import Choice, Flag, Number, Seconds, Setting, Text, Whole
+from hbus_console.drafts.setting import Choice, Flag, JsonObject, Number, Seconds, Setting, Text, Whole
 from hbus_console.drafts.settings import NEEDED, Settings
 
 #: The columns that hold a kind of setting.
@@ -16,6 +16,7 @@ _COLUMNS: list[tuple[type[Setting], tuple[type[models.Field[object, object]], ..
     (Choice, (models.CharField,)),
     (Text, (models.CharField, models.TextField)),
     (Seconds, (models.JSONField,)),
+    (JsonObject, (models.JSONField,)),
 ]
 
 

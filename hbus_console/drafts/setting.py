@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import msgspec
+
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
+from engine.core.strict_json import NotJson, read_typed
 from hbus_console import checks
 from hbus_console.access.acts import Act
 from hbus_console.ui import forms
@@ -201,6 +206,49 @@ class Lines(Text):
 
     lines: ClassVar[bool] = True
     widget: ClassVar[str] = "area"
+
+
+@dataclass(frozen=True)
+class JsonObject(Setting):
+    """A JSON object of up to ``most`` bytes; ``example`` is the remedy for what is none."""
+
+    most: int = 10_000
+    example: str = field(default='For example {"hotel": "HB-1"}.', kw_only=True)
+
+    widget: ClassVar[str] = "area"
+    rows: ClassVar[int] = 4
+
+    def check(self, value: Any, clean: Clean) -> dict[str, Any]:
+        if isinstance(value, str):
+            value = self._read(value)
+        if not isinstance(value, Mapping):
+            raise BadInput(f"{self.name} is no JSON object.", remedy=self.example, field=self.name)
+        checked = dict(value)
+        if len(msgspec.json.encode(checked)) > self.most:
+            raise BadInput(f"{self.name} is larger than {self.most:,} bytes.", remedy="Shorten it.", field=self.name)
+        return checked
+
+    def typed(self, form: forms.Form) -> Any:
+        typed = forms.lines(form, self.name)
+        return typed if typed.strip() else self.empty
+
+    @property
+    def empty(self) -> Any:
+        """What an empty field means."""
+        return None if self.may_be_none else {}
+
+    def shown(self, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
+
+    def _read(self, text: str) -> Any:
+        try:
+            return read_typed(text)
+        except NotJson as error:
+            raise BadInput(
+                f"{self.name} cannot be read as JSON: {words_of(error)}.", remedy=self.example, field=self.name
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,43 @@ from __future__ import annotations
 
 from engine.cron.subjects import JOB, RUN
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, SubjectKind
+from hbus_console.registry.declaration import Feature, ProcessRole, SubjectKind
 
 JOB_PAUSE = Act("job.pause", Role.OPERATOR, "pause or resume jobs", about=JOB)
+JOB_RUN = Act("job.run", Role.OPERATOR, "trigger and cancel runs of jobs", about=JOB)
 JOB_EDIT = Act("job.edit", Role.EDITOR, "make and edit jobs", about=JOB)
 JOB_GOVERN = Act("job.govern", Role.GOVERNOR, "hand jobs over", about=JOB)
+#: A program runs with the worker's own rights on its machine.
+JOB_COMMAND = Act("job.command", Role.ADMIN, "have jobs run programs")
 JOB_DELETE = Act("job.delete", Role.GOVERNOR, "delete jobs", about=JOB)
 
 FEATURE = Feature(
     name="jobs",
-    acts=(JOB_PAUSE, JOB_EDIT, JOB_GOVERN, JOB_DELETE),
+    acts=(JOB_PAUSE, JOB_RUN, JOB_EDIT, JOB_COMMAND, JOB_GOVERN, JOB_DELETE),
     subjects=(SubjectKind(JOB, "job"), SubjectKind(RUN, "run", local=True, within=JOB)),
+    ledger_models=("LogPiece",),
+    roles=(
+        ProcessRole(
+            "cron",
+            "decides the slots of jobs",
+            "hbus_console.supervisor.probes:node_beats",
+            33,
+            run="hbus_console.jobs.scheduling.role:run",
+            many=True,
+            without="no slot of a job is decided",
+            place=30,
+        ),
+        ProcessRole(
+            "jobs",
+            "runs jobs",
+            "hbus_console.supervisor.probes:node_beats",
+            95,
+            run="hbus_console.jobs.working.role:run",
+            many=True,
+            without="no job runs",
+            place=31,
+        ),
+    ),
     audit_words={
         "job.create": "created",
         "job.change": "changed",
@@ -22,5 +48,6 @@ FEATURE = Feature(
         "job.delete": "deleted",
         "job.pause": "paused",
         "job.resume": "resumed",
+        "job.trigger": "triggered",
     },
 )

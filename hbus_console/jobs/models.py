@@ -6,11 +6,13 @@ from enum import StrEnum
 
 from django.db import models
 
+from engine.core.signing import new_secret
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
 from engine.cron.slots.job import AfterLoss, CatchUp
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
+from hbus_console.jobs.kinds.names import KindName
 from hbus_console.teams.models import Team
 
 #: The longest reason of a run, in characters; what is longer is cut, and its last character says so.
@@ -31,6 +33,20 @@ class Job(models.Model):
     #: As docs/cron-semantics.md reads it.
     schedule = models.CharField(max_length=500)
     zone = models.CharField(max_length=64, default="UTC")
+    #: What is done, by the name of its kind, and to what: the name of a function, a topic, an address, a program.
+    kind = models.CharField(max_length=20, choices=_choices(KindName))
+    target = models.CharField(max_length=1_000)
+    #: What the kind wants to know besides.
+    options = models.JSONField(default=dict)
+    #: What every run is given unless it is triggered with others, and the JSON Schema that both must fit; null: any.
+    parameters = models.JSONField(default=dict)
+    parameters_schema = models.JSONField(null=True)
+    #: By whose rights it is done, see :mod:`~hbus_console.jobs.rights`: whoever said last what is done.
+    acts_as = models.CharField(max_length=160, blank=True)
+    #: What calls to others are signed with.
+    secret = models.CharField(max_length=100, default=new_secret)
+    #: How long a run may take, in seconds; 0: as long as it does.
+    timeout_s = models.PositiveIntegerField(default=3_600)
     gap = models.CharField(max_length=4, choices=_choices(GapPolicy), default=GapPolicy.END.value)
     fold = models.CharField(max_length=5, choices=_choices(FoldPolicy), default=FoldPolicy.FIRST.value)
     #: From here on in seconds, as :class:`~engine.cron.slots.job.JobPolicy` says.
@@ -86,14 +102,17 @@ class JobCursor(models.Model):
 
 
 class JobRun(models.Model):
-    """What became of one slot. Kept when its job is deleted, so that it names it and does not refer to it.
+    """What became of one slot, or of one trigger. Kept when its job is deleted: it names it and does not refer to it.
 
-    One row for each slot, whoever and however many decide it: this is the judge of "exactly once".
+    One row for each slot, whoever and however many decide it: this is the judge of "exactly once". Likewise one for
+    each key of a trigger, however often that is asked for.
     """
 
     class Kind(models.TextChoices):
         #: Its slot is a planned instant.
         SCHEDULE = "schedule"
+        #: Somebody triggered it; its slot is when.
+        MANUAL = "manual"
 
     job = models.CharField(max_length=200)
     #: Of the job, when it was decided.
@@ -116,14 +135,50 @@ class JobRun(models.Model):
     #: Empty as long as anything may become of it.
     ended_us = models.BigIntegerField(null=True)
     changed_us = models.BigIntegerField()
+    #: Of a manual one: who asked for it, why, under which key, and with which parameters.
+    asked_by = models.CharField(max_length=200, blank=True)
+    asked_why = models.CharField(max_length=500, blank=True)
+    key = models.CharField(max_length=128, blank=True)
+    parameters = models.JSONField(null=True)
+    #: What its work had to say at its end, in a line or two.
+    summary = models.CharField(max_length=2_000, blank=True)
 
     class Meta:
         ordering = ["-slot", "-pk"]
-        constraints = [models.UniqueConstraint(fields=["job", "slot", "kind"], name="one_run_of_a_slot")]
-        # What is open, and whether another run of a job is.
-        indexes = [models.Index(fields=["job"], condition=models.Q(ended_us=None), name="job_run_open")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "slot", "kind"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
+            ),
+            models.UniqueConstraint(fields=["job", "key"], condition=models.Q(kind="manual"), name="one_run_of_a_key"),
+        ]
+        indexes = [
+            # What is open, and whether another run of a job is.
+            models.Index(fields=["job"], condition=models.Q(ended_us=None), name="job_run_open"),
+            # The runs of a job, and of all jobs, newest first.
+            models.Index(fields=["job", "-slot", "-id"], name="job_run_newest"),
+            models.Index(fields=["-slot", "-id"], name="run_newest"),
+        ]
 
     @property
     def subject(self) -> Subject:
         """As others speak of it."""
         return run_subject(self.job, self.pk)
+
+    @property
+    def correlation_id(self) -> str:
+        """On everything that goes back to it: log lines, messages that it published, calls that it made."""
+        return f"run-{self.pk}-{self.slot}"
+
+
+class LogPiece(models.Model):
+    """A piece of the log of a run: some lines, in the order of ``seq``, across its attempts. In the ledger database."""
+
+    run = models.BigIntegerField()
+    seq = models.PositiveBigIntegerField()
+    attempt = models.PositiveIntegerField()
+    at_us = models.BigIntegerField()
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["run", "seq"]
+        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_piece_of_a_place")]

@@ -9,7 +9,7 @@ PUBLISH = Act("publish", Role.OPERATOR, "publish messages", about="topic")
 
 FEATURE = Feature(
     name="publishing",
-    offers=("producer",),
+    offers=("producer", "services"),
     pages=(Mount("", "hbus_console.publishing.urls"),),
     api=("hbus_console.publishing.api",),
     acts=(PUBLISH,),

@@ -27,6 +27,14 @@ def publish(actor: Actor, topic: str, payload: Any, options: PublishOptions = _P
     return shared_producer().publish(topic, payload, options)
 
 
+def publish_once(actor: Actor, topic: str, payload: Any, key: str, *, type: str = "", partition_key: str = "") -> str:
+    """Publish what belongs to ``key``, which is on the message as its correlation id: however often it is asked, one
+    message is there; its id. Raises as :func:`publish`.
+    """
+    options = PublishOptions(type=type, key=partition_key, idempotency_key=key, correlation_id=key)
+    return publish(actor, topic, payload, options).message_id
+
+
 def check(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Message:
     """Every check of a publish without publishing: the envelope that would be sent."""
     require(actor, PUBLISH, topic)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from engine.core.errors import BadInput
 from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
 from engine.cron.expression.offsets import zone
 from engine.cron.slots.job import AfterLoss, CatchUp
-from hbus_console.drafts.setting import Choice, Clean, Flag, Lines, Owner, Text, Whole
+from hbus_console.drafts.setting import Choice, Clean, Flag, JsonObject, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
+from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.models import Job
 
-#: The parts of a job's pages: when it runs, what becomes of what does not go as planned, and who answers.
-TIMES, TROUBLE, GOVERNANCE = "times", "trouble", "governance"
+#: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
+WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
+KIND_WORDS = {kind.name: kind.words for kind in KINDS.values()}
 GAPS = {
     GapPolicy.END.value: "once, when the gap ends",
     GapPolicy.SKIP.value: "not at all",
@@ -76,6 +78,19 @@ class JobDraft:
 
     name: str
     owner: Annotated[str, Owner(act=JOB_GOVERN, part=GOVERNANCE)]
+    kind: Annotated[str, Choice(KIND_WORDS, label="What it is", act=JOB_EDIT, part=WORK)]
+    target: Annotated[
+        str,
+        Text(
+            1_000,
+            label="Which",
+            placeholder="hotel.close-of-day",
+            help="The function's name, the topic, the address, or the program with its arguments.",
+            required=True,
+            act=JOB_EDIT,
+            part=WORK,
+        ),
+    ]
     schedule: Annotated[
         str,
         ScheduleText(
@@ -88,8 +103,52 @@ class JobDraft:
             part=TIMES,
         ),
     ]
+    options: Annotated[
+        dict[str, Any],
+        JsonObject(
+            10_000,
+            label="Options",
+            help="A message: type, key. A call: method, headers. A program: folder, environment.",
+            example='For example {"method": "PUT"}.',
+            act=JOB_EDIT,
+            part=WORK,
+        ),
+    ] = field(default_factory=dict)
+    parameters: Annotated[
+        dict[str, Any],
+        JsonObject(
+            64_000,
+            label="Parameters",
+            help="What every run is given, unless it is triggered with others: a JSON object.",
+            act=JOB_EDIT,
+            part=WORK,
+        ),
+    ] = field(default_factory=dict)
+    parameters_schema: Annotated[
+        dict[str, Any] | None,
+        JsonObject(
+            64_000,
+            label="Their JSON Schema",
+            help="What they must fit. A function knows its own.",
+            may_be_none=True,
+            act=JOB_EDIT,
+            part=WORK,
+        ),
+    ] = None
+    timeout_s: Annotated[
+        int,
+        Whole(
+            0,
+            30 * 86_400,
+            "seconds",
+            label="Stopped after, in seconds",
+            help="0: it may take as long as it does.",
+            act=JOB_EDIT,
+            part=WORK,
+        ),
+    ] = 3_600
     description: Annotated[
-        str, Lines(2_000, label="What it does", placeholder="Closes the day of every hotel.", act=JOB_EDIT, part=TIMES)
+        str, Lines(2_000, label="What it does", placeholder="Closes the day of every hotel.", act=JOB_EDIT, part=WORK)
     ] = ""
     zone: Annotated[
         str, ZoneName(64, label="Time zone", placeholder="Europe/Lisbon", required=True, act=JOB_EDIT, part=TIMES)
@@ -160,11 +219,14 @@ SETTINGS = Settings(JobDraft)
 
 def snapshot(row: Job) -> dict[str, Any]:
     """A job's settings as the audit log and its versions have them."""
-    return {**SETTINGS.snapshot(row), "paused": row.paused}
+    return {**SETTINGS.snapshot(row), "acts_as": row.acts_as, "paused": row.paused}
 
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a job but its owner, cleaned; raises :class:`BadInput` at the first that does not fit."""
+    """The settings of a job but its owner, cleaned; raises :class:`BadInput` at the first that does not fit.
+
+    What the kind of its work has to say is asked by :mod:`~hbus_console.jobs.services.work`.
+    """
     clean = SETTINGS.checked(values)
     if clean["after_loss"] == AfterLoss.RETRY and clean["attempts"] < 2:
         raise BadInput(

@@ -20,7 +20,9 @@ from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUS
 from hbus_console.jobs.judge import database_time
 from hbus_console.jobs.known import cron_job
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.rights import identity_of
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, snapshot
+from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.teams import services as teams
 
 #: What says when it runs: what was missed under another of these is not caught up with.
@@ -50,7 +52,9 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     reason = checks.reason(reason, required=False)
     if Job.objects.filter(name=name).exists():
         raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
-    made = Job(name=name, team=teams.owner(draft.owner), **checked(asdict(draft)))
+    clean = checked(asdict(draft))
+    check_work(actor, clean)
+    made = Job(name=name, team=teams.owner(draft.owner), acts_as=identity_of(actor), **clean)
     made.save()
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
     entry = record(actor, "job.create", made.subject, reason=reason, after=snapshot(made))
@@ -168,6 +172,9 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     owner = row.team
     if "owner" in wanted:
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
+    if any(clean[field] != before[field] for field in WORK_SETTINGS):
+        check_work(actor, clean)
+        row.acts_as = identity_of(actor)
     if any(clean[field] != before[field] for field in WHEN):
         _tell_undecided(row, now_s())
     for field, value in clean.items():

@@ -30,7 +30,7 @@ from tests.hbus_console.topics.conftest import actor
 
 pytestmark = pytest.mark.django_db
 NOW = 1_790_000_000.5
-DRAFT = JobDraft("close-of-day", "ops", "* * * * *", zone="Europe/Lisbon")
+DRAFT = JobDraft("close-of-day", "ops", "http", "https://1.1.1.1/close", "* * * * *", zone="Europe/Lisbon")
 
 
 @pytest.fixture

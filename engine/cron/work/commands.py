@@ -1,0 +1,120 @@
+"""A program as work: no shell, an environment of few words, and nothing of it outlives the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.core.error_text import words_of
+from engine.cron.work.call import Outcome, RunCall, RunContext
+
+_LEASH = Path(__file__).with_name("leash.py")
+#: Between SIGTERM and SIGKILL, in seconds.
+GRACE_S = 5.0
+#: What a program is told of the worker's environment: neither addresses nor secrets.
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+#: Exit codes by which a shell says that a program could not be run at all.
+_NEVER_RUNS = (126, 127)
+#: How soon a stop is heard of.
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run: a path, or a name that is looked for in PATH, with its arguments."""
+
+    command: Sequence[str]
+    folder: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    grace_s: float = GRACE_S
+
+
+def run_program(context: RunContext, program: Program) -> Outcome:
+    """Run it to its end. Its output is appended to the run's log by itself.
+
+    It is given HBUS_RUN, HBUS_JOB, HBUS_SLOT, HBUS_ATTEMPT, HBUS_EPOCH, HBUS_CORRELATION and the parameters as JSON in
+    HBUS_PARAMETERS. When the run is to stop, its whole process tree gets SIGTERM, and SIGKILL after the grace; when the
+    worker dies, SIGKILL at once.
+    """
+    control_read, control_write = os.pipe()
+    report_read, report_write = os.pipe()
+    try:
+        leash = subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", str(_LEASH)),
+                *(str(control_read), str(report_write), str(program.grace_s)),
+                *program.command,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=context.log.fileno(),
+            stderr=context.log.fileno(),
+            cwd=program.folder,
+            env=_environment(context.call, program),
+            pass_fds=(control_read, report_write),
+            start_new_session=True,
+        )
+    except OSError as error:
+        for pipe in (control_read, control_write, report_read, report_write):
+            os.close(pipe)
+        return Outcome(False, f"its program cannot be started: {words_of(error)}", again=False)
+    os.close(control_read)
+    os.close(report_write)
+    try:
+        said = _report(context, report_read, control_write)
+    finally:
+        # Its end is the order to end, should something have been raised here.
+        os.close(control_write)
+        os.close(report_read)
+        leash.wait()
+    return _outcome(context, said)
+
+
+def _environment(call: RunCall, program: Program) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    told = {
+        "HBUS_RUN": str(call.run),
+        "HBUS_JOB": call.job,
+        "HBUS_SLOT": str(call.slot),
+        "HBUS_ATTEMPT": str(call.attempt),
+        "HBUS_EPOCH": str(call.epoch),
+        "HBUS_CORRELATION": call.correlation_id,
+        "HBUS_PARAMETERS": json.dumps(dict(call.parameters)),
+    }
+    return passed | dict(program.environment) | told
+
+
+def _report(context: RunContext, report: int, control: int) -> str:
+    said, asked = b"", False
+    while True:
+        if not asked and context.is_stopped():
+            os.write(control, b"x")
+            asked = True
+        ready, _, _ = select.select([report], [], [], _POLL_S)
+        if ready:
+            piece = os.read(report, 1_000)
+            if not piece:
+                return said.decode("utf-8", "replace")
+            said += piece
+
+
+def _outcome(context: RunContext, said: str) -> Outcome:
+    word, _, rest = said.partition(" ")
+    if context.why_stopped:
+        return Outcome(False, context.why_stopped)
+    match word:
+        case "exit" if rest == "0":
+            return Outcome(True)
+        case "exit":
+            return Outcome(False, f"it ended with exit code {rest}", again=int(rest) not in _NEVER_RUNS)
+        case "signal":
+            return Outcome(False, f"it was ended by {signal.Signals(int(rest)).name}")
+        case "error":
+            return Outcome(False, f"its program cannot be started: {rest}", again=False)
+    return Outcome(False, "what held its program was killed, and nobody knows how it ended")

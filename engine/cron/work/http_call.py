@@ -1,0 +1,66 @@
+"""An HTTP call as work, signed as webhooks are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPMethod
+
+import httpx
+
+from engine.core.clock import Clock, SystemClock, to_datetime, to_rfc3339
+from engine.core.error_text import text_of
+from engine.core.redaction import shown_url
+from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
+from engine.cron.work.call import Outcome, RunContext
+
+#: What is kept of an answer, in characters, in the run's log.
+ANSWER_KEPT = 500
+#: Whose parameters are the query; those of the others are the body.
+_WITHOUT_BODY = (HTTPMethod.GET, HTTPMethod.HEAD, HTTPMethod.DELETE)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """Where to call."""
+
+    url: str
+    method: HTTPMethod = HTTPMethod.POST
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def call_http(
+    context: RunContext, target: HttpTarget, client: httpx.Client, secret: bytes, clock: Clock | None = None
+) -> Outcome:
+    """Call it once. ``client`` decides where connections may go, and bounds the time of the call.
+
+    2xx is success. 408, 425, 429, 5xx and what never arrived may be tried again; other answers are final. Every attempt
+    of a run carries the same ``Idempotency-Key``.
+    """
+    call, clock = context.call, clock or SystemClock()
+    has_body = target.method not in _WITHOUT_BODY
+    body = json.dumps(dict(call.parameters)).encode() if has_body else b""
+    headers = {
+        **target.headers,
+        **({"Content-Type": "application/json"} if has_body else {}),
+        SIGNATURE_HEADER: sign(secret, clock.now_ms() // 1000, body),
+        "Idempotency-Key": call.correlation_id,
+        "X-Hbus-Job": call.job,
+        "X-Hbus-Run": str(call.run),
+        "X-Hbus-Slot": to_rfc3339(call.slot * 1000),
+        "X-Hbus-Attempt": str(call.attempt),
+    }
+    query = None if has_body else {name: str(value) for name, value in call.parameters.items()}
+    try:
+        answer = client.request(target.method, target.url, content=body or None, headers=headers, params=query or None)
+    except httpx.HTTPError as error:
+        return Outcome(False, f"{shown_url(target.url)}: {text_of(error)}")
+    said = f"{shown_url(target.url)} answered {answer.status_code} {answer.reason_phrase}".strip()
+    context.log.write(f"{said}\n{answer.text[:ANSWER_KEPT]}\n")
+    if answer.is_success:
+        return Outcome(True, summary=said)
+    again = answer.status_code in PASSING or answer.is_server_error
+    wait_s = retry_after_s(answer.headers.get("Retry-After", ""), to_datetime(clock.now_ms()))
+    asked = "" if wait_s is None or not again else f" and asked to be tried again in {wait_s:g} s"
+    return Outcome(False, said + asked, again=again)

@@ -1,0 +1,140 @@
+"""Holds a command and all that it starts, and ends them: run as a program, by path, with nothing imported but Python's.
+
+``leash.py CONTROL REPORT GRACE_S PROGRAM ARGUMENT…``: CONTROL and REPORT are descriptors of pipes. A byte on CONTROL
+ends the command (SIGTERM, and after the grace SIGKILL); its end, which is the worker's death, does so at once. On
+REPORT it says how the command ended: ``exit N``, ``signal N``, or ``error TEXT`` when it could not be started. Then
+nothing of the command is left, not even what has put itself into another session: on Linux whatever loses its parent
+becomes a child of this process.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LINUX = sys.platform == "linux"
+#: Looks for what is left, in seconds between them.
+_AGAIN_S = 0.02
+
+
+def main(control: int, report: int, grace_s: float, command: "list[str]") -> None:
+    libc = ctypes.CDLL(None) if _LINUX else None
+    if libc is not None:
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for fd in (control, report, wake_read, wake_write):
+        os.set_inheritable(fd, False)
+    failed_read, failed_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become(command, failed_write, libc)
+    os.close(failed_write)
+    failed = _all_of(failed_read)
+    said = f"error {failed}" if failed else _hold(child, control, wake_read, grace_s)
+    _end_all()
+    os.write(report, said.encode())
+
+
+def _become(command: "list[str]", failed: int, libc: "ctypes.CDLL | None") -> None:
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.execvp(command[0], command)  # noqa: S606 - that is what it is for
+    except OSError as error:
+        os.write(failed, (error.strerror or "cannot be started").encode())
+    os._exit(127)
+
+
+def _hold(child: int, control: int, wake: int, grace_s: float) -> str:
+    """Until the command has ended; how it did."""
+    kill_at = None
+    watched = [control, wake]
+    while True:
+        status = _ended(child)
+        if status is not None:
+            return status
+        left_s = None if kill_at is None else max(0.0, kill_at - time.monotonic())
+        ready, _, _ = select.select(watched, [], [], left_s)
+        if wake in ready:
+            os.read(wake, 1_000)
+        if control in ready:
+            watched.remove(control)
+            asked = os.read(control, 1)
+            kill_at = time.monotonic() + (grace_s if asked else 0.0)
+            _signal_group(child, signal.SIGTERM)
+        if kill_at is not None and time.monotonic() >= kill_at:
+            _signal_group(child, signal.SIGKILL)
+
+
+def _ended(child: int) -> "str | None":
+    said = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return said or "exit 0"
+        if pid == 0:
+            return said
+        if pid == child:
+            said = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+
+
+def _end_all() -> None:
+    """Kill what descends from this process until nothing does: what is killed may have left children behind."""
+    while True:
+        for pid in _descendants():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(_AGAIN_S)
+
+
+def _descendants() -> "set[int]":
+    parents = {}
+    for name in os.listdir("/proc") if _LINUX else ():
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    # The name of a program may hold blanks and brackets.
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+            except OSError:
+                continue
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def _signal_group(leader: int, number: int) -> None:
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        return
+
+
+def _all_of(pipe: int) -> str:
+    said = b""
+    while piece := os.read(pipe, 1_000):
+        said += piece
+    os.close(pipe)
+    return said.decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])

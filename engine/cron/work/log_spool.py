@@ -1,0 +1,114 @@
+"""The log of one attempt, in a file: what is written there outlives the worker that is killed.
+
+Worker and child processes append to the same file. Who ships it holds a lock on it, which ends with the process: a
+file that can be locked was left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.core.redaction import redact_text
+
+#: A file that is larger is emptied once it was read, in bytes: work may write faster than anybody ships.
+LARGEST = 8 * 1024 * 1024
+#: A line that is longer is cut, in bytes.
+LONGEST_LINE = 8 * 1024
+#: What is read at once, in bytes.
+PIECE = 16 * 1024
+_NAME = re.compile(r"(\d+)-(\d+)\.log")
+#: What a terminal would act on. Tabs and line ends stay.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class LogSpool:
+    """One file. Any thread may write; one reads."""
+
+    def __init__(self, folder: Path, run: int, attempt: int) -> None:
+        """Makes the file, mode 0600, and locks it; raises ``BlockingIOError`` when another process has it."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.run, self.attempt = run, attempt
+        self._path = folder / f"{run}-{attempt}.log"
+        self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise
+        self._at = 0
+        #: Bytes that were thrown away unread.
+        self.left_out = 0
+
+    def fileno(self) -> int:
+        """For a child process to append to."""
+        return self._file
+
+    def write(self, text: str) -> int:
+        """Append; a line's end is the writer's affair. How many characters, as of a file."""
+        os.write(self._file, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """As of a file: nothing is held back."""
+
+    def read(self, *, last: bool = False) -> str:
+        """What is new, at most :data:`PIECE` of it, as it may be shown; empty when there is nothing.
+
+        A line that has not ended waits for its end, unless it is the ``last`` of all, or longer than
+        :data:`LONGEST_LINE`.
+        """
+        raw = os.pread(self._file, PIECE, self._at)
+        if not last and not raw.endswith(b"\n"):
+            whole = raw.rfind(b"\n") + 1
+            raw = raw[:whole] if whole or len(raw) < LONGEST_LINE else raw[:LONGEST_LINE]
+        self._at += len(raw)
+        self._empty_if_large()
+        return shown(raw)
+
+    def close(self) -> None:
+        """Give it up as it is; another may ship what is left."""
+        os.close(self._file)
+
+    def remove(self) -> None:
+        """Once all of it is shipped."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+    def _empty_if_large(self) -> None:
+        size = os.fstat(self._file).st_size
+        if size > LARGEST:
+            self.left_out += size - self._at
+            os.ftruncate(self._file, 0)
+            self._at = 0
+
+
+def left_behind(folder: Path) -> Iterator[LogSpool]:
+    """The files whose workers are gone, each locked by the caller from now on."""
+    for path in sorted(folder.glob("*.log")):
+        named = _NAME.fullmatch(path.name)
+        if named is None:
+            continue
+        try:
+            yield LogSpool(folder, int(named[1]), int(named[2]))
+        except BlockingIOError:
+            continue
+
+
+def shown(raw: bytes) -> str:
+    """Bytes of a log as a person may see them: text without control characters, long lines cut, secrets redacted."""
+    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
+    lines = (_cut(_CONTROL.sub(_escaped, line)) for line in text.split("\n"))
+    return redact_text("\n".join(lines))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut: {len(line):,} characters)"
+
+
+def _escaped(found: re.Match[Any]) -> str:
+    return f"\\x{ord(found[0]):02x}"

@@ -1,0 +1,1 @@
+"""The kinds of work that a job may be, a file each."""

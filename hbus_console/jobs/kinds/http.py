@@ -1,0 +1,61 @@
+"""An HTTP call, under the rules of webhooks."""
+
+from __future__ import annotations
+
+from http import HTTPMethod
+from typing import Any
+
+from engine.core.errors import BadInput
+from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.http_call import HttpTarget, call_http
+from hbus_console import outgoing
+from hbus_console.access.permissions import Actor, require
+from hbus_console.jobs.feature import JOB_EDIT
+from hbus_console.jobs.kinds.kind import WorkSpec, only, text_option, texts_option
+from hbus_console.jobs.kinds.names import KindName
+
+#: In seconds, where the job has no bound of its own that is shorter.
+LONGEST_S = 300.0
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: Headers that are ours to say.
+_OURS = ("authorization", "content-length", "host", "idempotency-key", "x-hbus-")
+
+
+class HttpKind:
+    """Its parameters are the body as JSON, or the query of a GET and a DELETE."""
+
+    name = KindName.HTTP.value
+    words = "an HTTP call"
+
+    def check(self, actor: Actor, spec: WorkSpec) -> None:
+        only(spec, "method", "headers")
+        self._target(spec)
+        try:
+            outgoing.check_url(spec.target)
+        except BadInput as error:
+            raise BadInput(error.what, remedy=error.remedy, field="target") from error
+
+    def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
+        return None
+
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+        require(actor, JOB_EDIT, context.call.job)
+        with outgoing.client(min(spec.timeout_s or LONGEST_S, LONGEST_S)) as client:
+            try:
+                return call_http(context, self._target(spec), client, spec.secret.encode())
+            except outgoing.ForbiddenTarget as error:
+                return Outcome(False, error.what, again=False)
+
+    def _target(self, spec: WorkSpec) -> HttpTarget:
+        method = text_option(spec, "method", "POST")
+        if method not in _METHODS:
+            raise BadInput(f"There is no method {method!r}.", remedy=f"Use {', '.join(_METHODS)}.", field="options")
+        headers = texts_option(spec, "headers")
+        for name in headers:
+            if name.lower().startswith(_OURS):
+                raise BadInput(
+                    f"The header {name} is not yours to set.",
+                    remedy="Calls are signed; leave it out.",
+                    field="options",
+                )
+        return HttpTarget(spec.target, HTTPMethod(method), headers)

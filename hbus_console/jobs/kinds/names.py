@@ -1,0 +1,12 @@
+"""What the kinds of work are called in columns."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class KindName(StrEnum):
+    FUNCTION = "function"
+    PUBLISH = "publish"
+    HTTP = "http"
+    COMMAND = "command"

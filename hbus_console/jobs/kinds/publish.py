@@ -1,0 +1,54 @@
+"""A message that is published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.core.errors import BadInput, HbusError, Unavailable
+from engine.cron.work.call import Outcome, RunContext
+from hbus_console.access.permissions import Actor, Forbidden, require
+from hbus_console.jobs.kinds.kind import WorkSpec, only, text_option
+from hbus_console.jobs.kinds.names import KindName
+from hbus_console.publishing.feature import PUBLISH
+from hbus_console.publishing.services import publish_once
+from hbus_console.topics.lookup import topic as find_topic
+
+
+class PublishKind:
+    """Its parameters are the payload. However often a run is tried, one message comes of it."""
+
+    name = KindName.PUBLISH.value
+    words = "a message"
+
+    def check(self, actor: Actor, spec: WorkSpec) -> None:
+        only(spec, "type", "key")
+        for name in ("type", "key"):
+            text_option(spec, name)
+        try:
+            find_topic(spec.target)
+        except BadInput as error:
+            raise BadInput(error.what, remedy=error.remedy, field="target") from error
+        require(actor, PUBLISH, spec.target)
+
+    def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
+        return None
+
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+        call = context.call
+        try:
+            published = publish_once(
+                actor,
+                spec.target,
+                dict(call.parameters),
+                call.correlation_id,
+                type=text_option(spec, "type"),
+                partition_key=text_option(spec, "key"),
+            )
+        except Unavailable as error:
+            return Outcome(False, error.what)
+        except Forbidden:
+            raise
+        except HbusError as error:
+            return Outcome(False, error.what, again=False)
+        context.log.write(f"published {published} on {spec.target}\n")
+        return Outcome(True, summary=f"published {published}")

@@ -1,0 +1,1 @@
+"""The role cron: nodes that decide slots."""

@@ -1,0 +1,59 @@
+"""What the kind of a job's work has to say to its settings, and its schema to parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.core.errors import BadInput
+from hbus_console.access.permissions import Actor
+from hbus_console.jobs.kinds.kind import WorkSpec
+from hbus_console.jobs.kinds.known import KINDS
+from hbus_console.schemas.json_schema import CompiledSchema
+
+#: The settings that say what is done: whoever changes one lends the job their rights.
+WORK_SETTINGS = ("kind", "target", "options", "parameters", "parameters_schema", "timeout_s")
+
+
+def spec_of(settings: Mapping[str, Any], secret: str = "") -> WorkSpec:
+    """Of the settings of a job, or of a version of it."""
+    return WorkSpec(settings["target"], settings["options"], secret, float(settings["timeout_s"]))
+
+
+def check_work(actor: Actor, settings: Mapping[str, Any]) -> None:
+    """Raises ``BadInput`` naming the setting, and ``Forbidden`` where ``actor`` may not do what the job would."""
+    kind, spec = KINDS[settings["kind"]], spec_of(settings)
+    kind.check(actor, spec)
+    schema = settings["parameters_schema"]
+    if schema is not None and kind.schema(spec) is not None:
+        raise BadInput(
+            "The function says itself what its parameters must be.", remedy="Leave it empty.", field="parameters_schema"
+        )
+    _compiled(schema)
+    # A trigger may add what a schedule lacks; what is there must fit all the same.
+    if settings["parameters"] or schema is not None or kind.schema(spec) is not None:
+        check_parameters(settings, settings["parameters"])
+
+
+def schema_of(settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What parameters must fit; ``None``: any object does."""
+    schema: dict[str, Any] | None = settings["parameters_schema"]
+    return KINDS[settings["kind"]].schema(spec_of(settings)) if schema is None else schema
+
+
+def check_parameters(settings: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Raises ``BadInput`` (field ``parameters``) where they do not fit; what it says quotes no value."""
+    compiled = _compiled(schema_of(settings))
+    if compiled is not None and (problem := compiled.problem(dict(parameters))) is not None:
+        raise BadInput(
+            f"The parameters do not fit: {problem[1]}.", remedy="Its schema says what they must be.", field="parameters"
+        )
+
+
+def _compiled(schema: dict[str, Any] | None) -> CompiledSchema | None:
+    if schema is None:
+        return None
+    try:
+        return CompiledSchema(schema)
+    except BadInput as error:
+        raise BadInput(error.what, remedy=error.remedy, field="parameters_schema") from error

@@ -1,0 +1,42 @@
+"""What of a run's parameters may be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: In place of a value that is not to be seen.
+MASK = "•••"
+#: Of a property of a schema: that its value is given and never shown.
+_HIDDEN = "writeOnly"
+#: Formats of values that are secrets.
+_SECRET_FORMATS = ("password",)
+#: Parts of names that say so where no schema does.
+_SECRET_NAMES = ("password", "passwd", "secret", "token", "apikey", "api_key", "credential", "private_key")
+
+
+def masked(parameters: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``parameters`` with what their schema, or a telling name, calls secret replaced, at whatever depth."""
+    return {name: _shown(name, value, _property(schema, name)) for name, value in parameters.items()}
+
+
+def _shown(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
+    if schema.get(_HIDDEN) is True or schema.get("format") in _SECRET_FORMATS or _tells(name):
+        return MASK
+    if isinstance(value, Mapping):
+        return masked(value, schema)
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_shown(name, each, items if isinstance(items, Mapping) else {}) for each in value]
+    return value
+
+
+def _property(schema: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
+    properties = (schema or {}).get("properties")
+    found = properties.get(name) if isinstance(properties, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _tells(name: str) -> bool:
+    plain = name.lower().replace("-", "_")
+    return any(part in plain for part in _SECRET_NAMES)

@@ -1,0 +1,1 @@
+"""The role jobs: Celery workers that do the work of runs."""

@@ -1,0 +1,162 @@
+"""A process that does runs, one at a time: what it holds, and what a run is between its beginning and its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+from typing import NamedTuple
+
+import structlog
+from django.conf import settings
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.errors import Unavailable
+from engine.core.store import open_client
+from engine.cron.slots.job import JobPolicy
+from engine.cron.slots.keeping import LeaseKeeper
+from engine.cron.slots.running import Held
+from engine.cron.slots.steps import RunState
+from engine.cron.slots.store import SlotStore
+from engine.cron.slots.worker import Ended, RunWorker
+from engine.cron.work.call import Outcome, RunCall, RunContext
+from engine.cron.work.log_spool import LogSpool
+from hbus_console.access.permissions import Forbidden
+from hbus_console.database import fresh_connections, keep_connections
+from hbus_console.jobs.judge import SlotJudge
+from hbus_console.jobs.kinds.kind import WorkKind, WorkSpec
+from hbus_console.jobs.kinds.known import KINDS
+from hbus_console.jobs.known import policy_of
+from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.places import places
+from hbus_console.jobs.queue import offer
+from hbus_console.jobs.rights import actor_named
+from hbus_console.jobs.services.work import spec_of
+from hbus_console.jobs.working.shipping import LogShipper, spool_folder
+from hbus_console.wiring import store
+
+#: The store must answer sooner than leases run out, in seconds.
+STORE_TIMEOUT_S = 2.0
+#: How long work may take to end once it is asked to, in seconds; then its process is ended.
+HEEDS_WITHIN_S = 10.0
+#: How soon the loss of a lease, and the end of a run's time, are seen.
+_LOOK_S = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+class _Work(NamedTuple):
+    """What one run is to do."""
+
+    kind: WorkKind
+    spec: WorkSpec
+    acts_as: str
+    call: RunCall
+
+
+class RunProcess:
+    """Made after the fork, once a process. One run at a time: what a run prints is known by its process."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        keep_connections()
+        self._clock = clock or SystemClock()
+        client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
+        act = places(SlotStore(client, settings.HBUS_PREFIX), SlotJudge(), offer)
+        self._keeper = LeaseKeeper(act)
+        self._keeper.start()
+        self._worker = RunWorker(f"{store.node_name()}:{os.getpid()}", act, self._keeper, _policy)
+
+    def run(self, run: int) -> RunState | None:
+        """How it ended; ``None`` when it was not begun here."""
+        with fresh_connections():
+            try:
+                return self._worker.run(run, self._work)
+            except Unavailable as error:
+                _log.warning("a run could not be begun", run=run, error=error.what)
+                return None
+
+    def _work(self, held: Held, lost: threading.Event) -> Ended:
+        spool = LogSpool(spool_folder(), held.row.id, held.row.attempt)
+        shipper = LogShipper(spool).start()
+        try:
+            outcome = self._outcome(held, lost, spool)
+        finally:
+            shipper.finish()
+        if outcome.summary:
+            JobRun.objects.filter(pk=held.row.id, epoch=held.epoch, state=RunState.RUNNING).update(
+                summary=outcome.summary
+            )
+        return Ended(RunState.DONE if outcome.done else RunState.FAILED, outcome.reason)
+
+    def _outcome(self, held: Held, lost: threading.Event, spool: LogSpool) -> Outcome:
+        work = _work_of(held)
+        if work is None:
+            return Outcome(False, "the job was deleted before it began", again=False)
+        context = RunContext(work.call, spool)
+        ended = threading.Event()
+        watch = threading.Thread(
+            target=self._watch, args=(context, lost, ended, work.spec.timeout_s), name="run-watch", daemon=True
+        )
+        watch.start()
+        try:
+            outcome = work.kind.run(actor_named(work.acts_as), work.spec, context)
+        except Forbidden as error:
+            outcome = Outcome(False, error.what, again=False)
+        finally:
+            ended.set()
+            watch.join()
+        # What it says it did, it did after its time, and perhaps beside another.
+        return Outcome(False, context.why_stopped) if context.why_stopped else outcome
+
+    def _watch(self, context: RunContext, lost: threading.Event, ended: threading.Event, timeout_s: float) -> None:
+        began = self._clock.monotonic()
+        while not self._clock.wait(ended, _LOOK_S):
+            if lost.is_set():
+                context.stop("its lease was lost while it ran")
+            elif timeout_s and self._clock.monotonic() - began > timeout_s:
+                context.stop(f"it took longer than {timeout_s:,.0f} s")
+            if context.why_stopped:
+                break
+        if context.why_stopped and not self._clock.wait(ended, HEEDS_WITHIN_S):
+            _end_this_process(context)
+
+
+def _end_this_process(context: RunContext) -> None:
+    """Nothing else ends a function that does not listen. The sweeper finds that nobody renews the lease."""
+    context.log.write(
+        f"It was to end, for {context.why_stopped}, and did not within {HEEDS_WITHIN_S:g} s: its process was ended.\n"
+    )
+    _log.error("a run did not stop when asked; its process ends", run=context.call.run, job=context.call.job)
+    os._exit(1)
+
+
+@cache
+def run_process() -> RunProcess:
+    """That of this process."""
+    return RunProcess()
+
+
+def _policy(job: str) -> JobPolicy:
+    """Of a job that is gone the usual one."""
+    row = Job.objects.filter(name=job).first()
+    return JobPolicy() if row is None else policy_of(row)
+
+
+def _work_of(held: Held) -> _Work | None:
+    """As the version says under which the slot was decided, and the parameters of who triggered it."""
+    run = JobRun.objects.get(pk=held.row.id)
+    job = Job.objects.filter(name=run.job).first()
+    if job is None:
+        return None
+    version = job.versions.get(number=run.version)
+    said = version.settings
+    call = RunCall(
+        run.pk,
+        run.job,
+        held.row.attempt,
+        run.slot,
+        held.epoch,
+        run.correlation_id,
+        said["parameters"] if run.parameters is None else run.parameters,
+    )
+    return _Work(KINDS[said["kind"]], spec_of(said, job.secret), said["acts_as"], call)

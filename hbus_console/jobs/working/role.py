@@ -1,0 +1,101 @@
+"""The jobs role: a Celery worker whose processes each do one run at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import warnings
+from typing import Any
+
+import structlog
+from celery import signals
+from celery.utils.nodenames import default_nodename, host_format
+from django.conf import settings
+
+from hbus_console.database import fresh_connections
+from hbus_console.jobs.queue import QUEUE, app
+from hbus_console.jobs.working.shipping import ship_left_behind, spool_folder
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.wiring import store
+
+#: How often the logs of killed processes are looked for, in seconds.
+LOOK_S = 10.0
+_PR_SET_PDEATHSIG = 1
+
+_log = structlog.get_logger(__name__)
+
+
+def run(slot: int) -> None:
+    """Do runs until SIGTERM, and then no new one; ends the process with the worker's exit code."""
+    # What Celery fears of root is pickle, and nothing here reads it.
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+    # Django's checks look at every page and endpoint, and a worker serves none.
+    os.environ["CELERY_SKIP_CHECKS"] = "true"
+    parent = _Parent()
+    signals.worker_process_init.connect(_tie_to_parent)
+    # Threads do not survive a fork: they start once the processes of the pool are there.
+    signals.worker_ready.connect(parent.start)
+    signals.worker_shutting_down.connect(parent.end_in_time)
+    worker = app.Worker(
+        hostname=host_format(default_nodename(f"jobs{slot}@%h")),
+        pool="prefork",
+        concurrency=settings.HBUS_JOB_SLOTS,
+        queues=[QUEUE],
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+    )
+    worker.start()
+    parent.stop()
+    sys.exit(worker.exitcode or 0)
+
+
+class _Parent:
+    """What the worker's parent does beside giving runs to its processes."""
+
+    def __init__(self) -> None:
+        self._beat: NodeBeat | None = None
+        self._stopped = threading.Event()
+
+    def start(self, **_: Any) -> None:
+        self._beat = NodeBeat(
+            store.client(),
+            settings.HBUS_PREFIX,
+            name=store.node_name(),
+            role="jobs",
+            slot=os.environ.get("HBUS_SLOT", "0"),
+            detail=lambda: {"processes": settings.HBUS_JOB_SLOTS},
+        )
+        self._beat.start()
+        threading.Thread(target=self._ship, name="left-behind", daemon=True).start()
+
+    def end_in_time(self, **_: Any) -> None:
+        """Inside a signal handler: what still runs when the grace is over is ended, and found by its lease."""
+        timer = threading.Timer(settings.HBUS_GRACE_S, os.kill, (os.getpid(), signal.SIGQUIT))
+        timer.daemon = True
+        timer.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._beat is not None:
+            self._beat.stop()
+        store.close(1.0)
+
+    def _ship(self) -> None:
+        while True:
+            try:
+                with fresh_connections():
+                    ship_left_behind(spool_folder())
+            except Exception as error:  # noqa: BLE001 - and logged: the next look may do better
+                _log.exception("logs that were left behind are not shipped", error=type(error).__name__)
+            if self._stopped.wait(LOOK_S):
+                return
+
+
+def _tie_to_parent(**_: Any) -> None:
+    """A process of the pool does not outlive the worker, of whatever that died."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

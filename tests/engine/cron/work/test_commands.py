@@ -1,0 +1,139 @@
+"""A program runs with what it is told, and nothing of it is left when it has ended, however it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.cron.work.commands import Program, run_program
+from tests.engine.cron.work.conftest import Given
+
+#: Starts a grandchild in a session of its own that ignores SIGTERM, tells its number, and waits with it.
+_STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+loop = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+made = subprocess.Popen([sys.executable, "-c", loop], start_new_session=True, stdout=subprocess.PIPE)
+made.stdout.readline()
+open(sys.argv[1] + ".part", "w").write(f"{os.getpid()} {made.pid}")
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+if sys.argv[2] == "stay":
+    time.sleep(600)
+"""
+
+
+def stubborn(told: Path, then: str) -> Program:
+    return Program([sys.executable, "-c", _STUBBORN, str(told), then], grace_s=0.2)
+
+
+def until_told(told: Path) -> list[int]:
+    until = time.monotonic() + 30
+    while not told.exists():
+        assert time.monotonic() < until, "the program has not started"
+        time.sleep(0.01)
+    return [int(word) for word in told.read_text().split()]
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
+
+
+def test_it_is_told_what_run_it_is_and_nothing_of_the_workers_secrets(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://:hidden@store")
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    context = given(hotel="HB-1")
+    assert run_program(context, Program([sys.executable, "-c", code], environment={"MODE": "night"})).done
+    told = json.loads(context.log.read())
+    assert (told["HBUS_JOB"], told["HBUS_SLOT"], told["HBUS_EPOCH"]) == ("close-of-day", "1790000000", "7")
+    assert json.loads(told["HBUS_PARAMETERS"]) == {"hotel": "HB-1"}
+    assert told["MODE"] == "night"
+    assert "REDIS_URL" not in told
+
+
+@pytest.mark.parametrize(
+    ("command", "reason", "again"),
+    [
+        (["sh", "-c", "echo no >&2; exit 3"], "it ended with exit code 3", True),
+        (["sh", "-c", "kill -SEGV $$"], "it was ended by SIGSEGV", True),
+        (["sh", "-c", "exit 127"], "it ended with exit code 127", False),
+        (["/no/such/program"], "its program cannot be started: No such file or directory", False),
+        (["/"], "its program cannot be started: Permission denied", False),
+    ],
+)
+def test_it_says_how_the_program_ended(given: Given, command: list[str], reason: str, again: bool) -> None:
+    outcome = run_program(given(), Program(command))
+    assert (outcome.done, outcome.reason, outcome.again) == (False, reason, again)
+
+
+def test_a_folder_that_is_not_there_is_said(given: Given) -> None:
+    outcome = run_program(given(), Program(["true"], folder=Path("/no/such/folder")))
+    assert (outcome.done, outcome.again) == (False, False)
+    assert "No such file or directory" in outcome.reason
+
+
+def test_what_it_writes_is_in_the_log_in_its_order(given: Given) -> None:
+    context = given()
+    run_program(context, Program(["sh", "-c", "echo one; echo two >&2; printf three"]))
+    assert context.log.read(last=True) == "one\ntwo\nthree"
+
+
+def test_a_stop_ends_the_whole_tree_even_what_left_its_group(given: Given, tmp_path: Path) -> None:
+    context, told = given(), tmp_path / "told"
+    stopper = threading.Thread(target=lambda: (until_told(told), context.stop("it took longer than 5 s")))
+    stopper.start()
+    outcome = run_program(context, stubborn(told, "stay"))
+    stopper.join()
+    assert (outcome.done, outcome.reason) == (False, "it took longer than 5 s")
+    assert gone(until_told(told))
+
+
+def test_what_a_program_leaves_running_ends_with_it(given: Given, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    assert run_program(given(), stubborn(told, "go")).done
+    assert gone(until_told(told))
+
+
+def test_a_polite_program_may_end_by_itself(given: Given, tmp_path: Path) -> None:
+    context, told = given(), tmp_path / "told"
+    script = f"trap 'echo tidied; exit 0' TERM; echo 1 > {told}; while :; do sleep 0.05; done"
+    stopper = threading.Thread(target=lambda: (until_told(told), context.stop("cancelled")))
+    stopper.start()
+    outcome = run_program(context, Program(["sh", "-c", script], grace_s=20))
+    stopper.join()
+    assert not outcome.done
+    assert context.log.read().endswith("tidied\n")
+
+
+_WORKER = """
+import sys
+from pathlib import Path
+from engine.cron.work.call import RunCall, RunContext
+from engine.cron.work.commands import Program, run_program
+from engine.cron.work.log_spool import LogSpool
+spool = LogSpool(Path(sys.argv[1]), 1, 1)
+run_program(RunContext(RunCall(1, "j", 1, 0, 1, "c"), spool), Program(sys.argv[2:], grace_s=600))
+"""
+
+
+def test_when_the_worker_is_killed_its_programs_are(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    program = [sys.executable, "-c", _STUBBORN, str(told), "stay"]
+    worker = subprocess.Popen([sys.executable, "-c", _WORKER, str(tmp_path / "runs"), *program])
+    pids = until_told(told)
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    until = time.monotonic() + 30
+    while not gone(pids):
+        assert time.monotonic() < until, "a part of its tree lives on"
+        time.sleep(0.01)

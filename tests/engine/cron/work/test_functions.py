@@ -1,0 +1,116 @@
+"""A function is called with parameters that fit its types, and says how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+
+from engine.core.errors import ConfigurationError, NotThere
+from engine.cron.work.call import GiveUp, RunContext
+from engine.cron.work.functions import find_function, forget_functions, job_function, job_functions
+from tests.engine.cron.work.conftest import Given
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    forget_functions()
+
+
+def closes(context: RunContext, hotel: str, day: date, rooms: int = 1) -> dict[str, Any]:
+    """Close one day of a hotel.
+
+    More of it.
+    """
+    print(f"closing {hotel}")
+    return {"hotel": hotel, "day": day, "rooms": rooms, "run": context.call.run}
+
+
+def test_it_is_given_its_parameters_in_their_types(given: Given) -> None:
+    job_function("hotel.close")(closes)
+    context = given(hotel="HB-1", day="2026-11-22")
+    outcome = find_function("hotel.close").run(context)
+    assert outcome.done
+    assert outcome.summary == '{"hotel": "HB-1", "day": "2026-11-22", "rooms": 1, "run": 1}'
+    assert context.log.read() == "closing HB-1\n"
+
+
+def test_its_schema_follows_from_its_types() -> None:
+    job_function("hotel.close")(closes)
+    (known,) = job_functions()
+    assert known.words == "Close one day of a hotel."
+    assert known.schema["required"] == ["hotel", "day"]
+    assert known.schema["properties"]["rooms"] == {"type": "integer", "default": 1}
+    assert known.schema["properties"]["day"] == {"type": "string", "format": "date"}
+    assert known.schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("parameters", [{}, {"hotel": 1, "day": "2026-11-22"}, {"hotel": "H", "day": "x"}])
+def test_parameters_that_do_not_fit_are_not_tried_again(given: Given, parameters: dict[str, Any]) -> None:
+    job_function("hotel.close")(closes)
+    outcome = find_function("hotel.close").run(given(**parameters))
+    assert (outcome.done, outcome.again) == (False, False)
+    assert "its parameters do not fit hotel.close" in outcome.reason
+
+
+def fails() -> None:
+    raise LookupError("no such hotel")
+
+
+def gives_up() -> None:
+    raise GiveUp("the month is closed")
+
+
+def is_stopped(context: RunContext) -> None:
+    context.stop("somebody cancelled it")
+    context.raise_if_stopped()
+
+
+@pytest.mark.parametrize(
+    ("function", "reason", "again"),
+    [
+        (fails, "LookupError: no such hotel", True),
+        (gives_up, "the month is closed", False),
+        (is_stopped, "somebody cancelled it", True),
+    ],
+)
+def test_it_says_how_it_failed(given: Given, function: Callable[..., None], reason: str, again: bool) -> None:
+    job_function("it")(function)
+    outcome = find_function("it").run(given())
+    assert (outcome.done, outcome.reason, outcome.again) == (False, reason, again)
+
+
+def test_the_trace_of_an_error_is_in_the_log(given: Given) -> None:
+    job_function("it")(fails)
+    context = given()
+    find_function("it").run(context)
+    assert 'raise LookupError("no such hotel")' in context.log.read(last=True)
+
+
+def untyped(hotel) -> None:  # type: ignore[no-untyped-def]
+    ...
+
+
+def of_many(*hotels: str) -> None: ...
+
+
+def of_no_json(hotel: Callable[[], None]) -> None: ...
+
+
+@pytest.mark.parametrize("function", [untyped, of_many, of_no_json])
+def test_what_nobody_could_call_is_refused_when_it_is_registered(function: Callable[..., None]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        job_function("it")(function)
+    assert refused.value.remedy
+
+
+def test_a_name_is_one_functions() -> None:
+    job_function("it")(fails)
+    job_function("it")(fails)
+    with pytest.raises(ConfigurationError, match="Two functions are called it"):
+        job_function("it")(gives_up)
+    with pytest.raises(NotThere):
+        find_function("other")

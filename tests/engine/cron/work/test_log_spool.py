@@ -1,0 +1,80 @@
+"""The log of an attempt outlives its worker, is bounded, and shows neither secrets nor control characters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cron.work import log_spool
+from engine.cron.work.log_spool import LogSpool, left_behind
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> LogSpool:
+    return LogSpool(tmp_path, 5, 2)
+
+
+def test_only_whole_lines_are_read_until_the_last(spool: LogSpool) -> None:
+    spool.write("one\ntw")
+    assert spool.read() == "one\n"
+    assert spool.read() == ""
+    spool.write("o\nthree")
+    assert spool.read() == "two\n"
+    assert spool.read(last=True) == "three"
+
+
+def test_a_line_without_end_is_not_waited_for(spool: LogSpool) -> None:
+    spool.write("x" * (log_spool.LONGEST_LINE + 5))
+    assert spool.read() == "x" * log_spool.LONGEST_LINE
+
+
+def test_a_piece_is_no_larger_than_it_may_be(spool: LogSpool) -> None:
+    spool.write("line\n" * 10_000)
+    assert 0 < len(spool.read()) <= log_spool.PIECE
+
+
+def test_what_a_terminal_would_act_on_is_spelt_out_and_secrets_are_left_out(spool: LogSpool) -> None:
+    spool.write("a\x1b[31mred\x00\tb\r\nAuthorization: Bearer abcdefgh12345678\n")
+    assert spool.read() == "a\\x1b[31mred\\x00\tb\nAuthorization: Bearer [redacted]\n"
+
+
+def test_bytes_that_are_no_text_do_not_stop_it(spool: LogSpool) -> None:
+    os.write(spool.fileno(), b"\xff\xfe ok\n")
+    assert spool.read() == "\ufffd\ufffd ok\n"
+
+
+def test_a_flood_is_thrown_away_and_counted(spool: LogSpool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_spool, "LARGEST", 50_000)
+    spool.write("x\n" * 50_000)
+    first = spool.read()
+    assert spool.left_out == 100_000 - len(first)
+    spool.write("after\n")
+    assert spool.read() == "after\n"
+
+
+def test_nobody_else_reads_the_file_of_a_worker_that_lives(spool: LogSpool, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a log")
+    spool.write("here\n")
+    assert list(left_behind(tmp_path)) == []
+    spool.close()
+    (found,) = left_behind(tmp_path)
+    assert (found.run, found.attempt, found.read()) == (5, 2, "here\n")
+    found.remove()
+    assert list(left_behind(tmp_path)) == []
+
+
+def test_what_a_killed_worker_wrote_is_left_behind(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path; from engine.cron.work.log_spool import LogSpool\n"
+        "LogSpool(Path(sys.argv[1]), 9, 1).write('last words\\n'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -signal.SIGKILL
+    (found,) = left_behind(tmp_path)
+    assert found.read() == "last words\n"
+    assert (tmp_path / "9-1.log").stat().st_mode & 0o777 == 0o600
+    found.close()
