@@ -109,9 +109,10 @@ def _fields(draft: type) -> list[DraftField]:
     for one in fields(draft):
         hint = hints[one.name]
         kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        default = one.default if one.default_factory is MISSING else one.default_factory()
         setting = next((mark for mark in marks if isinstance(mark, Setting)), None)
         if setting is not None:
             rest = tuple(mark for mark in marks if mark is not setting)
-            setting = replace(setting, name=one.name, default=one.default, marks=rest)
-        found.append(DraftField(one.name, kind, one.default, setting))
+            setting = replace(setting, name=one.name, default=default, marks=rest)
+        found.append(DraftField(one.name, kind, default, setting))
     return found

@@ -16,6 +16,7 @@ JOB_DELETE = Act("job.delete", Role.GOVERNOR, "delete jobs", about=JOB)
 
 FEATURE = Feature(
     name="jobs",
+    api=("hbus_console.jobs.api",),
     acts=(JOB_PAUSE, JOB_RUN, JOB_EDIT, JOB_COMMAND, JOB_GOVERN, JOB_DELETE),
     subjects=(SubjectKind(JOB, "job"), SubjectKind(RUN, "run", local=True, within=JOB)),
     ledger_models=("LogPiece",),

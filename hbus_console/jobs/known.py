@@ -45,11 +45,14 @@ def cron_job(row: Job) -> CronJob:
         held = f"paused: {row.pause_reason}" if row.pause_reason else "paused"
     elif row.team_id is None:
         held = "nobody owns the job"
+    return CronJob(row.name, row.version, schedule_of(row), policy_of(row), held)
+
+
+def schedule_of(row: Job) -> Schedule:
+    """When it runs; raises as :func:`cron_job`."""
     # One that spreads by the job's name is that job's alone.
     by = row.name if "H" in row.schedule.upper() else ""
-    return CronJob(
-        row.name, row.version, _schedule(row.schedule, row.zone, row.gap, row.fold, by), policy_of(row), held
-    )
+    return _schedule(row.schedule, row.zone, row.gap, row.fold, by)
 
 
 # Many jobs share few schedules, which are the larger part of what a node holds of a job.

@@ -43,6 +43,13 @@ WHY = {"reason": "a test"}
 _SUBSCRIPTION = {"group": "probe", "owner": "Inside team", "handler": "webhook", "webhook_url": "https://x.example/in"}
 _USER = {"username": "probe", "grants": []}
 _SCHEMA = {"body": {"type": "object"}}
+_JOB = {
+    "name": "booking.probe",
+    "owner": "Inside team",
+    "kind": "http",
+    "target": "https://1.1.1.1/",
+    "schedule": "@daily",
+}
 _RULE = {"name": "probe", "kind": "lag", "threshold": 1, "topics": "booking.*"}
 
 
@@ -51,6 +58,23 @@ def _token_body(world: Any) -> dict[str, str]:
 
 
 TABLE: dict[str, Line] = {
+    # --- jobs over HTTP
+    "api/v1/jobs": may(GET="viewer", POST=("editor", {**_JOB, **WHY}), lists=True),
+    "api/v1/jobs/<str:job>": may(
+        GET="viewer",
+        PATCH=("editor", {"description": "probe"}),
+        DELETE=("governor", lambda world: {"typed_name": world.job, **WHY}),
+    ),
+    "api/v1/jobs/<str:job>/pause": may(POST=("operator", WHY)),
+    "api/v1/jobs/<str:job>/resume": may(POST=("operator", WHY)),
+    "api/v1/jobs/<str:job>/versions": may(GET="viewer"),
+    "api/v1/jobs/<str:job>/versions/<int:version>/restore": may(POST=("editor", WHY)),
+    "api/v1/jobs/<str:job>/slots": may(GET="viewer"),
+    "api/v1/jobs/<str:job>/trigger": may(POST=("operator", WHY)),
+    "api/v1/jobs/<str:job>/runs": may(GET="viewer"),
+    "api/v1/jobs/<str:job>/runs/<int:run_id>": may(GET="viewer"),
+    "api/v1/jobs/<str:job>/runs/<int:run_id>/log": may(GET="viewer"),
+    "api/v1/runs": may(GET="viewer", lists=True),
     # --- for machines
     "healthz": may(GET=ANYONE),
     "readyz": may(GET=ANYONE),

@@ -21,6 +21,8 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.models import Evidence
+from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, LogPiece
+from hbus_console.jobs.services.draft import snapshot
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from hbus_console.schemas.models import SchemaVersion
@@ -50,6 +52,8 @@ class World:
     silence_id: int
     channel_id: int
     operation_id: int
+    job: str
+    run_id: int
     #: The widest scope of whoever asks; set by the test.
     scope: str = "*"
     version: int = 1
@@ -156,7 +160,19 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         audit_seq=entry.seq,
         total=1,
     )
-    return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *alerting, operation.pk)
+    things = (*alerting, operation.pk, *_job(topic, owner))
+    return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *things)
+
+
+def _job(name: str, owner: Team) -> tuple[str, int]:
+    """A job that is called as the topic is, with a run and its log."""
+    work = {"kind": "http", "target": "https://1.1.1.1/", "parameters": {"of": name}}
+    job = Job.objects.create(name=name, team=owner, schedule="@daily", acts_as="system", **work)
+    JobCursor.objects.create(job=name, version=1, at=0)
+    JobVersion.objects.create(job=job, number=1, settings=snapshot(job), audit_seq=1)
+    run = JobRun.objects.create(job=name, version=1, slot=60, state="done", decided_us=1, changed_us=1, ended_us=1)
+    LogPiece.objects.create(run=run.pk, seq=1, attempt=1, at_us=1, text=f"did {name}\n")
+    return name, run.pk
 
 
 def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:

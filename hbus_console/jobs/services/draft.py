@@ -18,6 +18,7 @@ from hbus_console.jobs.models import Job
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
 WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
+#: What each kind of work is.
 KIND_WORDS = {kind.name: kind.words for kind in KINDS.values()}
 GAPS = {
     GapPolicy.END.value: "once, when the gap ends",

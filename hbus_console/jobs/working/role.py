@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -34,6 +35,9 @@ def run(slot: int) -> None:
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
     # Django's checks look at every page and endpoint, and a worker serves none.
     os.environ["CELERY_SKIP_CHECKS"] = "true"
+    # Two lines of each run, which its row tells better.
+    for told_of_tasks in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(told_of_tasks).setLevel(logging.WARNING)
     parent = _Parent()
     signals.worker_process_init.connect(_tie_to_parent)
     # Threads do not survive a fork: they start once the processes of the pool are there.

@@ -1,0 +1,173 @@
+"""Jobs, their versions and their slots to come."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, require
+from hbus_console.access.scopes import namespace_q
+from hbus_console.api.acts import reason_act
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
+from hbus_console.api.bodies import DeleteBody, ReasonBody
+from hbus_console.api.pagination import only_page, page_size
+from hbus_console.api.query import PAGE_SIZE
+from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
+from hbus_console.api.views import ApiView
+from hbus_console.jobs.api import bodies, shapes
+from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.models import Job
+from hbus_console.jobs.services import jobs
+from hbus_console.jobs.services.draft import KIND_WORDS, JobDraft
+
+_FILTERS = [
+    OpenApiParameter("owner", description="Name of a team; empty for jobs nobody owns."),
+    OpenApiParameter("kind", enum=list(KIND_WORDS)),
+    OpenApiParameter("q", description="Part of the name."),
+]
+
+
+def _visible(actor: Actor, request: Request) -> QuerySet[Job]:
+    require(actor, VIEW, SOMEWHERE)
+    rows = Job.objects.filter(namespace_q(actor, "name")).select_related("team")
+    if (owner := request.GET.get("owner")) is not None:
+        rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
+    if kind := request.GET.get("kind"):
+        rows = rows.filter(kind=kind)
+    if part := request.GET.get("q"):
+        rows = rows.filter(name__contains=part)
+    return rows
+
+
+class Jobs(ApiView):
+    @extend_schema(
+        operation_id="jobs_list",
+        summary="Jobs",
+        tags=["jobs"],
+        parameters=[*_FILTERS, *PAGES],
+        responses={(200, "application/json"): page_of(described(shapes.JobOut)), **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        return self.page(_visible(self.actor, request), shapes.job, ordering="name")
+
+    @extend_schema(
+        operation_id="jobs_create",
+        summary="Create a job with its owner",
+        description="Its slots count from now on. It acts by the rights of whoever makes it, as they are at each run.",
+        tags=["jobs"],
+        request=takes(bodies.NewJob),
+        responses=answers(shapes.JobOut, 201),
+    )
+    def post(self, request: Request) -> Response:
+        body = read(request, bodies.NewJob)
+        made = jobs.create_job(self.actor, JobDraft(**body.settings()), body.reason)
+        return Response(shapes.job(made), status=status.HTTP_201_CREATED)
+
+
+class OneJob(RevisedView):
+    @extend_schema(
+        operation_id="jobs_read",
+        summary="One job",
+        tags=["jobs"],
+        parameters=TAGGED,
+        responses=answers(shapes.JobOut),
+    )
+    def get(self, request: Request, job: str) -> Response:
+        require(self.actor, VIEW, job)
+        row = jobs.job(job)
+        return self.tagged(shapes.job(row), row.version)
+
+    @extend_schema(
+        operation_id="jobs_change",
+        summary="Change a job, which makes a version",
+        description="What it does is done by the rights of whoever changed that last. The owner takes a governor.",
+        tags=["jobs"],
+        parameters=CONDITIONAL,
+        request=takes(bodies.JobChange),
+        responses=answers(shapes.JobOut),
+    )
+    def patch(self, request: Request, job: str) -> Response:
+        body, revision = self.change(request, bodies.JobChange)
+        changed = jobs.change_job(self.actor, job, body.changes(), body.reason, version=revision)
+        return self.tagged(shapes.job(changed), changed.version)
+
+    @extend_schema(
+        operation_id="jobs_delete",
+        summary="Delete a job",
+        description="What waits for a worker never runs, and says so; what runs goes on. Its runs are kept.",
+        tags=["jobs"],
+        request=takes(DeleteBody),
+        responses={204: None, **REFUSED},
+    )
+    def delete(self, request: Request, job: str) -> Response:
+        body = read(request, DeleteBody)
+        jobs.delete_job(self.actor, job, body.typed_name, body.reason)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+PauseJob = reason_act(
+    jobs.pause_job,
+    operation_id="jobs_pause",
+    summary="Skip the slots of a job from now on",
+    description="Each leaves a row that says so; what runs goes on. Needs a reason.",
+    tag="jobs",
+    gives=answers(shapes.JobOut),
+    shown=shapes.job,
+)
+ResumeJob = reason_act(
+    jobs.resume_job,
+    operation_id="jobs_resume",
+    summary="Run the slots of a job again, from the next one on",
+    tag="jobs",
+    gives=answers(shapes.JobOut),
+    shown=shapes.job,
+)
+
+
+class Versions(ApiView):
+    @extend_schema(
+        operation_id="jobs_versions",
+        summary="What a job was, the newest version first",
+        tags=["jobs"],
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(described(shapes.VersionOut)), **REFUSED},
+    )
+    def get(self, request: Request, job: str) -> Response:
+        require(self.actor, VIEW, job)
+        return self.page(jobs.job(job).versions.all(), shapes.version)
+
+
+class Restore(ApiView):
+    @extend_schema(
+        operation_id="jobs_restore",
+        summary="Make a job what it was in a version, as a new one",
+        description="Whether it is paused stays as it is. Needs a reason.",
+        tags=["jobs"],
+        request=takes(ReasonBody),
+        responses=answers(shapes.JobOut),
+    )
+    def post(self, request: Request, job: str, version: int) -> Response:
+        body = read(request, ReasonBody)
+        return Response(shapes.job(jobs.restore_version(self.actor, job, version, body.reason)))
+
+
+class NextSlots(ApiView):
+    @extend_schema(
+        operation_id="jobs_slots",
+        summary="The slots of a job to come",
+        tags=["jobs"],
+        parameters=[OpenApiParameter("limit", PAGE_SIZE, description="10 when left out.")],
+        responses={(200, "application/json"): page_of(described(shapes.SlotOut)), **REFUSED},
+    )
+    def get(self, request: Request, job: str) -> Response:
+        require(self.actor, VIEW, job)
+        most = page_size(request, 10, 500)
+        found = schedule_of(jobs.job(job)).slots(int(time.time()))
+        return only_page([plain(shapes.SlotOut(slot.local, slot.utc, slot.mark)) for slot in islice(found, most)])

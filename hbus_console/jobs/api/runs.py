@@ -1,0 +1,122 @@
+"""Runs: those of a job, those of all, one with its log, and one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.cron.slots.steps import RunState
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.scopes import namespace_q
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
+from hbus_console.api.views import ApiView
+from hbus_console.jobs.api import bodies, shapes
+from hbus_console.jobs.models import JobRun, JobVersion, LogPiece
+from hbus_console.jobs.services import triggering
+from hbus_console.jobs.services.triggering import Trigger
+
+_FILTERS = [
+    OpenApiParameter("state", enum=[state.value for state in RunState]),
+    OpenApiParameter("kind", enum=JobRun.Kind.values),
+]
+
+
+class TriggerJob(ApiView):
+    @extend_schema(
+        operation_id="jobs_trigger",
+        summary="Have a job run now",
+        description="Also one that is paused, and beside its slots: it takes the place of none. 200 instead of 201 "
+        "where the key has made the run before. Needs a reason.",
+        tags=["jobs"],
+        request=takes(bodies.TriggerBody),
+        responses={**answers(shapes.TriggeredOut, 201), (200, "application/json"): described(shapes.TriggeredOut)},
+    )
+    def post(self, request: Request, job: str) -> Response:
+        body = read(request, bodies.TriggerBody)
+        made = triggering.trigger(self.actor, job, Trigger(body.parameters, body.reason, body.key))
+        (shown,) = _shown([made.run])
+        code = status.HTTP_201_CREATED if made.new else status.HTTP_200_OK
+        return Response({"new": made.new, "run": shown}, status=code)
+
+
+class Runs(ApiView):
+    @extend_schema(
+        operation_id="runs_list",
+        summary="Runs of all jobs you may see, the newest first",
+        tags=["jobs"],
+        parameters=[*_FILTERS, *PAGES],
+        responses={(200, "application/json"): page_of(described(shapes.RunOut)), **REFUSED},
+    )
+    def get(self, request: Request) -> Response:
+        require(self.actor, VIEW, SOMEWHERE)
+        return _page(self, request, JobRun.objects.filter(namespace_q(self.actor, "job")))
+
+
+class RunsOfJob(ApiView):
+    @extend_schema(
+        operation_id="jobs_runs",
+        summary="Runs of a job, the newest first",
+        description="Also of a job that was deleted: its runs are kept.",
+        tags=["jobs"],
+        parameters=[*_FILTERS, *PAGES],
+        responses={(200, "application/json"): page_of(described(shapes.RunOut)), **REFUSED},
+    )
+    def get(self, request: Request, job: str) -> Response:
+        require(self.actor, VIEW, job)
+        return _page(self, request, JobRun.objects.filter(job=job))
+
+
+class OneRun(ApiView):
+    @extend_schema(operation_id="jobs_run", summary="One run", tags=["jobs"], responses=answers(shapes.RunOut))
+    def get(self, request: Request, job: str, run_id: int) -> Response:
+        require(self.actor, VIEW, job)
+        (shown,) = _shown([triggering.run_of(job, run_id)])
+        return Response(shown)
+
+
+class LogOfRun(ApiView):
+    @extend_schema(
+        operation_id="jobs_run_log",
+        summary="The log of a run, the oldest piece first",
+        tags=["jobs"],
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(described(shapes.LogOut)), **REFUSED},
+    )
+    def get(self, request: Request, job: str, run_id: int) -> Response:
+        require(self.actor, VIEW, job)
+        run = triggering.run_of(job, run_id)
+        return self.page(LogPiece.objects.filter(run=run.pk), _piece, ordering="seq")
+
+
+def _page(view: ApiView, request: Request, rows: QuerySet[JobRun]) -> Response:
+    for name in ("state", "kind"):
+        if value := request.GET.get(name):
+            rows = rows.filter(**{name: value})
+    answer = view.page(rows, lambda row: row)
+    answer.data["results"] = _shown(answer.data["results"])
+    return answer
+
+
+def _shown(rows: Iterable[JobRun]) -> list[dict[str, Any]]:
+    """The versions of all of them are asked for together: they say what of the parameters is secret."""
+    rows = list(rows)
+    manual = [row for row in rows if row.parameters is not None]
+    versions = JobVersion.objects.filter(job__name__in={row.job for row in manual}).select_related("job")
+    known = {
+        (each.job.name, each.number): each.settings
+        for each in (versions.filter(number__in={row.version for row in manual}) if manual else ())
+    }
+    return [plain(shapes.run(row, known.get((row.job, row.version)))) for row in rows]
+
+
+def _piece(row: LogPiece) -> dict[str, Any]:
+    at = datetime.fromtimestamp(row.at_us / 1_000_000, UTC)
+    return plain(shapes.LogOut(row.seq, row.attempt, at, row.text))

@@ -1,0 +1,144 @@
+"""What the endpoints of jobs give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from engine.core.clock import to_rfc3339
+from hbus_console.api.answers import fields_of, plain
+from hbus_console.api.drafts import answer, answered
+from hbus_console.jobs.models import Job, JobRun, JobVersion
+from hbus_console.jobs.services.draft import SETTINGS, snapshot
+from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.showing import masked
+
+JobOut = answer(
+    SETTINGS,
+    "JobOut",
+    "A job as it is configured; what of its parameters is secret is masked. ``owner`` is null where nobody answers for "
+    "it; ``acts_as`` is by whose rights it is done; ``schema`` is what parameters must fit, also where the work itself "
+    "knows it.",
+    first=[("name", str)],
+    after={"owner": [("contact", str | None)]},
+    last=[
+        ("schema", dict[str, Any] | None),
+        ("acts_as", str),
+        ("paused", bool),
+        ("pause_reason", str),
+        ("created_at", datetime),
+        ("updated_at", datetime),
+        ("revision", int),
+    ],
+)
+
+
+class VersionOut(msgspec.Struct):
+    """One version of a job. ``audit_seq`` is the entry of the audit log that says who made it and why."""
+
+    number: int
+    settings: dict[str, Any]
+    audit_seq: int
+    made_at: datetime
+
+
+class SlotOut(msgspec.Struct):
+    """A slot to come: on the wall with its offset, in UTC, and what a change of the clocks made of it."""
+
+    local: str
+    utc: str
+    dst: str
+
+
+class RunOut(msgspec.Struct):
+    """A run. ``slot`` is its planned instant, or when it was triggered; ``epoch`` that of the worker that began it
+    last, under which alone anything may be written of it. ``asked_by``, ``asked_why`` and ``key`` are those of a manual
+    one; ``parameters`` are null where the job's own are meant, and masked where they are secret.
+    """
+
+    id: int
+    subject: str
+    job: str
+    version: int
+    slot: str
+    kind: str
+    state: str
+    reason: str
+    summary: str
+    epoch: int
+    attempt: int
+    node: str
+    owner: str
+    decided_at: datetime
+    begun_at: datetime | None
+    ended_at: datetime | None
+    took_s: float | None
+    late_s: float | None
+    asked_by: str
+    asked_why: str
+    key: str
+    parameters: dict[str, Any] | None
+    correlation_id: str
+
+
+class TriggeredOut(msgspec.Struct):
+    """``new`` is false where the key has made this run before."""
+
+    new: bool
+    run: RunOut
+
+
+class LogOut(msgspec.Struct):
+    """A piece of a log: some lines. What is missing between two ``seq`` was left out, for the log is bounded."""
+
+    seq: int
+    attempt: int
+    at: datetime
+    text: str
+
+
+def job(row: Job) -> dict[str, Any]:
+    """A job; its parameters are shown as whoever may look at it may see them."""
+    schema = schema_of(snapshot(row))
+    settings = {**answered(SETTINGS, row), "parameters": masked(row.parameters, schema)}
+    told = {
+        "contact": row.team.contact if row.team else None,
+        "schema": schema,
+        "revision": row.version,
+    }
+    return plain(JobOut(**settings, **told, **fields_of(row, JobOut, *settings, *told)))
+
+
+def version(row: JobVersion) -> dict[str, Any]:
+    """A version, likewise."""
+    shown = {**row.settings, "parameters": masked(row.settings.get("parameters") or {}, _own_schema(row.settings))}
+    return plain(VersionOut(row.number, shown, row.audit_seq, row.made_at))
+
+
+def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:
+    """A run; ``settings`` are those of its job's version, where there still are any."""
+    parameters = None if row.parameters is None else masked(row.parameters, _own_schema(settings))
+    told: dict[str, Any] = {
+        "subject": str(row.subject),
+        "slot": to_rfc3339(row.slot * 1000),
+        "decided_at": _moment(row.decided_us),
+        "begun_at": _moment(row.begun_us),
+        "ended_at": _moment(row.ended_us),
+        "took_s": None if row.begun_us is None or row.ended_us is None else (row.ended_us - row.begun_us) / 1_000_000,
+        "late_s": None if row.begun_us is None else row.begun_us / 1_000_000 - row.slot,
+        "parameters": parameters,
+    }
+    return RunOut(**told, **fields_of(row, RunOut, *told))
+
+
+def _own_schema(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if not settings or "kind" not in settings:
+        return None
+    return schema_of(settings)
+
+
+def _moment(at_us: int | None) -> datetime | None:
+    return None if at_us is None else datetime.fromtimestamp(at_us / 1_000_000, UTC)

@@ -1,0 +1,22 @@
+"""Addresses under /api/v1/."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from hbus_console.jobs.api import jobs, runs
+
+urlpatterns = [
+    path("jobs", jobs.Jobs.as_view(), name="jobs"),
+    path("jobs/<str:job>", jobs.OneJob.as_view(), name="job"),
+    path("jobs/<str:job>/pause", jobs.PauseJob.as_view(), name="job-pause"),
+    path("jobs/<str:job>/resume", jobs.ResumeJob.as_view(), name="job-resume"),
+    path("jobs/<str:job>/versions", jobs.Versions.as_view(), name="job-versions"),
+    path("jobs/<str:job>/versions/<int:version>/restore", jobs.Restore.as_view(), name="job-restore"),
+    path("jobs/<str:job>/slots", jobs.NextSlots.as_view(), name="job-slots"),
+    path("jobs/<str:job>/trigger", runs.TriggerJob.as_view(), name="job-trigger"),
+    path("jobs/<str:job>/runs", runs.RunsOfJob.as_view(), name="job-runs"),
+    path("jobs/<str:job>/runs/<int:run_id>", runs.OneRun.as_view(), name="job-run"),
+    path("jobs/<str:job>/runs/<int:run_id>/log", runs.LogOfRun.as_view(), name="job-run-log"),
+    path("runs", runs.Runs.as_view(), name="runs"),
+]
