@@ -26,7 +26,7 @@ from hbus_console.cluster.asking import FeatureHealth
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
-from hbus_console.registry.loading import features
+from hbus_console.registry.loading import features, resolve
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import SupervisedRole
@@ -170,7 +170,9 @@ def roles(
     scopes: Sequence[str],
 ) -> list[RoleStanding]:
     """Store and databases (when given) first, then each role with how many of it live, for a reader of ``scopes``."""
-    unknown = "the store has the stamps" if store.error else "the store takes no stamps" if store.refusal else ""
+    unknown = ""
+    if store.error or store.refusal:
+        unknown = f"not known while the store {'does not answer' if store.error else 'takes no writes'}"
     return [
         _store_role(store),
         *([_database_role(databases)] if databases else []),
@@ -268,6 +270,8 @@ def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Seq
         return RoleStanding(name, "warn", "unknown", unknown)
     if not alive and not role.declared.stamps:
         return RoleStanding(name, "warn", "not stamped", "this process was started without its role")
+    if not alive and role.declared.unneeded and resolve(role.declared.unneeded)():
+        return RoleStanding(name, "ok", "not needed", role.declared.unneeded_words)
     if not alive:
         return RoleStanding(name, "bad", "none alive", role.declared.without.format(kept=kept_words()))
     words = _detail_words(name, alive, scopes)

@@ -20,7 +20,7 @@ from hbus_console.access.permissions import Actor, Forbidden, allows, visible_sc
 from hbus_console.deadletters import forecast, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.taken import FILTERS, choice, left, taken
+from hbus_console.deadletters.taken import FILTERS, choice, left, taken, undecided
 from hbus_console.operations.kinds import Do, Item, Plan, PlanLine, Result, Sample, Step, Task
 from hbus_console.subjects import readable
 from hbus_console.topics.scopes import topic_filter
@@ -139,7 +139,7 @@ class Bulk:
             horizon=spec["upto"],
             findings=self.findings(places, looked) if total else [],
             sampled=forecast.sampled(looked, total),
-            taken=taken(spec),
+            taken=[*taken(spec), *undecided(self._chosen(actor, spec))],
         )
 
     def look(self, task: Task, limit: int) -> Do:
@@ -173,10 +173,14 @@ class Bulk:
 
     def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
         """In topics where ``actor`` may do this, as they were when it was started."""
+        found = self._chosen(actor, spec)
+        return found if "letters" in spec else found.filter(state=DeadLetter.State.DEAD)
+
+    def _chosen(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
+        """Likewise, whatever became of them."""
         allowed = topic_filter(visible_scopes(actor, self.action))
         seen = topic_filter(visible_scopes(actor))
-        found = DeadLetter.objects.filter(allowed, seen, choice(spec))
-        return found if "letters" in spec else found.filter(state=DeadLetter.State.DEAD)
+        return DeadLetter.objects.filter(allowed, seen, choice(spec))
 
 
 def _is_id(value: Any) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import BigIntegerField, Q, QuerySet
+from django.db.models.functions import Cast
 
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import Conflict
@@ -13,12 +14,13 @@ from hbus_console.access.permissions import Forbidden
 from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Taken, kind_named
-from hbus_console.operations.models import ACTIVE, Operation
+from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import acting, reach
 from hbus_console.topics.scopes import topic_filter
 
 FILTERS = ("topic", "subscription", "owner", "cause", "fingerprint")
 _KINDS = ("redrive", "discard")
+_UNDECIDED = (OperationItem.Outcome.WAITING, OperationItem.Outcome.RETRYING)
 #: So many choices may stand inside each other: each is a part of every query of the operation.
 _MOST = 40
 _clock = SystemClock()
@@ -51,6 +53,17 @@ def taken(spec: Mapping[str, Any]) -> list[Taken]:
     """What ``spec`` leaves to others, as a dry run tells it."""
     counts = {each["operation"]: each["letters"] for each in spec.get("left_to", ())}
     return [Taken(each, counts[each.pk]) for each in Operation.objects.filter(pk__in=counts).order_by("pk")]
+
+
+def undecided(found: QuerySet[DeadLetter]) -> list[Taken]:
+    """Of ``found``, whatever became of them, what was redriven and nobody knows yet what will come of it."""
+    told = []
+    for each in Operation.objects.filter(kind="redrive", state=Operation.State.SETTLING).order_by("pk"):
+        waiting = each.items.filter(outcome__in=_UNDECIDED).annotate(letter=Cast("key", BigIntegerField()))
+        redriven = found.filter(state=DeadLetter.State.REDRIVEN, pk__in=waiting.values("letter"))
+        if letters := redriven.count():
+            told.append(Taken(each, letters))
+    return told
 
 
 def _choice(spec: Mapping[str, Any], room: list[int]) -> Q:

@@ -29,6 +29,8 @@ FEATURE = Feature(
             run="hbus_console.jobs.scheduling.role:run",
             many=True,
             without="no slot of a job is decided",
+            unneeded="hbus_console.jobs.needs:no_jobs",
+            unneeded_words="there is no job",
             place=30,
         ),
         ProcessRole(
@@ -39,6 +41,8 @@ FEATURE = Feature(
             run="hbus_console.jobs.working.role:run",
             many=True,
             without="no job runs",
+            unneeded="hbus_console.jobs.needs:no_jobs",
+            unneeded_words="there is no job",
             place=31,
         ),
     ),

@@ -55,7 +55,12 @@ class PlanLine:
 
 
 #: How far an unfinished operation is, in the words of a dry run.
-_FAR = {Operation.State.QUEUED: "waiting to begin", Operation.State.RUNNING: "running", Operation.State.PAUSED: "held"}
+_FAR = {
+    Operation.State.QUEUED: "waiting to begin",
+    Operation.State.RUNNING: "running",
+    Operation.State.PAUSED: "held",
+    Operation.State.SETTLING: "done, and not decided yet what becomes of it",
+}
 
 
 @dataclass(frozen=True)

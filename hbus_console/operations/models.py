@@ -128,6 +128,13 @@ class Operation(models.Model):
         return min(99 if self.moves else 100, 100 * (self.handled - self.waiting) // total) if total else None
 
     @property
+    def tone(self) -> str:
+        """The colour of its state, where that is not the word's own: "done" is no success of what died again."""
+        if self.state != self.State.DONE or not (self.died or self.failed or self.unknown):
+            return ""
+        return "warn" if self.settled or (self.done and not self.copies) else "bad"
+
+    @property
     def subject(self) -> Subject:
         """As others speak of it."""
         return Subject("operation", self.namespace, str(self.pk))

@@ -102,6 +102,10 @@ class ProcessRole:
     #: What does not happen while none of it lives, as a clause: "no subscription is read". ``{kept}`` in it is what the
     #: features say of themselves, see :attr:`Feature.kept`.
     without: str = ""
+    #: ``unneeded() -> bool``: whether nothing is there that it could do, so that nobody misses it; empty: never.
+    unneeded: Dotted = ""
+    #: What a page says of it then: "there is no job".
+    unneeded_words: str = ""
     #: Its place in the starting order, the smallest first.
     place: int = 50
 

@@ -37,6 +37,7 @@ STATES = (
     "topic paused",
     "no handler",
     "no consumer",
+    "unknown",
 )
 _SPARK_POINTS = 30
 _STILL = flow.Rates()
@@ -58,7 +59,7 @@ class SubscriptionRow:
     #: Of the time chosen.
     attempts: flow.Attempts = field(default_factory=flow.Attempts)
     #: Whether some consumer takes its messages; ``None`` while nobody can tell.
-    served: bool | None = None
+    served: bool | None = True
 
     @property
     def unsettled(self) -> int | None:
@@ -97,6 +98,8 @@ class SubscriptionRow:
             return stopped
         if self.parked:
             return "keys parked"
+        if self.served is None:
+            return "unknown"
         return "behind" if self.behind else "active"
 
     @property

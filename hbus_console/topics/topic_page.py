@@ -73,6 +73,8 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> 
     if held := [row for row in readers if row.held]:
         return f"{_names(held)} {'is' if len(held) == 1 else 'are'} paused.", "warn"
     who = "Its one subscription keeps" if len(readers) == 1 else f"All {len(readers)} subscriptions keep"
+    if not rates.published:
+        return f"{who} up, and nothing is published just now.", "ok"
     return f"{who} up with {formats.rate(rates.published)} messages a second.", "ok"
 
 
@@ -94,6 +96,8 @@ def _still(going: list[SubscriptionRow]) -> tuple[str, str] | None:
             f"The breaker of {_names(tripped)} is" if len(tripped) == 1 else f"The breakers of {_names(tripped)} are"
         )
         return f"{which} open: nothing is delivered meanwhile.", "bad"
+    if any(row.served is None for row in going):
+        return "The store cannot be asked: nobody knows whether its readers keep up.", "warn"
     return None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 
 from engine.bus.subjects import subscription_subject, topic_subject
 from hbus_console.access.scopes import scopes_q
+from hbus_console.cluster import probes
 from hbus_console.topics.models import Topic
 from hbus_console.traffic.flow import BUCKET_MS, LagNow, Rates
 from hbus_console.traffic.standing import Standing, handling, oldest, parts, standing
@@ -93,8 +94,11 @@ def _subscriptions(stand: Standing) -> dict[str, dict[str, str]]:
 
 
 def _stale(stand: Standing, now_ms: int) -> str:
-    """Why the figures are old, if they are: the keeper has stopped sampling."""
+    """Why the figures are old, if they are: nobody can ask the store, or nobody does."""
     newest = max((lag.at_ms for lag in stand.lag.values()), default=None)
+    if why := probes.obstacle():
+        # Nothing is waited for: from now on they are what they were.
+        return f"No figure is newer than {formats.clock(newest)[:8]}. {why}" if newest else why
     if newest is None or now_ms - newest < STALE_MS:
         return ""
     return f"No figure is newer than {formats.clock(newest)[:8]}: no keeper is sampling."

@@ -35,6 +35,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "states": standing.STATES,
         "dead": sum(1 for row in rows if row.dead),
         "held": sum(1 for row in rows if row.held),
+        "unknown": sum(1 for row in rows if row.state == "unknown"),
         "alone": sum(1 for row in rows if row.state == "no consumer"),
         "behind": sum(1 for row in rows if row.behind),
         "topics": Topic.objects.exists(),

@@ -5,10 +5,12 @@ import pytest
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import concerns, services
 from hbus_console.cluster.probes import DatabaseState, StoreState
+from hbus_console.jobs.models import Job
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import status
 from hbus_console.ui.concern import Look
 
+pytestmark = pytest.mark.django_db
 STORE = StoreState("x", server="Valkey", version="9.1", memory=222_298_112, durable=True)
 ALL = ["*"]
 
@@ -40,8 +42,14 @@ def test_a_role_is_as_well_as_its_nodes() -> None:
 
 def test_without_the_store_nothing_is_claimed_about_roles() -> None:
     away = StoreState("x", error="Connection refused")
-    assert word("consumer", [], away) == ("warn", "the store has the stamps")
+    assert word("consumer", [], away) == ("warn", "not known while the store does not answer")
     assert word("store", [], away) == ("bad", "Connection refused")
+
+
+def test_nobody_misses_a_role_that_has_nothing_to_do() -> None:
+    assert word("jobs", []) == ("ok", "there is no job")
+    Job.objects.create(name="close-of-day", schedule="@daily", kind="http", target="https://1.1.1.1/")
+    assert word("jobs", []) == ("bad", "no job runs")
 
 
 def test_store_and_database_say_what_they_are() -> None:

@@ -287,3 +287,24 @@ def test_the_letter_the_subscription_and_the_chart_lead_to_it(bench: Bench, make
     assert any(
         f"operation {operation.pk} “{operation.title}” started by olga" in each["label"] for each in drawn["marks"]
     )
+
+
+def test_a_dry_run_says_what_was_redriven_and_is_not_decided(bench: Bench, make_letter: MakeLetter) -> None:
+    make_letter()
+    first = bench.redrive()
+    plan = services.dry_run(bench.operator, "redrive", SPEC)
+    assert (plan.total, [str(each) for each in plan.taken or ()]) == (
+        0,
+        [f"1 of these is being redriven by operation {first.pk} (done, and not decided yet what becomes of it)"],
+    )
+    again = services.start(bench.operator, "redrive", SPEC, reason="once more")
+    assert (again.new, again.operation) == (False, first)
+    said(copies()[0], "settled")
+    bench.watcher.tick()
+    assert services.dry_run(bench.operator, "redrive", SPEC).taken == []
+
+
+@pytest.mark.parametrize(("died", "settled", "tone"), [(0, 2, ""), (1, 1, "warn"), (2, 0, "bad")])
+def test_done_is_no_success_of_what_died_again(died: int, settled: int, tone: str) -> None:
+    row = Operation(state=Operation.State.DONE, done=2, copies=2, died=died, settled=settled)
+    assert row.tone == tone

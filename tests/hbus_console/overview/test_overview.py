@@ -106,9 +106,10 @@ def test_fifty_topics_stay_few_queries_and_a_small_page(
         subscription(about, "billing")
         flowing(now_ms, about.name, buckets=36, published=100 + number)
         waiting(now_ms, about.name, "billing", number)
-    with django_assert_max_num_queries(24):  # type: ignore[attr-defined]
+    # Four of them ask whether anybody misses the roles that run jobs, none of which lives here.
+    with django_assert_max_num_queries(28):  # type: ignore[attr-defined]
         response = page.get("/")
-    assert len(response.content) < 60_000
+    assert len(response.content) < 61_000
     html = response.content.decode()
     assert html.count('<th scope="row">') == 50
     assert ">60</a> · sorted by trouble" in html

@@ -28,9 +28,12 @@ def billing(topic: Topic, committed: Callable[..., None]) -> None:
 
 
 @pytest.fixture
-def answer(signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    client = signed_in()
+def client(signed_in: Callable[..., Client]) -> Client:
+    return signed_in()
 
+
+@pytest.fixture
+def answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def ask(state: str = "running", *, silent: bool = False) -> str:
         status = {"topic": ONE[0], "group": ONE[1], "state": state, "rate": 0.0, "in_flight": 0}
         node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, silent, {"consumers": [status]})
@@ -42,9 +45,20 @@ def answer(signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_subscription_that_nobody_runs_does_not_keep_up(answer: Callable[..., str]) -> None:
-    assert answer().startswith("Its one subscription keeps up with")
+    assert answer() == "Its one subscription keeps up, and nothing is published just now."
     for unserved in (answer("stopped"), answer("draining"), answer(silent=True)):
         assert unserved == "No consumer runs billing: messages wait."
+
+
+def test_while_the_store_is_away_nobody_knows(
+    answer: Callable[..., str], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing.probes, "obstacle", lambda: "The store does not answer.")
+    assert answer() == "The store cannot be asked: nobody knows whether its readers keep up."
+    page = client.get("/subscriptions/").content.decode()
+    assert "1 not known: the store cannot be asked" in page
+    assert "all keep up" not in page
+    assert '<span class="badge warn">unknown</span>' in page
 
 
 def test_nor_does_one_whose_breaker_is_open_or_that_is_paused(

@@ -16,6 +16,7 @@ from engine.core.clock import ManualClock
 from hbus_console.accounts.middleware import ActorMiddleware
 from hbus_console.accounts.models import Grant, User
 from hbus_console.alerts import live as alerts
+from hbus_console.cluster import probes
 from hbus_console.deadletters import live as deadletters
 from hbus_console.traffic import live as traffic
 from hbus_console.traffic.flow import FlowNow, LagNow, Rates
@@ -82,6 +83,13 @@ def test_an_event_carries_what_the_server_would_have_rendered() -> None:
 def test_old_evidence_is_called_old() -> None:
     assert event(stand())["stale"] == ""
     assert "no keeper is sampling" in str(event(stand(now_ms=NOW + traffic.STALE_MS))["stale"])
+
+
+def test_figures_are_old_from_the_moment_on_that_nobody_can_ask_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "obstacle", lambda: "The store does not answer.")
+    stale = str(event(stand())["stale"])
+    assert stale.startswith("No figure is newer than ")
+    assert stale.endswith(" The store does not answer.")
 
 
 def test_a_row_that_one_feature_tells_of_has_a_text_in_the_columns_of_all() -> None:
