@@ -178,6 +178,8 @@ class LogPiece(models.Model):
     attempt = models.PositiveIntegerField()
     at_us = models.BigIntegerField()
     text = models.TextField()
+    #: Up to which byte of the attempt's file this reaches: who ships the rest of it goes on there.
+    upto = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         ordering = ["run", "seq"]

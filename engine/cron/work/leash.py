@@ -38,7 +38,11 @@ def main(control: int, report: int, grace_s: float, command: "list[str]") -> Non
     failed = _all_of(failed_read)
     said = f"error {failed}" if failed else _hold(child, control, wake_read, grace_s)
     _end_all()
-    os.write(report, said.encode())
+    try:
+        os.write(report, said.encode())
+    except BrokenPipeError:
+        # The worker is gone: nobody is left to be told.
+        return
 
 
 def _become(command: "list[str]", failed: int, libc: "ctypes.CDLL | None") -> None:

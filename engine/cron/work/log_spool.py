@@ -41,8 +41,17 @@ class LogSpool:
             os.close(self._file)
             raise
         self._at = 0
-        #: Bytes that were thrown away unread.
-        self.left_out = 0
+        #: Bytes that were thrown away unread, and are still to be told of.
+        self._left_out = 0
+
+    @property
+    def at(self) -> int:
+        """Up to which byte of the file it was read."""
+        return self._at
+
+    def go_on_from(self, at: int) -> None:
+        """Read on where another stopped; from the beginning of a file that has been emptied since."""
+        self._at = at if at <= os.fstat(self._file).st_size else 0
 
     def fileno(self) -> int:
         """For a child process to append to."""
@@ -57,7 +66,7 @@ class LogSpool:
         """As of a file: nothing is held back."""
 
     def read(self, *, last: bool = False) -> str:
-        """What is new, at most :data:`PIECE` of it, as it may be shown; empty when there is nothing.
+        """What is new, about :data:`PIECE` of it at most, as it may be shown; empty when there is nothing.
 
         A line that has not ended waits for its end, unless it is the ``last`` of all, or longer than
         :data:`LONGEST_LINE`.
@@ -67,8 +76,10 @@ class LogSpool:
             whole = raw.rfind(b"\n") + 1
             raw = raw[:whole] if whole or len(raw) < LONGEST_LINE else raw[:LONGEST_LINE]
         self._at += len(raw)
+        left_out, self._left_out = self._left_out, 0
         self._empty_if_large()
-        return shown(raw)
+        told = f"… {left_out:,} bytes were left out here: they came faster than they were read\n" if left_out else ""
+        return told + shown(raw)
 
     def close(self) -> None:
         """Give it up as it is; another may ship what is left."""
@@ -82,7 +93,7 @@ class LogSpool:
     def _empty_if_large(self) -> None:
         size = os.fstat(self._file).st_size
         if size > LARGEST:
-            self.left_out += size - self._at
+            self._left_out += size - self._at
             os.ftruncate(self._file, 0)
             self._at = 0
 

@@ -60,11 +60,16 @@ class RunProcess:
     def __init__(self, clock: Clock | None = None) -> None:
         keep_connections()
         self._clock = clock or SystemClock()
-        client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
-        act = places(SlotStore(client, settings.HBUS_PREFIX), SlotJudge(), offer)
+        self._client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
+        act = places(SlotStore(self._client, settings.HBUS_PREFIX), SlotJudge(), offer)
         self._keeper = LeaseKeeper(act)
         self._keeper.start()
         self._worker = RunWorker(f"{store.node_name()}:{os.getpid()}", act, self._keeper, _policy)
+
+    def close(self) -> None:
+        """Keep no lease any more."""
+        self._keeper.stop()
+        self._client.close()
 
     def run(self, run: int) -> RunState | None:
         """How it ended; ``None`` when it was not begun here."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
@@ -59,6 +58,8 @@ class LogShipper:
     def ship(self, *, last: bool = False) -> bool:
         """All that is new; whether the database took it."""
         try:
+            if not self._next:
+                self._go_on()
             while text := self._held or self._spool.read(last=last):
                 self._held = text
                 self._insert(text)
@@ -70,14 +71,21 @@ class LogShipper:
             return False
         return True
 
+    def _go_on(self) -> None:
+        """Behind what is there: of this attempt too, when its worker was killed while it shipped."""
+        newest = LogPiece.objects.filter(run=self._spool.run).order_by("-seq").first()
+        self._next = 1 if newest is None else newest.seq + 1
+        if newest is not None and newest.attempt == self._spool.attempt:
+            self._spool.go_on_from(newest.upto)
+
     def _insert(self, text: str) -> None:
-        run = self._spool.run
+        run, spool = self._spool.run, self._spool
         pieces = LogPiece.objects.filter(run=run)
+        now_us = self._clock.now_ms() * 1_000
         with transaction.atomic(using=pieces.db):
-            if not self._next:
-                self._next = (pieces.aggregate(newest=Max("seq"))["newest"] or 0) + 1
-            now_us = self._clock.now_ms() * 1_000
-            LogPiece.objects.create(run=run, seq=self._next, attempt=self._spool.attempt, at_us=now_us, text=text)
+            LogPiece.objects.create(
+                run=run, seq=self._next, attempt=spool.attempt, at_us=now_us, text=text, upto=spool.at
+            )
             pieces.filter(seq__gt=HEAD, seq__lte=self._next - TAIL).delete()
         self._next += 1
 

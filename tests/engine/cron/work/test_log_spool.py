@@ -51,10 +51,23 @@ def test_bytes_that_are_no_text_do_not_stop_it(spool: LogSpool) -> None:
 def test_a_flood_is_thrown_away_and_counted(spool: LogSpool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_spool, "LARGEST", 50_000)
     spool.write("x\n" * 50_000)
-    first = spool.read()
-    assert spool.left_out == 100_000 - len(first)
+    left_out = 100_000 - len(spool.read())
     spool.write("after\n")
-    assert spool.read() == "after\n"
+    said = f"… {left_out:,} bytes were left out here: they came faster than they were read\n"
+    assert spool.read() == f"{said}after\n"
+
+
+def test_another_reader_goes_on_where_one_stopped(spool: LogSpool, tmp_path: Path) -> None:
+    spool.write("one\n")
+    spool.read()
+    at = spool.at
+    spool.write("two\n")
+    spool.close()
+    other = LogSpool(tmp_path, 5, 2)
+    other.go_on_from(at)
+    assert other.read() == "two\n"
+    other.go_on_from(1_000)
+    assert other.read() == "one\ntwo\n"
 
 
 def test_nobody_else_reads_the_file_of_a_worker_that_lives(spool: LogSpool, tmp_path: Path) -> None:

@@ -1,0 +1,183 @@
+"""A worker's process does a run as its version says, by the rights that its account has now, and keeps its log."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import Settings
+
+from engine.core.store import open_client
+from engine.cron.slots.steps import RunState
+from engine.cron.work.call import RunContext
+from engine.cron.work.functions import forget_functions, job_function
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor
+from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.models import User
+from hbus_console.jobs.models import JobRun, LogPiece
+from hbus_console.jobs.services.jobs import change_job
+from hbus_console.jobs.services.triggering import Trigger, trigger
+from hbus_console.jobs.working import process
+from hbus_console.jobs.working.process import RunProcess
+from tests.hbus_console.jobs.conftest import MakeJob
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases=["default", "ledger"]),
+    pytest.mark.usefixtures("own_keys", "offered"),
+]
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads the queue here."""
+    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
+
+
+@pytest.fixture
+def worker(db: None) -> Iterator[RunProcess]:
+    made = RunProcess()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def functions() -> Iterator[None]:
+    job_function("test.greet")(greet)
+    job_function("test.waits")(waits)
+    yield
+    forget_functions()
+
+
+def greet(context: RunContext, who: str = "nobody") -> str:
+    """Say hello."""
+    print(f"hello {who}")
+    return f"greeted {who} in attempt {context.call.attempt}"
+
+
+def waits(context: RunContext) -> None:
+    """Until it is stopped."""
+    context.wait(60)
+
+
+def triggered(by: Actor, **parameters: str) -> JobRun:
+    return trigger(by, "close-of-day", Trigger(parameters or None, "a test")).run
+
+
+def log_of(run: JobRun) -> str:
+    return "".join(LogPiece.objects.filter(run=run.pk).values_list("text", flat=True))
+
+
+def test_a_function_is_given_its_parameters_and_leaves_a_log_and_a_summary(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    make_job("function", "test.greet")
+    run = triggered(admin_actor, who="HB-1")
+    assert worker.run(run.pk) is RunState.DONE
+    run.refresh_from_db()
+    assert (run.state, run.summary, run.epoch) == ("done", "greeted HB-1 in attempt 1", 1)
+    assert log_of(run) == "hello HB-1\n"
+    assert list(process.spool_folder().glob(f"{run.pk}-*")) == []
+    # What comes twice is not done twice.
+    assert worker.run(run.pk) is None
+    assert log_of(run) == "hello HB-1\n"
+
+
+def test_it_does_what_its_version_says_although_the_job_was_changed_since(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    make_job("function", "test.greet", parameters={"who": "the first"})
+    run = trigger(admin_actor, "close-of-day", Trigger(reason="a test")).run
+    JobRun.objects.filter(pk=run.pk).update(parameters=None)
+    change_job(admin_actor, "close-of-day", {"parameters": {"who": "the second"}})
+    worker.run(run.pk)
+    assert log_of(run) == "hello the first\n"
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_says_so(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    make_job("function", "test.waits", timeout_s=1)
+    run = triggered(admin_actor)
+    assert worker.run(run.pk) is RunState.FAILED
+    run.refresh_from_db()
+    assert run.reason == "it took longer than 1 s"
+
+
+def test_a_program_writes_its_log_itself(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings
+) -> None:
+    settings.HBUS_JOB_COMMANDS = (sys.executable,)
+    make_job("command", f"{sys.executable} -c 'import os; print(os.environ[\"HBUS_CORRELATION\"])'")
+    run = triggered(admin_actor)
+    assert worker.run(run.pk) is RunState.DONE
+    assert log_of(run) == f"{run.correlation_id}\n"
+
+
+def test_a_program_that_is_allowed_no_more_does_not_run(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings
+) -> None:
+    settings.HBUS_JOB_COMMANDS = ("true",)
+    make_job("command", "true")
+    run = triggered(admin_actor)
+    settings.HBUS_JOB_COMMANDS = ()
+    assert worker.run(run.pk) is RunState.FAILED
+    run.refresh_from_db()
+    assert run.reason == "true is no program that jobs may run here."
+
+
+def test_it_acts_by_the_rights_that_its_account_has_now(worker: RunProcess, make_job: MakeJob) -> None:
+    user = User.objects.create_user("anna", password="x")
+    grant = user.grants.create(role=Role.EDITOR.value, scope="*")
+    anna = actor_of(user)
+    governor = User.objects.create_user("gerd", password="x")
+    governor.grants.create(role=Role.GOVERNOR.value, scope="*")
+    make_job("http", "https://1.1.1.1/close")
+    change_job(anna, "close-of-day", {"target": "https://1.1.1.1/other"}, "moved")
+    run = triggered(anna)
+    grant.delete()
+    assert worker.run(run.pk) is RunState.FAILED
+    run.refresh_from_db()
+    assert run.reason == "anna may not make and edit jobs on close-of-day."
+    user.is_active = False
+    user.save()
+    again = triggered(actor_of(governor))
+    worker.run(again.pk)
+    again.refresh_from_db()
+    assert again.reason == "anna may do nothing any more, and the job acts by their rights."
+
+
+def test_a_run_of_a_job_that_is_gone_fails_with_the_reason(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    job = make_job("function", "test.greet")
+    run = triggered(admin_actor)
+    job.delete()
+    assert worker.run(run.pk) is RunState.FAILED
+    run.refresh_from_db()
+    assert run.reason == "the job was deleted before it began"
+
+
+def test_a_lost_lease_stops_the_work(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings
+) -> None:
+    make_job("function", "test.waits", lease_s=3)
+    run = triggered(admin_actor)
+    key = f"{settings.HBUS_PREFIX}:{{run:{run.pk}}}:lease"
+
+    def steal() -> None:
+        store = open_client(settings.REDIS_URL)
+        while not store.exists(key):
+            pass
+        # Another has it, as after a partition.
+        store.set(key, "another 99", px=60_000)
+        store.close()
+
+    thief = threading.Thread(target=steal)
+    thief.start()
+    assert worker.run(run.pk) is RunState.LOST
+    thief.join()
+    run.refresh_from_db()
+    assert (run.state, run.reason) == ("lost lease", "its lease was lost while it ran")

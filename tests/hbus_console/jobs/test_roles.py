@@ -1,0 +1,100 @@
+"""The roles cron and jobs as they run in an installation: slots become runs, and a killed worker's run is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.installation import RunningInstallation
+
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.long]
+
+_MAKE = """
+import sys
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.jobs import create_job
+from hbus_console.teams.models import Team
+Team.objects.create(name="ops", contact="#ops")
+python = sys.executable
+sleeps = f"{python} -c 'import time; print(\\"begun\\", flush=True); time.sleep(600)'"
+create_job(SYSTEM, JobDraft("ticks", "ops", "command", f"{python} -c 'print(1)'", "* * * * * *"))
+create_job(SYSTEM, JobDraft("sleeps", "ops", "command", sleeps, "0 0 1 1 *", lease_s=3))
+"""
+_RUNS = """
+import json
+from hbus_console.jobs.models import JobRun, LogPiece
+print(json.dumps([
+    {"id": run.pk, "job": run.job, "kind": run.kind, "slot": run.slot, "state": run.state, "reason": run.reason,
+     "log": "".join(LogPiece.objects.filter(run=run.pk).values_list("text", flat=True))}
+    for run in JobRun.objects.order_by("pk")
+]))
+"""
+_TRIGGER = """
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.services.triggering import Trigger, trigger
+print(trigger(SYSTEM, "sleeps", Trigger(reason="a test")).run.pk)
+"""
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Iterator[RunningInstallation]:
+    more = {"HBUS_JOB_COMMANDS": sys.executable}
+    made = RunningInstallation(tmp_path_factory.mktemp("jobs") / "state", "cron,jobs", more=more, template=prepared)
+    try:
+        yield made.start()
+    finally:
+        made.end()
+
+
+def shell(installation: RunningInstallation, code: str) -> str:
+    done = installation.manage("shell", "--no-imports", "-c", code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def until(installation: RunningInstallation, fits: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + 120
+    while not fits(found := json.loads(shell(installation, _RUNS))):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    return found
+
+
+def test_slots_become_runs_each_once_and_a_killed_workers_run_ends_with_its_log(
+    installation: RunningInstallation,
+) -> None:
+    shell(installation, _MAKE)
+    done = until(installation, lambda runs: sum(run["state"] == "done" for run in runs) >= 3)
+    ticks = [run for run in done if run["job"] == "ticks" and run["state"] == "done"]
+    slots = [run["slot"] for run in ticks]
+    assert slots == sorted(set(slots))
+    assert {run["log"] for run in ticks} == {"1\n"}
+
+    number = int(shell(installation, _TRIGGER))
+
+    def begun(runs: list[dict[str, Any]]) -> bool:
+        return any(run["id"] == number and run["log"] == "begun\n" for run in runs)
+
+    until(installation, begun)
+    worker = psutil.Process(installation.role("jobs")["pid"])
+    tree = worker.children(recursive=True)
+    assert any("time.sleep" in " ".join(process.cmdline()) for process in tree)
+    os.kill(worker.pid, signal.SIGKILL)
+    psutil.wait_procs(tree, timeout=60)
+    assert [process for process in tree if process.is_running() and process.status() != "zombie"] == []
+    lost = until(installation, lambda runs: any(run["id"] == number and run["state"] == "lost lease" for run in runs))
+    (run,) = [run for run in lost if run["id"] == number]
+    assert (run["reason"], run["log"]) == ("its worker did not renew its lease", "begun\n")
+    # The role was started anew, and slots go on.
+    newest = max(run["id"] for run in lost)
+    until(installation, lambda runs: any(run["id"] > newest and run["state"] == "done" for run in runs))

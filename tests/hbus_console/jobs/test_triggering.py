@@ -1,0 +1,127 @@
+"""Somebody has a job run: checked, audited, one run for one key, and beside all slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.core.errors import BadInput, NotThere, Unavailable
+from engine.cron.slots.steps import Offer
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, Forbidden
+from hbus_console.audit.models import AuditEntry
+from hbus_console.jobs.models import JobRun
+from hbus_console.jobs.services import triggering
+from hbus_console.jobs.services.jobs import pause_job
+from hbus_console.jobs.services.triggering import Trigger, trigger
+from tests.hbus_console.jobs.conftest import MakeJob
+from tests.hbus_console.topics.conftest import actor
+
+pytestmark = pytest.mark.django_db
+NOW = 1_790_000_000.5
+SCHEMA = {
+    "type": "object",
+    "required": ["hotel"],
+    "properties": {"hotel": {"type": "string"}, "pin": {"type": "string", "writeOnly": True}},
+}
+
+
+@pytest.fixture(autouse=True)
+def offered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    found: list[int] = []
+    monkeypatch.setattr(triggering, "offer", lambda step: found.extend(step.runs))
+    return found
+
+
+@pytest.fixture
+def operator() -> Actor:
+    return actor(Role.OPERATOR)
+
+
+def test_a_run_is_made_offered_and_audited_without_its_secrets(
+    make_job: MakeJob, operator: Actor, offered: list[int], django_capture_on_commit_callbacks: Callable[..., object]
+) -> None:
+    make_job("http", "https://1.1.1.1/", parameters={"hotel": "all"}, parameters_schema=SCHEMA)
+    asked = Trigger({"hotel": "HB-1", "pin": "4711", "apiKey": "x"}, "the night was long")
+    with django_capture_on_commit_callbacks(execute=True):  # type: ignore[attr-defined]
+        made = trigger(operator, "close-of-day", asked, now_s=lambda: NOW)
+    run = made.run
+    assert made.new
+    assert offered == [run.pk]
+    assert (run.kind, run.state, run.slot, run.version, run.asked_by) == (
+        "manual",
+        "claimed",
+        int(NOW),
+        1,
+        "a-operator",
+    )
+    assert run.parameters == asked.parameters
+    entry = AuditEntry.objects.get(action="job.trigger")
+    assert entry.reason == "the night was long"
+    assert entry.after == {"job": "close-of-day", "parameters": {"hotel": "HB-1", "pin": "•••", "apiKey": "•••"}}
+
+
+def test_without_parameters_they_are_the_jobs(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/", parameters={"hotel": "all"}, parameters_schema=SCHEMA)
+    assert trigger(operator, "close-of-day", Trigger(reason="why")).run.parameters == {"hotel": "all"}
+
+
+def test_one_key_is_one_run(make_job: MakeJob, operator: Actor, offered: list[int]) -> None:
+    make_job("http", "https://1.1.1.1/")
+    first = trigger(operator, "close-of-day", Trigger({"a": 1}, "why", "k"))
+    again = trigger(operator, "close-of-day", Trigger({"a": 1}, "why", "k"))
+    assert (again.new, again.run.pk) == (False, first.run.pk)
+    with pytest.raises(BadInput, match="has made run") as refused:
+        trigger(operator, "close-of-day", Trigger({"a": 2}, "why", "k"))
+    assert refused.value.field == "key"
+    assert AuditEntry.objects.filter(action="job.trigger").count() == 1
+    # Two of one second, without a key, are two.
+    made = {trigger(operator, "close-of-day", Trigger(reason="why"), now_s=lambda: NOW).run.pk for _ in range(2)}
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (Trigger({"hotel": 1}, "why"), "parameters"),
+        (Trigger({}, "why"), "parameters"),
+        (Trigger({"hotel": "H"}), "reason"),
+        (Trigger({"hotel": "H"}, "why", "k" * 129), "key"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_its_field_and_leaves_nothing(
+    make_job: MakeJob, operator: Actor, asked: Trigger, field: str
+) -> None:
+    make_job("http", "https://1.1.1.1/", parameters={"hotel": "all"}, parameters_schema=SCHEMA)
+    with pytest.raises(BadInput) as refused:
+        trigger(operator, "close-of-day", asked)
+    assert (refused.value.field, bool(refused.value.remedy)) == (field, True)
+    assert not JobRun.objects.exists()
+    assert not AuditEntry.objects.filter(action="job.trigger").exists()
+
+
+def test_a_paused_job_may_be_triggered_and_one_that_is_not_there_cannot(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/")
+    pause_job(operator, "close-of-day", "a release")
+    assert trigger(operator, "close-of-day", Trigger(reason="why")).new
+    with pytest.raises(NotThere):
+        trigger(operator, "open-of-day", Trigger(reason="why"))
+    with pytest.raises(Forbidden):
+        trigger(actor(Role.VIEWER), "close-of-day", Trigger(reason="why"))
+
+
+def test_a_queue_that_is_away_does_not_lose_the_run(
+    make_job: MakeJob,
+    operator: Actor,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Callable[..., object],
+) -> None:
+    def away(step: Offer) -> None:
+        raise Unavailable("The workers' queue cannot be reached.")
+
+    monkeypatch.setattr(triggering, "offer", away)
+    make_job("http", "https://1.1.1.1/")
+    with django_capture_on_commit_callbacks(execute=True):  # type: ignore[attr-defined]
+        made = trigger(operator, "close-of-day", Trigger(reason="why"))
+    assert JobRun.objects.get().pk == made.run.pk
