@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.cron.subjects import JOB, RUN
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, ProcessRole, SubjectKind
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, ProcessRole, SubjectKind
 
 JOB_PAUSE = Act("job.pause", Role.OPERATOR, "pause or resume jobs", about=JOB)
 JOB_RUN = Act("job.run", Role.OPERATOR, "trigger and cancel runs of jobs", about=JOB)
@@ -16,9 +16,39 @@ JOB_DELETE = Act("job.delete", Role.GOVERNOR, "delete jobs", about=JOB)
 
 FEATURE = Feature(
     name="jobs",
+    menu=(
+        MenuEntry("jobs", "Jobs", "outline/clock", "jobs:list", "j", "Time", 10),
+        MenuEntry("runs", "Runs", "outline/player-play", "jobs:runs", "n", "Time", 20),
+    ),
+    pages=(Mount("", "hbus_console.jobs.urls"),),
     api=("hbus_console.jobs.api",),
     acts=(JOB_PAUSE, JOB_RUN, JOB_EDIT, JOB_COMMAND, JOB_GOVERN, JOB_DELETE),
-    subjects=(SubjectKind(JOB, "job"), SubjectKind(RUN, "run", local=True, within=JOB)),
+    subjects=(
+        SubjectKind(JOB, "job", address="hbus_console.jobs.addresses:job"),
+        SubjectKind(RUN, "run", address="hbus_console.jobs.addresses:run", local=True, within=JOB),
+    ),
+    owned=(
+        Owned(
+            "jobs",
+            "name",
+            text="hbus_console.jobs.addresses:text",
+            address="hbus_console.jobs.addresses:address",
+            url_name="jobs:list",
+        ),
+    ),
+    live=("hbus_console.jobs.live:cells",),
+    search=("hbus_console.jobs.finding:find",),
+    tones={
+        "claimed": "info",
+        "running": "info",
+        "done": "ok",
+        "skipped": "warn",
+        "lost lease": "bad",
+        "abandoned": "bad",
+        "cancelled": "warn",
+        "unreadable": "bad",
+        "scheduled": "neutral",
+    },
     ledger_models=("LogPiece",),
     roles=(
         ProcessRole(

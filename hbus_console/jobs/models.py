@@ -157,6 +157,8 @@ class JobRun(models.Model):
             # The runs of a job, and of all jobs, newest first.
             models.Index(fields=["job", "-slot", "-id"], name="job_run_newest"),
             models.Index(fields=["-slot", "-id"], name="run_newest"),
+            # What changed lately, for pages that are live.
+            models.Index(fields=["-changed_us"], name="run_changed"),
         ]
 
     @property
@@ -184,3 +186,4 @@ class LogPiece(models.Model):
     class Meta:
         ordering = ["run", "seq"]
         constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_piece_of_a_place")]
+        indexes = [models.Index(fields=["-at_us"], name="log_piece_newest")]

@@ -20,8 +20,20 @@ def masked(parameters: Mapping[str, Any], schema: Mapping[str, Any] | None) -> d
     return {name: _shown(name, value, _property(schema, name)) for name, value in parameters.items()}
 
 
+def unmasked(typed: Mapping[str, Any], known: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``typed`` with the secrets that it shows masked, or not at all, as they are ``known``: nobody types them anew."""
+    hidden = masked(known, schema)
+    kept = {name: value for name, value in known.items() if hidden[name] == MASK and typed.get(name, MASK) == MASK}
+    return {**typed, **kept}
+
+
+def is_secret(name: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a parameter is given and never shown."""
+    return schema.get(_HIDDEN) is True or schema.get("format") in _SECRET_FORMATS or _tells(name)
+
+
 def _shown(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
-    if schema.get(_HIDDEN) is True or schema.get("format") in _SECRET_FORMATS or _tells(name):
+    if is_secret(name, schema):
         return MASK
     if isinstance(value, Mapping):
         return masked(value, schema)

@@ -58,6 +58,21 @@ def _token_body(world: Any) -> dict[str, str]:
 
 
 TABLE: dict[str, Line] = {
+    # --- jobs
+    "jobs/": may(GET="viewer", lists=True),
+    "jobs/new/": may(GET="editor", POST=("editor", {**_JOB, **WHY})),
+    "jobs/preview/": may(POST=("viewer", {"schedule": "@daily"})),
+    "runs/": may(GET="viewer", lists=True),
+    "jobs/<str:job>/": may(GET="viewer"),
+    "jobs/<str:job>/settings/": may(GET="viewer", POST=("editor", {"description": "probe"})),
+    "jobs/<str:job>/versions/": may(GET="viewer"),
+    "jobs/<str:job>/versions/<int:version>/restore/": may(POST=("editor", WHY)),
+    "jobs/<str:job>/trigger/": may(POST=("operator", {"parameters": "{}", **WHY})),
+    "jobs/<str:job>/pause/": may(POST=("operator", WHY)),
+    "jobs/<str:job>/resume/": may(POST=("operator", WHY)),
+    "jobs/<str:job>/delete/": may(POST=("governor", lambda world: {"typed_name": world.job, **WHY})),
+    "jobs/<str:job>/runs/<int:run_id>/": may(GET="viewer"),
+    "jobs/<str:job>/runs/<int:run_id>/log/": may(GET="viewer"),
     # --- jobs over HTTP
     "api/v1/jobs": may(GET="viewer", POST=("editor", {**_JOB, **WHY}), lists=True),
     "api/v1/jobs/<str:job>": may(

@@ -1,0 +1,121 @@
+"""Runs as pictures, drawn on the server: the last ones of a job as a strip, and a day of several jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from engine.cron.slots.steps import RunState
+from hbus_console.jobs.models import JobRun
+from hbus_console.ui import formats
+
+#: Bars of a strip.
+STRIP = 28
+_BAR, _GAP, _HEIGHT, _LEAST = 4, 1, 18, 3
+_TONES = {
+    RunState.CLAIMED: "info",
+    RunState.RUNNING: "info",
+    RunState.DONE: "ok",
+    RunState.FAILED: "bad",
+    RunState.SKIPPED: "warn",
+    RunState.LOST: "bad",
+    RunState.ABANDONED: "bad",
+}
+#: The width of a day in the units of its picture, and the least width of a run.
+_DAY, _THIN = 1_440, 3
+DAY_S = 86_400
+
+
+def tone_of_run(state: str) -> str:
+    """The colour of a run's state."""
+    try:
+        return _TONES.get(RunState(state), "neutral")
+    except ValueError:
+        return "neutral"
+
+
+def took_us(run: JobRun, now_us: int) -> int | None:
+    """How long it ran, or has run; ``None`` for what never began."""
+    return None if run.begun_us is None else max(0, (run.ended_us or now_us) - run.begun_us)
+
+
+def strip(runs: Sequence[JobRun], now_us: int) -> SafeString:
+    """The last runs, the oldest on the left; as high as they were long."""
+    shown = list(reversed(runs[:STRIP]))
+    longest = max((took_us(run, now_us) or 0 for run in shown), default=0) or 1
+    said = formats.counted(len(shown), "run") if shown else "no run yet"
+    bars = format_html_join(
+        "",
+        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>',
+        (_bar(run, place, longest, now_us) for place, run in enumerate(shown, STRIP - len(shown))),
+    )
+    width = STRIP * (_BAR + _GAP)
+    return format_html(
+        '<svg class="run-strip" width="{}" height="{}" role="img" aria-label="the last {}">{}</svg>',
+        width,
+        _HEIGHT,
+        said,
+        bars,
+    )
+
+
+def _bar(run: JobRun, place: int, longest: int, now_us: int) -> tuple[object, ...]:
+    took = took_us(run, now_us)
+    height = _LEAST + round((_HEIGHT - _LEAST) * (took or 0) / longest)
+    said = f"{formats.clock(run.slot * 1000)} {run.state}"
+    if took is not None:
+        said += f", {formats.duration(took)}"
+    return tone_of_run(run.state), place * (_BAR + _GAP), _HEIGHT - height, _BAR, height, said
+
+
+@dataclass(frozen=True)
+class DayLine:
+    """One job's day."""
+
+    job: str
+    runs: Sequence[JobRun]
+    #: Slots to come, in seconds.
+    coming: Sequence[int]
+
+
+def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
+    """The line of a job: what ran, what was skipped, what comes, and where now is."""
+    drawn = [*_merged(line.runs, begin_s, now_us), *(("next", _x(slot, begin_s), _THIN) for slot in line.coming)]
+    bars = format_html_join(
+        "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
+    )
+    said = f"{formats.counted(len(line.runs), 'run')} today, {formats.num(len(line.coming))} to come"
+    return format_html(
+        '<svg class="run-day" viewBox="0 0 {} 18" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}<line class="now" x1="{}" x2="{}" y1="0" y2="18"/></svg>',
+        _DAY,
+        said,
+        _DAY,
+        bars,
+        _x(now_us // 1_000_000, begin_s),
+        _x(now_us // 1_000_000, begin_s),
+    )
+
+
+def _merged(runs: Iterable[JobRun], begin_s: int, now_us: int) -> list[tuple[str, int, int]]:
+    """Bars from left to right; those of one colour that touch are one, so that a run a second is no thousand shapes."""
+    bars: list[tuple[str, int, int]] = []
+    for run in sorted(runs, key=lambda each: (each.slot, each.pk)):
+        start_us = run.begun_us or run.slot * 1_000_000
+        x = _x(start_us // 1_000_000, begin_s)
+        width = max(_THIN, round((took_us(run, now_us) or 0) / 1_000_000 * _DAY / DAY_S))
+        width, tone = min(width, _DAY - x), tone_of_run(run.state)
+        if bars and bars[-1][0] == tone and x <= bars[-1][1] + bars[-1][2]:
+            before = bars.pop()
+            width = max(before[2], x + width - before[1])
+            x = before[1]
+        if width > 0:
+            bars.append((tone, x, width))
+    return bars
+
+
+def _x(at_s: int, begin_s: int) -> int:
+    return min(_DAY, max(0, round((at_s - begin_s) * _DAY / DAY_S)))

@@ -1,0 +1,36 @@
+"""What moves: marks of the jobs whose runs or settings changed lately, of ``runs`` and ``jobs`` as families, and of the
+logs that grow (``log:RUN``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from datetime import timedelta
+
+from django.db.models import Count, Max
+
+from engine.core.clock import to_datetime
+from engine.cron.subjects import job_subject
+from hbus_console.access.scopes import scopes_q
+from hbus_console.jobs.models import JobRun, JobVersion, LogPiece
+from hbus_console.ui.live import LiveCells
+
+#: How far back changes are looked for: some looks, so that none is missed where one comes late.
+LATELY_MS = 10_000
+
+
+def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
+    """What changed lately in ``scopes``."""
+    since_us = (now_ms - LATELY_MS) * 1_000
+    marks: dict[str, Hashable] = {}
+    runs = JobRun.objects.filter(scopes_q(scopes, "job"), changed_us__gte=since_us)
+    for job, newest, count in runs.order_by().values_list("job").annotate(Max("changed_us"), Count("pk")):
+        marks[str(job_subject(job))] = marks["runs"] = (newest, count)
+    since = to_datetime(now_ms) - timedelta(milliseconds=LATELY_MS)
+    versions = JobVersion.objects.filter(scopes_q(scopes, "job__name"), made_at__gte=since)
+    for job, number in versions.order_by().values_list("job__name").annotate(Max("number")):
+        name = str(job_subject(job))
+        marks[name] = marks["jobs"] = (marks.get(name), number)
+    growing = LogPiece.objects.filter(at_us__gte=since_us).order_by().values_list("run").annotate(Max("seq"))
+    marks |= {f"log:{run}": seq for run, seq in growing}
+    return LiveCells(marks=marks)

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from hbus_console.jobs.views import forms, job, lists, runs
+
+app_name = "jobs"
+_ONE = "jobs/<str:job>"
+_RUN = f"{_ONE}/runs/<int:run_id>"
+urlpatterns = [
+    path("jobs/", lists.jobs, name="list"),
+    path("jobs/new/", forms.new, name="new"),
+    path("jobs/preview/", forms.preview, name="preview"),
+    path("runs/", lists.runs, name="runs"),
+    path(f"{_ONE}/", job.detail, name="detail"),
+    path(f"{_ONE}/settings/", forms.settings, name="settings"),
+    path(f"{_ONE}/versions/", job.versions, name="versions"),
+    path(f"{_ONE}/versions/<int:version>/restore/", job.restore, name="restore"),
+    path(f"{_ONE}/trigger/", runs.trigger_job, name="trigger"),
+    path(f"{_ONE}/pause/", job.pause, name="pause"),
+    path(f"{_ONE}/resume/", job.resume, name="resume"),
+    path(f"{_ONE}/delete/", job.delete, name="delete"),
+    path(f"{_RUN}/", runs.run, name="run"),
+    path(f"{_RUN}/log/", runs.log, name="log"),
+]

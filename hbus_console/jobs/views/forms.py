@@ -1,0 +1,125 @@
+"""A new job, and the settings of one, with what its schedule means while it is typed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from engine.core.errors import BadInput
+from engine.cron.expression import BadExpression, explain
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, allows, visible_scopes
+from hbus_console.access.web import actor, console_view
+from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
+from hbus_console.jobs.kinds.function import known_functions
+from hbus_console.jobs.models import Job
+from hbus_console.jobs.preview import Question
+from hbus_console.jobs.preview import preview as previewed
+from hbus_console.jobs.services import jobs
+from hbus_console.jobs.services.draft import GOVERNANCE, SETTINGS, TIMES, TROUBLE, WORK, JobDraft, snapshot
+from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.showing import masked, unmasked
+from hbus_console.jobs.views.job import frame
+from hbus_console.teams.services import team_names
+from hbus_console.ui.forms import revision, text
+from hbus_console.ui.pages import form_page
+
+#: Slots that the preview tells.
+TOLD = 6
+_PARTS = {"work": SETTINGS.part(WORK), "times": SETTINGS.part(TIMES), "trouble": SETTINGS.part(TROUBLE)}
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(JOB_EDIT, resource=SOMEWHERE)
+def new(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    scope = visible_scopes(who, JOB_EDIT)[0]
+    fresh = JobDraft(scope.removesuffix("*") if scope != "*" else "", "", "function", "", "")
+    page: dict[str, Any] = {
+        "nav": "jobs",
+        **_PARTS,
+        "teams": team_names(),
+        "functions": known_functions(),
+        "values": asdict(fresh),
+        "may_edit": True,
+        "may_govern": True,
+    }
+    if request.method == "GET":
+        return form_page(request, "jobs/form.html", page)
+    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
+    name = text(request.POST, "name")
+    page["values"] = {**page["values"], **values, "name": name, "reason": request.POST.get("reason", "")}
+    try:
+        made = jobs.create_job(who, JobDraft(**{**values, "name": name}), request.POST.get("reason", ""))
+    except BadInput as refused:
+        return form_page(request, "jobs/form.html", page, refused)
+    messages.success(request, f"{made.name} is made; its slots count from now on.")
+    return redirect("jobs:detail", made.name)
+
+
+@require_http_methods(["GET", "POST"])
+@console_view(VIEW, post=JOB_EDIT, resource="{job}")
+def settings(request: HttpRequest, job: str) -> HttpResponse:
+    who, row = actor(request), jobs.job(job)
+    known = snapshot(row)
+    page: dict[str, Any] = {
+        **frame(who, row),
+        **_PARTS,
+        "teams": team_names(),
+        "functions": known_functions(),
+        "values": {**known, "parameters": masked(row.parameters, schema_of(known))},
+        "may_govern": allows(who, JOB_GOVERN, job),
+        "part": GOVERNANCE,
+    }
+    if request.method == "GET":
+        return form_page(request, "jobs/form.html", page)
+    # Who may not choose the owner is not asked for it.
+    asked = [name for name in SETTINGS.changeable if name != "owner" or name in request.POST]
+    values = SETTINGS.typed(request.POST, asked)
+    page["values"] = {**page["values"], **values, "reason": request.POST.get("reason", "")}
+    try:
+        wanted = _with_secrets(values, row)
+        changed = jobs.change_job(who, job, wanted, request.POST.get("reason", ""), version=revision(request.POST))
+    except BadInput as refused:
+        return form_page(request, "jobs/form.html", page, refused)
+    if changed.version == row.version:
+        messages.info(request, "Nothing was different, so nothing changed.")
+    else:
+        messages.success(request, f"{job} is changed: version {changed.version}, from its next slot on.")
+    return redirect("jobs:detail", job)
+
+
+@require_POST
+@console_view(VIEW, resource=SOMEWHERE)
+def preview(request: HttpRequest) -> HttpResponse:
+    """A fragment: what the schedule of the form means, and when it would run next."""
+    form = request.POST
+    context: dict[str, Any] = {}
+    try:
+        question = Question(
+            text(form, "schedule"),
+            text(form, "zone") or "UTC",
+            count=TOLD,
+            gap=text(form, "gap") or "end",
+            fold=text(form, "fold") or "first",
+            job=text(form, "name"),
+        )
+        found = previewed(question, int(time.time()))
+        context = {"words": explain(found.schedule), "slots": found.slots, "zone": found.schedule.zone}
+    except BadExpression as error:
+        context = {"refused": error.reason, "remedy": error.remedy, "spec": question.spec, "position": error.position}
+    except BadInput as error:
+        context = {"refused": error.what, "remedy": error.remedy}
+    return render(request, "jobs/_preview.html", context)
+
+
+def _with_secrets(values: dict[str, Any], row: Job) -> dict[str, Any]:
+    """What is shown in place of a secret is no value: the secret stays."""
+    typed = SETTINGS["parameters"].check(values["parameters"], {})
+    return {**values, "parameters": unmasked(typed, row.parameters, schema_of(snapshot(row)))}

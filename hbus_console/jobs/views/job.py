@@ -1,0 +1,179 @@
+"""One job: when it runs, what became of its slots, what it was before, and the acts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput, HbusError
+from engine.cron.expression import explain
+from engine.cron.slots.steps import RunState
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.access.web import actor, console_view
+from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.subjects import about
+from hbus_console.audit.telling import tell
+from hbus_console.audit.trail import visible
+from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_PAUSE, JOB_RUN
+from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.models import Job, JobRun, JobVersion
+from hbus_console.jobs.rights import words_of_identity
+from hbus_console.jobs.services import jobs
+from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
+from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.showing import masked
+from hbus_console.jobs.standing import job_rows, next_slots
+from hbus_console.jobs.views.lists import page_of_runs, told_runs
+from hbus_console.jobs.views.trigger_sheet import trigger_sheet
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import act, clock, reason_act, refuse_act, tell_done
+
+#: Slots to come, versions and audit entries that the page shows.
+SLOTS, VERSIONS, ENTRIES = 6, 20, 6
+
+
+def frame(who: Actor, row: Job) -> dict[str, Any]:
+    """What all pages of a job show."""
+    path = f"/api/v1/jobs/{row.name}"
+    return {
+        "nav": "jobs",
+        "job": row,
+        "kind_words": KIND_WORDS.get(row.kind, row.kind),
+        "words": _words(row),
+        "acts_as": words_of_identity(row.acts_as),
+        "may_run": allows(who, JOB_RUN, row.name),
+        "may_pause": allows(who, JOB_PAUSE, row.name),
+        "may_edit": allows(who, JOB_EDIT, row.name),
+        "may_delete": allows(who, JOB_DELETE, row.name),
+        "may_audit": allows(who, AUDIT_READ, row.name),
+        "pause_curl": CurlRequest("POST", f"{path}/pause", {"reason": "why"}, idempotent=True),
+        "resume_curl": CurlRequest("POST", f"{path}/resume", {"reason": "why"}, idempotent=True),
+        "delete_curl": CurlRequest("DELETE", path, {"typed_name": row.name, "reason": "why"}),
+        "change_curl": CurlRequest("PATCH", path, {"timeout_s": row.timeout_s, "reason": "why"}),
+    }
+
+
+@require_GET
+@console_view(VIEW, resource="{job}")
+def detail(request: HttpRequest, job: str) -> HttpResponse:
+    who, row, now_ms = actor(request), jobs.job(job), clock.now_ms()
+    state = request.GET.get("state", "")
+    found = JobRun.objects.filter(job=job, **({"state": state} if state else {}))
+    runs, more = page_of_runs(found, request.GET.get("cursor", ""))
+    (standing,) = job_rows([row], now_ms * 1_000)
+    context = {
+        **frame(who, row),
+        **trigger_sheet(row, row.parameters),
+        "standing": standing,
+        "slots": next_slots(row, now_ms // 1_000, SLOTS),
+        "runs": told_runs(runs, now_ms * 1_000),
+        "next_cursor": more,
+        "state": state,
+        "states": [each.value for each in RunState],
+        "told_settings": _told(row),
+    }
+    if context["may_audit"]:
+        entries = visible(who).filter(about(row.subject)).order_by("-seq")
+        context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
+    return render(request, "jobs/job.html", context)
+
+
+@require_GET
+@console_view(VIEW, resource="{job}")
+def versions(request: HttpRequest, job: str) -> HttpResponse:
+    row = jobs.job(job)
+    found = list(row.versions.all()[: VERSIONS + 1])
+    entries = AuditEntry.objects.in_bulk([each.audit_seq for each in found], field_name="seq")
+    context = {
+        **frame(actor(request), row),
+        "versions": [
+            {
+                "version": each,
+                "entry": entries.get(each.audit_seq),
+                "differs": _difference(found[place + 1], each) if place + 1 < len(found) else [],
+                "first": each.number == 1,
+                "sheet": f"restore-{each.number}",
+                "title": f"Restore version {each.number}",
+            }
+            for place, each in enumerate(found[:VERSIONS])
+        ],
+        "more": len(found) > VERSIONS,
+    }
+    return render(request, "jobs/versions.html", context)
+
+
+@require_POST
+@console_view(VIEW, post=JOB_EDIT, resource="{job}")
+def restore(request: HttpRequest, job: str, version: int) -> HttpResponse:
+    def do() -> object:
+        return jobs.restore_version(actor(request), job, version, request.POST.get("reason", ""))
+
+    return act(request, f"{job} is again what it was in version {version}.", do, "jobs:versions", job)
+
+
+@require_POST
+@console_view(VIEW, post=JOB_DELETE, resource="{job}")
+def delete(request: HttpRequest, job: str) -> HttpResponse:
+    try:
+        jobs.delete_job(actor(request), job, request.POST.get("typed_name", ""), request.POST.get("reason", ""))
+    except BadInput as refused:
+        return refuse_act(request, refused, "jobs:settings", job)
+    tell_done(request, f"{job} is deleted. What runs goes on; its runs stay as evidence.")
+    return redirect("jobs:list")
+
+
+pause = reason_act(
+    jobs.pause_job,
+    said="{job} is paused: each of its slots is skipped, with a row that says so. What runs goes on.",
+    needs=JOB_PAUSE,
+    of="job",
+    back="jobs:detail",
+)
+resume = reason_act(
+    jobs.resume_job,
+    said="{job} runs again, from its next slot on.",
+    needs=JOB_PAUSE,
+    of="job",
+    back="jobs:detail",
+)
+
+
+def _words(row: Job) -> str:
+    try:
+        return explain(schedule_of(row))
+    except HbusError as error:
+        return error.what
+
+
+def _told(row: Job) -> list[tuple[str, str]]:
+    """Label and value of what the job is set to, as the page lists it."""
+    values = {**snapshot(row), "parameters": masked(row.parameters, schema_of(snapshot(row)))}
+    told = []
+    for part in (WORK, TIMES, TROUBLE):
+        for each in SETTINGS.part(part):
+            value = values[each.name]
+            meant = dict(getattr(each, "options", ())).get(value) if isinstance(value, str) else None
+            shown = each.reads(value) or meant or each.shown(value)
+            told.append((each.label, "" if shown in (None, "") else str(shown)))
+    return told
+
+
+def _difference(before: JobVersion, after: JobVersion) -> list[tuple[str, object, object]]:
+    """What a version changed: setting, what it was, what it is; without what is secret."""
+    was, now = (_shown(each.settings) for each in (before, after))
+    return [
+        (name, was.get(name), now.get(name))
+        for name in dict.fromkeys([*was, *now])
+        if was.get(name) != now.get(name) and name != "acts_as"
+    ]
+
+
+def _shown(settings: dict[str, Any]) -> dict[str, Any]:
+    if "parameters" not in settings:
+        return settings
+    return {**settings, "parameters": masked(settings["parameters"], schema_of(settings))}

@@ -1,0 +1,142 @@
+"""One run with its log, and one more run."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput, NotThere
+from engine.cron.slots.steps import RunState
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import allows
+from hbus_console.access.web import actor, console_view
+from hbus_console.jobs.drawing import tone_of_run, took_us
+from hbus_console.jobs.feature import JOB_RUN
+from hbus_console.jobs.models import Job, JobRun, LogPiece
+from hbus_console.jobs.parameter_form import read_parameters
+from hbus_console.jobs.rights import words_of_identity
+from hbus_console.jobs.services import jobs, triggering
+from hbus_console.jobs.services.draft import snapshot
+from hbus_console.jobs.services.triggering import Trigger, run_of
+from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.showing import masked, unmasked
+from hbus_console.jobs.views.trigger_sheet import trigger_sheet
+from hbus_console.ui.pages import clock, refuse_act
+
+#: Pieces of a log that the page shows, the newest; all of them are downloaded.
+MOST_PIECES = 24
+
+
+@require_GET
+@console_view(VIEW, resource="{job}")
+def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
+    who, row, now_us = actor(request), run_of(job, run_id), clock.now_ms() * 1_000
+    of = Job.objects.select_related("team").filter(name=job).first()
+    version = of and of.versions.filter(number=row.version).first()
+    said = version.settings if version else {}
+    schema = schema_of(said) if said else None
+    parameters = said.get("parameters", {}) if row.parameters is None else row.parameters
+    wanted = request.GET.get("q", "")
+    context: dict[str, Any] = {
+        "nav": "runs",
+        "run": row,
+        "job": of,
+        "name": job,
+        "tone": tone_of_run(row.state),
+        "slot_ms": row.slot * 1_000,
+        "took_us": took_us(row, now_us),
+        "late_us": None if row.begun_us is None else max(0, row.begun_us - row.slot * 1_000_000),
+        "parameters": masked(parameters, schema),
+        "moments": _moments(row),
+        "moves": row.ended_us is None,
+        "acts_as": words_of_identity(said.get("acts_as", "")),
+        "lease_key": f"{settings.HBUS_PREFIX}:{{run:{row.pk}}}:lease",
+        "marker_key": f"{settings.HBUS_PREFIX}:{{cron:{job}}}:slot:{row.version}:{row.slot}",
+        "q": wanted,
+        **_log_of(row, wanted),
+        "may_run": of is not None and allows(who, JOB_RUN, job),
+    }
+    if of is not None:
+        context |= trigger_sheet(of, parameters)
+    return render(request, "jobs/run.html", context)
+
+
+@require_GET
+@console_view(VIEW, resource="{job}")
+def log(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
+    """All that is kept of the log, as text."""
+    row = run_of(job, run_id)
+    parts = [part["text"] for part in _parts(list(LogPiece.objects.filter(run=row.pk)))]
+    answer = HttpResponse("".join(parts), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{job}-{row.pk}.log"'
+    return answer
+
+
+@require_POST
+@console_view(VIEW, post=JOB_RUN, resource="{job}")
+def trigger_job(request: HttpRequest, job: str) -> HttpResponse:
+    form, row = request.POST, jobs.job(job)
+    try:
+        schema = schema_of(snapshot(row))
+        parameters = unmasked(read_parameters(form, schema), row.parameters, schema)
+        made = triggering.trigger(actor(request), job, Trigger(parameters, form.get("reason", ""), form.get("key", "")))
+    except NotThere:
+        raise
+    except BadInput as refused:
+        return refuse_act(request, refused, "jobs:detail", job)
+    if made.new:
+        messages.success(request, f"Run {made.run.pk} of {job} waits for a worker.")
+    else:
+        messages.info(request, f"This was asked for before: run {made.run.pk}.")
+    return redirect("jobs:run", job, made.run.pk)
+
+
+def _moments(run: JobRun) -> list[dict[str, Any]]:
+    """What is known of its course, in its order."""
+    manual = run.kind == JobRun.Kind.MANUAL
+    asked = f"{run.asked_by} asked for it" if manual else f"its slot was decided by {run.node}"
+    moments = [{"at_ms": run.decided_us // 1_000, "tone": "info", "says": asked, "note": run.asked_why}]
+    if run.begun_us is not None:
+        note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"
+        moments.append({"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.owner} began", "note": note})
+    if run.ended_us is not None:
+        moments.append(
+            {
+                "at_ms": run.ended_us // 1_000,
+                "tone": tone_of_run(run.state),
+                "says": f"it is {run.state}" if run.state != RunState.DONE else "it is done",
+                "note": run.reason or run.summary,
+            }
+        )
+    return moments
+
+
+def _log_of(run: JobRun, wanted: str) -> dict[str, Any]:
+    pieces = list(LogPiece.objects.filter(run=run.pk).order_by("-seq")[: MOST_PIECES + 1])
+    earlier = len(pieces) > MOST_PIECES
+    parts = _parts(pieces[:MOST_PIECES][::-1])
+    if wanted:
+        for part in parts:
+            kept = [line for line in part["text"].splitlines(keepends=True) if wanted.lower() in line.lower()]
+            part["text"] = "".join(kept)
+        parts = [part for part in parts if part["text"]]
+    shown = 1
+    for part in parts:
+        part["begins"], shown = part["attempt"] != shown, part["attempt"]
+    return {"log": parts, "earlier": earlier, "log_key": f"log:{run.pk}"}
+
+
+def _parts(pieces: list[LogPiece]) -> list[dict[str, Any]]:
+    """The pieces' texts; what is missing between two of them is said in its place."""
+    parts = [{"at_ms": piece.at_us // 1_000, "text": piece.text, "attempt": piece.attempt} for piece in pieces]
+    for place, (before, after) in reversed(list(enumerate(pairwise(pieces), 1))):
+        if (missing := after.seq - before.seq - 1) > 0:
+            said = f"… {missing:,} pieces of the log were left out here: of a long one its beginning and end are kept\n"
+            parts.insert(place, {"at_ms": after.at_us // 1_000, "text": said, "attempt": after.attempt})
+    return parts
