@@ -8,7 +8,7 @@ from django.db import models
 
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
-from engine.cron.slots.job import AfterLoss, CatchUp
+from engine.cron.slots.job import AfterLoss, CatchUp, Overlap
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
 from hbus_console.teams.models import Team
@@ -38,7 +38,8 @@ class Job(models.Model):
     catch_up = models.CharField(max_length=4, choices=_choices(CatchUp), default=CatchUp.LAST.value)
     catch_up_window_s = models.PositiveIntegerField(default=86_400)
     catch_up_most = models.PositiveIntegerField(default=100)
-    skip_overlaps = models.BooleanField(default=False)
+    overlap = models.CharField(max_length=6, choices=_choices(Overlap), default=Overlap.RUN.value)
+    most_at_once = models.PositiveIntegerField(default=0)
     lease_s = models.PositiveIntegerField(default=30)
     after_loss = models.CharField(max_length=5, choices=_choices(AfterLoss), default=AfterLoss.END.value)
     attempts = models.PositiveIntegerField(default=1)
@@ -102,11 +103,16 @@ class JobRun(models.Model):
     slot = models.BigIntegerField()
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
     state = models.CharField(max_length=10, choices=_choices(RunState))
-    #: Why it was skipped, abandoned or lost, or how it failed.
+    #: Why it was skipped, abandoned, cancelled or lost, or how it failed.
     reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: Of the worker that began it last; 0 before. What is written under an older one is refused.
     epoch = models.PositiveBigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)
+    #: Whether it was told to wait until another run of the job has ended.
+    waits = models.BooleanField(default=False)
+    #: When it was asked to stop while it ran, and why; by the clock of the times below.
+    cancel_us = models.BigIntegerField(null=True)
+    cancel_reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: The node that decided it, if one did, and the worker that began it last.
     node = models.CharField(max_length=200, blank=True)
     owner = models.CharField(max_length=200, blank=True)

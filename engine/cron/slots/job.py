@@ -18,6 +18,19 @@ class CatchUp(StrEnum):
     ALL = "all"
 
 
+class Overlap(StrEnum):
+    """What becomes of a run that is to begin while another of the job runs."""
+
+    #: It runs as well, unless :attr:`JobPolicy.most_at_once` run: then it waits, and so may any number.
+    RUN = "run"
+    #: It is skipped.
+    SKIP = "skip"
+    #: It waits until the other has ended. One waits: a further one is skipped.
+    QUEUE = "queue"
+    #: The other is told to stop, and it begins when that has ended. Of those that wait the newest is left.
+    CANCEL = "cancel"
+
+
 class AfterLoss(StrEnum):
     """What becomes of a run whose worker lost its lease after it had begun."""
 
@@ -45,12 +58,18 @@ class JobPolicy:
     #: Slots further back than this never run.
     catch_up_window_s: float = 86_400.0
     catch_up_most: int = 100
-    #: Whether a run that begins while another of the job runs is skipped.
-    skip_overlaps: bool = False
+    overlap: Overlap = Overlap.RUN
+    #: How many of its runs may run at the same time under :attr:`Overlap.RUN`; 0: any number. Under the others, one.
+    most_at_once: int = 0
     #: How long a worker has a run without renewing.
     lease_s: float = 30.0
     after_loss: AfterLoss = AfterLoss.END
     attempts: int = 1
+
+    @property
+    def limit(self) -> int:
+        """How many of its runs may run at the same time; 0: any number."""
+        return self.most_at_once if self.overlap is Overlap.RUN else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.planning import Decision
 
 Answer = TypeVar("Answer")
@@ -33,6 +34,8 @@ class RunState(StrEnum):
     LOST = "lost lease"
     #: Claimed, and nobody began within the catch-up window.
     ABANDONED = "abandoned"
+    #: Somebody, or a newer run of the job, had it stopped; its reason says who.
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class RunRow:
     attempt: int
     #: When it was claimed, or begun, or last renewed: seconds of the database's clock.
     changed_s: float
+    #: Whether it was told to wait until another run of the job has ended.
+    waits: bool = False
 
 
 class Step:
@@ -163,16 +168,26 @@ class Acquire(Step):
 
 @dataclass(frozen=True, slots=True)
 class Begin(Step):
-    """Database: claimed → running under ``epoch`` → whether it was.
+    """Database: claimed → running under ``epoch``, as far as others of the job that run let it → ``Beginning``.
 
-    Where another run of the job is running and it may not overlap, it is skipped with that reason; a further attempt of
-    one that was lost stays lost.
+    One that may neither begin nor wait is skipped with a reason; a further attempt ends as the one before. Under
+    ``Overlap.CANCEL`` those that run are asked to stop.
     """
 
     run: int
     epoch: int
     owner: str
-    skip_overlaps: bool
+    policy: JobPolicy
+
+
+class Beginning(StrEnum):
+    """The answer to :class:`Begin`."""
+
+    BEGUN = "begun"
+    #: It stays claimed, and is offered again when its turn has come.
+    WAITS = "waits"
+    #: It is over, or another's.
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +202,34 @@ class Renew(Step):
 
 @dataclass(frozen=True, slots=True)
 class End(Step):
-    """Database: running under ``epoch`` → ``state``, and no other → whether it is so now: asked twice, it is."""
+    """Database: running under ``epoch`` → ``state``, and no other → ``Ending``, the same when it is asked twice.
+
+    A run that was asked to stop, and failed, is cancelled: for the reason of who asked.
+    """
 
     run: int
     epoch: int
     state: RunState
     reason: str = ""
+    #: Whether others of the job may wait for its end.
+    makes_room: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The answer to :class:`End`."""
+
+    #: As what it ended; ``None`` where that was not the asker's to say.
+    state: RunState | None = None
+    #: Runs that are to be offered now: the one that has waited longest.
+    next: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled(Step):
+    """Database: which of these runs somebody asked to stop → ``set[int]``."""
+
+    runs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +264,10 @@ class GiveUp(Step):
 
 @dataclass(frozen=True, slots=True)
 class Again(Step):
-    """Database: a run that is lost → claimed, as its next attempt, unless it has changed since → whether it was."""
+    """Database: a run that is lost → claimed, as its next attempt, unless it has changed since → whether it was.
+
+    Not one that was asked to stop.
+    """
 
     seen: RunRow
 

@@ -30,7 +30,8 @@ class Ended:
     reason: str = ""
 
 
-#: The work of a run. The event is set when its lease is lost: what is done from then on is nobody's.
+#: The work of a run. The event is set when it is to stop: its lease is lost, and what is done from then on is nobody's;
+#: or somebody asked for it, and a failure is then told as cancelled.
 Work = Callable[[Held, threading.Event], Ended]
 
 
@@ -60,10 +61,15 @@ class RunWorker:
         held = perform(running.begin(run, owner, self._policy), self._act, self._clock)
         if held is None:
             return None
-        lost = threading.Event()
-        number = self._keeper.keep(held, lost.set)
+        lost, stop = threading.Event(), threading.Event()
+
+        def lose() -> None:
+            lost.set()
+            stop.set()
+
+        number = self._keeper.keep(held, lose, stop.set)
         try:
-            return self._tell(held, lost, _done(work, held, lost))
+            return self._tell(held, lost, _done(work, held, stop))
         finally:
             self._keeper.let_go(number)
 
@@ -75,7 +81,7 @@ class RunWorker:
             except Unavailable:
                 self._clock.wait(lost, TELL_AGAIN_S)
                 continue
-            return ended.state if told else RunState.LOST
+            return told or RunState.LOST
         # It may be done; but who looks at it later must be told that nobody vouched for it until its end.
         try:
             perform(running.end(held, RunState.LOST, "its lease was lost while it ran"), self._act, self._clock)
@@ -85,8 +91,8 @@ class RunWorker:
         return RunState.LOST
 
 
-def _done(work: Work, held: Held, lost: threading.Event) -> Ended:
+def _done(work: Work, held: Held, stop: threading.Event) -> Ended:
     try:
-        return work(held, lost)
+        return work(held, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is how the work ended
         return Ended(RunState.FAILED, text_of(error))

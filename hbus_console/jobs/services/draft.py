@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from engine.core.errors import BadInput
 from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
 from engine.cron.expression.offsets import zone
-from engine.cron.slots.job import AfterLoss, CatchUp
-from hbus_console.drafts.setting import Choice, Clean, Flag, Lines, Owner, Text, Whole
+from engine.cron.slots.job import AfterLoss, CatchUp, Overlap
+from hbus_console.drafts.setting import Choice, Clean, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
 from hbus_console.jobs.models import Job
@@ -30,6 +30,12 @@ CATCH_UPS = {
     CatchUp.NONE.value: "none of them runs",
     CatchUp.LAST.value: "the newest runs",
     CatchUp.ALL.value: "all run, the oldest first",
+}
+OVERLAPS = {
+    Overlap.RUN.value: "it runs as well",
+    Overlap.SKIP.value: "it is skipped",
+    Overlap.QUEUE.value: "it waits until the other has ended; a further one is skipped",
+    Overlap.CANCEL.value: "the other is told to stop, and it runs when that has ended",
 }
 AFTER_LOSSES = {
     AfterLoss.END.value: "it stays lost, and a person decides",
@@ -130,10 +136,20 @@ class JobDraft:
     catch_up_most: Annotated[
         int, Whole(1, 10_000, label="Caught up with at most, in runs", act=JOB_EDIT, part=TROUBLE)
     ] = 100
-    skip_overlaps: Annotated[
-        bool,
-        Flag("Is skipped while another of its runs is running", label="Overlap", act=JOB_EDIT, part=TROUBLE),
-    ] = False
+    overlap: Annotated[
+        str, Choice(OVERLAPS, label="A run that comes while another runs", act=JOB_EDIT, part=TROUBLE)
+    ] = Overlap.RUN.value
+    most_at_once: Annotated[
+        int,
+        Whole(
+            0,
+            10_000,
+            label="Runs at the same time, at most",
+            help="Where it runs as well; what comes beyond that waits. 0: any number.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
+    ] = 0
     lease_s: Annotated[
         int,
         Whole(
@@ -171,5 +187,11 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             "A run that is tried again needs two attempts at least.",
             remedy="Allow more attempts, or let it stay lost.",
             field="attempts",
+        )
+    if clean["most_at_once"] > 1 and clean["overlap"] != Overlap.RUN:
+        raise BadInput(
+            "One run at a time is what that overlap means.",
+            remedy="Let runs run beside each other, or leave the number at 0.",
+            field="most_at_once",
         )
     return clean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cron.slots.job import AfterLoss, CatchUp, JobPolicy
+from engine.cron.slots.job import AfterLoss, CatchUp, JobPolicy, Overlap
 from engine.cron.slots.node import Changed
 from hbus_console.jobs.known import KnownJobs, cron_job
 from hbus_console.jobs.models import Job, JobCursor, JobVersion
@@ -93,12 +93,13 @@ def test_its_policies_are_those_of_its_row() -> None:
         catch_up="all",
         catch_up_window_s=2,
         catch_up_most=3,
-        skip_overlaps=True,
+        overlap="run",
+        most_at_once=6,
         lease_s=4,
         after_loss="retry",
         attempts=5,
     )
-    assert cron_job(made).policy == JobPolicy(1, CatchUp.ALL, 2, 3, True, 4, AfterLoss.RETRY, 5)
+    assert cron_job(made).policy == JobPolicy(1, CatchUp.ALL, 2, 3, Overlap.RUN, 6, 4, AfterLoss.RETRY, 5)
     assert cron_job(job("usual")).policy == JobPolicy()
 
 

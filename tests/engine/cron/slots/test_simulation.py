@@ -6,16 +6,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from engine.core.errors import Unavailable
 from engine.cron.simulation.world import BEGIN, Effect, World, judged, play
 from engine.cron.slots import planning, scheduling
-from engine.cron.slots.job import CronJob
+from engine.cron.slots.job import CronJob, Overlap
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
+    Beginning,
     ClaimSlots,
     Cursor,
     GiveUp,
@@ -38,6 +40,10 @@ FAILED_ONCE = {
     50_404: "a further attempt of a run that was lost was told as skipped: another run was running",
     51_222: "the same, after the first attempt had done its work",
 }
+
+
+def with_policy(job: CronJob, **changes: Any) -> CronJob:
+    return replace(job, policy=replace(job.policy, **changes))
 
 
 @pytest.mark.chaos
@@ -67,9 +73,7 @@ def test_a_seed_is_one_history() -> None:
 def test_without_faults_each_slot_is_done_in_time() -> None:
     for seed in range(30):
         world = World(seed, calm=True)
-        world.jobs = {
-            name: replace(job, policy=replace(job.policy, skip_overlaps=False)) for name, job in world.jobs.items()
-        }
+        world.jobs = {name: with_policy(job, overlap=Overlap.RUN, most_at_once=0) for name, job in world.jobs.items()}
         world.play()
         assert list(judged(world)) == []
         assert world.told == []
@@ -122,9 +126,9 @@ class Unconditional(World):
         super().__init__(seed)
         database = self.database
 
-        def begin(step: Begin, now: float) -> bool:
+        def begin(step: Begin, now: float) -> Beginning:
             database.change(database.runs[step.run], now, state=RunState.RUNNING, epoch=step.epoch)
-            return True
+            return Beginning.BEGUN
 
         self.answers(Begin, begin)
 
@@ -171,8 +175,9 @@ class OpenLock(World):
         self.answers(ReadRun, lambda step, now: self._as_claimed(database.runs[step.run]))
         self.answers(Acquire, lambda step, now: store.acquire(step, now) or max(1, step.floor))
 
-        def begin(step: Begin, now: float) -> bool:
-            return database.runs[step.run].state is RunState.RUNNING or database.begin(step, now)
+        def begin(step: Begin, now: float) -> Beginning:
+            runs = database.runs[step.run].state is RunState.RUNNING
+            return Beginning.BEGUN if runs else database.begin(step, now)
 
         self.answers(Begin, begin)
 
