@@ -38,7 +38,7 @@ from hbus_console.database import fresh_connections, is_away
 from hbus_console.jobs import opening
 from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
 
-_COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us", "waits")
+_COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us", "waits", "not_before_us", "last_end")
 
 
 def database_time() -> float:
@@ -97,6 +97,8 @@ class SlotJudge:
             if run is None or run.state != RunState.CLAIMED or step.epoch <= run.epoch:
                 return Beginning.REFUSED
             now_us = self._now_us()
+            if now_us < run.not_before_us:
+                return Beginning.WAITS
             verdict = judged_overlap(_row(run), _beside(run, step.policy), step.policy)
             self._clear_the_way(verdict, now_us)
             if verdict.beginning is Beginning.BEGUN:
@@ -110,18 +112,20 @@ class SlotJudge:
 
     def end(self, step: End) -> Ending:
         with asked(), transaction.atomic():
-            if step.makes_room:
+            if step.policy.limit:
                 _lock_job_of(step.run)
             run = _locked(step.run, (*_COLUMNS, "cancel_us", "cancel_reason"))
             if run is None or run.epoch != step.epoch:
                 return Ending()
-            cancelled = step.state is RunState.FAILED and run.cancel_us is not None
-            state = RunState.CANCELLED if cancelled else step.state
             if run.state == RunState.RUNNING:
-                _write(run, **_ended(state, run.cancel_reason if cancelled else step.reason, self._now_us()))
-            elif run.state != state:
+                _write(run, **self._by_end(run, step))
+                run.refresh_from_db(fields=["state", "not_before_us", "last_end"])
+            cancelled = run.state == RunState.CANCELLED and step.state is RunState.FAILED
+            is_again = run.state == RunState.CLAIMED and run.last_end == step.state
+            if not (cancelled or is_again or run.state == step.state):
                 return Ending()
-            return Ending(state, _next(run.job) if step.makes_room else ())
+            itself = (run.pk,) if is_again and not run.not_before_us else ()
+            return Ending(RunState(run.state), (*(_next(run.job) if step.policy.limit else ()), *itself))
 
     def cancelled(self, step: Cancelled) -> set[int]:
         # The thread that asks has no unit of work of its own.
@@ -160,8 +164,18 @@ class SlotJudge:
             lost = JobRun.objects.filter(
                 pk=seen.id, state=RunState.LOST, epoch=seen.epoch, attempt=seen.attempt, cancel_us=None
             )
-            claimed = {"state": RunState.CLAIMED, "attempt": seen.attempt + 1, "ended_us": None, "begun_us": None}
-            return _changed(lost, **claimed, changed_us=self._now_us())
+            return _changed(lost, **_further(seen.attempt, RunState.LOST, self._now_us()), ended_us=None)
+
+    def _by_end(self, run: JobRun, step: End) -> dict[str, object]:
+        now_us = self._now_us()
+        if run.cancel_us is not None:
+            failed = step.state is RunState.FAILED
+            return _ended(*((RunState.CANCELLED, run.cancel_reason) if failed else (step.state, step.reason)), now_us)
+        again_s = step.again_s(run.attempt)
+        if again_s is None:
+            return _ended(step.state, step.reason, now_us)
+        not_before_us = now_us + round(again_s * 1_000_000) if again_s else 0
+        return _further(run.attempt, step.state, now_us, not_before_us) | {"reason": _fitting(step.reason)}
 
     def _clear_the_way(self, verdict: Verdict, now_us: int) -> None:
         running = JobRun.objects.filter(pk__in=verdict.cancelled, state=RunState.RUNNING, cancel_us=None)
@@ -237,10 +251,26 @@ def _changed(rows: QuerySet[JobRun], **columns: object) -> bool:
     return rows.update(**columns) == 1
 
 
+def _further(attempt: int, last_end: RunState, now_us: int, not_before_us: int = 0) -> dict[str, object]:
+    """The columns of a run that is claimed anew after ``attempt``."""
+    again = {"state": RunState.CLAIMED, "attempt": attempt + 1, "last_end": last_end, "not_before_us": not_before_us}
+    return {**again, "begun_us": None, "changed_us": now_us}
+
+
 def _cursor(row: JobCursor) -> Cursor:
     return Cursor(row.job, row.version, row.at)
 
 
 def _row(run: JobRun) -> RunRow:
-    state = RunState(run.state)
-    return RunRow(run.pk, run.job, run.slot, state, run.epoch, run.attempt, run.changed_us / 1_000_000, run.waits)
+    return RunRow(
+        run.pk,
+        run.job,
+        run.slot,
+        RunState(run.state),
+        run.epoch,
+        run.attempt,
+        run.changed_us / 1_000_000,
+        run.waits,
+        not_before_s=run.not_before_us / 1_000_000,
+        last_end=RunState(run.last_end) if run.last_end else None,
+    )

@@ -8,7 +8,7 @@ from django.db import models
 
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
-from engine.cron.slots.job import AfterLoss, CatchUp, Overlap
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
 from hbus_console.teams.models import Team
@@ -42,7 +42,10 @@ class Job(models.Model):
     most_at_once = models.PositiveIntegerField(default=0)
     lease_s = models.PositiveIntegerField(default=30)
     after_loss = models.CharField(max_length=5, choices=_choices(AfterLoss), default=AfterLoss.END.value)
+    after_failure = models.CharField(max_length=5, choices=_choices(AfterFailure), default=AfterFailure.END.value)
     attempts = models.PositiveIntegerField(default=1)
+    backoff_s = models.PositiveIntegerField(default=10)
+    backoff_most_s = models.PositiveIntegerField(default=600)
     #: Its slots are skipped meanwhile, each with a row.
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)
@@ -103,11 +106,15 @@ class JobRun(models.Model):
     slot = models.BigIntegerField()
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
     state = models.CharField(max_length=10, choices=_choices(RunState))
-    #: Why it was skipped, abandoned, cancelled or lost, or how it failed.
+    #: Why it was skipped, abandoned, cancelled or lost, or how it failed; while tried again, of the time before.
     reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: Of the worker that began it last; 0 before. What is written under an older one is refused.
     epoch = models.PositiveBigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)
+    #: How the attempt before ended; empty at the first.
+    last_end = models.CharField(max_length=10, choices=_choices(RunState), blank=True)
+    #: Before this it is not to be begun, by the clock of the times below; 0: at once.
+    not_before_us = models.BigIntegerField(default=0)
     #: Whether it was told to wait until another run of the job has ended.
     waits = models.BooleanField(default=False)
     #: When it was asked to stop while it ran, and why; by the clock of the times below.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from engine.cron.simulation.models import ModelDatabase
 from engine.cron.slots.job import CronJob
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.steps import RunRow, RunState
 
 OPEN = (RunState.CLAIMED, RunState.RUNNING)
 
@@ -44,11 +44,19 @@ def _judged_slot(database: ModelDatabase, name: str, slot: int, where: str) -> I
 
 def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> Iterator[str]:
     running: dict[str, set[int]] = {name: set() for name in jobs}
+    claimed: dict[int, RunRow] = {}
     for row in database.history:
         policy, where = jobs[row.job].policy, f"{row.job} at {row.slot - begin}"
+        if row.attempt > policy.attempts:
+            yield f"{where} was tried {row.attempt} times of {policy.attempts}"
+        if row.state is RunState.CLAIMED:
+            claimed[row.id] = row
         if row.state is not RunState.RUNNING:
             running[row.job].discard(row.id)
             continue
+        failed = claimed.get(row.id, row)
+        if failed.last_end is RunState.FAILED and row.changed_s < failed.changed_s + policy.pause_s(row.attempt - 1):
+            yield f"attempt {row.attempt} of {where} came {row.changed_s - failed.changed_s:.2f} s after the failure"
         running[row.job].add(row.id)
         if policy.limit and len(running[row.job]) > policy.limit:
             yield f"{where} began beside {len(running[row.job]) - 1} others"

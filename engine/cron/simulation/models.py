@@ -138,6 +138,8 @@ class ModelDatabase:
         row = self.runs[step.run]
         if row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
             return Beginning.REFUSED
+        if now < row.not_before_s:
+            return Beginning.WAITS
         verdict = judged_overlap(row, self._beside(row), step.policy)
         for other in verdict.cancelled:
             self._stop(self.runs[other], STOPPED)
@@ -155,13 +157,14 @@ class ModelDatabase:
         row = self.runs[step.run]
         if row.epoch != step.epoch:
             return Ending()
-        cancelled = step.state is RunState.FAILED and row.id in self.stops
-        state = RunState.CANCELLED if cancelled else step.state
         if row.state is RunState.RUNNING:
-            self._end(row, state, self.stops[row.id].why if cancelled else step.reason, now)
-        elif row.state is not state:
+            row = self._by_end(row, step, now)
+        is_again = (row.state, row.last_end) == (RunState.CLAIMED, step.state)
+        cancelled = (row.state, step.state) == (RunState.CANCELLED, RunState.FAILED)
+        if not (is_again or cancelled or row.state is step.state):
             return Ending()
-        return Ending(state, self._next(row.job) if step.makes_room else ())
+        itself = (row.id,) if is_again and not row.not_before_s else ()
+        return Ending(row.state, (*(self._next(row.job) if step.policy.limit else ()), *itself))
 
     def cancelled(self, step: Cancelled, now: float) -> set[int]:
         return {run for run in step.runs if run in self.stops}
@@ -188,7 +191,7 @@ class ModelDatabase:
         row = self.runs[step.seen.id]
         if row.state is not RunState.LOST or row.epoch != step.seen.epoch or row.id in self.stops:
             return False
-        self.change(row, now, state=RunState.CLAIMED, attempt=row.attempt + 1)
+        self._try_again(row, RunState.LOST, 0.0, now)
         return True
 
     def insert(self, job: str, slot: int, skipped: str, now: float) -> RunRow | None:
@@ -212,6 +215,21 @@ class ModelDatabase:
     def _end(self, row: RunRow, state: RunState, reason: str, now: float) -> None:
         self.change(row, now, state=state, waits=False)
         self.reasons[row.id] = reason
+
+    def _try_again(self, row: RunRow, last_end: RunState, not_before_s: float, now: float) -> None:
+        claimed = {"state": RunState.CLAIMED, "attempt": row.attempt + 1, "last_end": last_end}
+        self.change(row, now, **claimed, not_before_s=not_before_s)
+
+    def _by_end(self, row: RunRow, step: End, now: float) -> RunRow:
+        asked, again_s = self.stops.get(row.id), step.again_s(row.attempt)
+        if asked is not None and step.state is RunState.FAILED:
+            self._end(row, RunState.CANCELLED, asked.why, now)
+        elif again_s is None or asked is not None:
+            self._end(row, step.state, step.reason, now)
+        else:
+            self._try_again(row, step.state, now + again_s if again_s else 0.0, now)
+            self.reasons[row.id] = step.reason
+        return self.runs[row.id]
 
     def _stop(self, row: RunRow, why: str) -> None:
         self.stops.setdefault(row.id, StopRequest(row.epoch, why))

@@ -14,7 +14,7 @@ from engine.core.errors import OutcomeUnknown, Unavailable
 from engine.cron.simulation import judging
 from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
 from engine.cron.slots import running
-from engine.cron.slots.job import AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.running import Held
 from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.steps import (
@@ -46,8 +46,14 @@ BEGIN = 1_790_000_000
 TROUBLED_S, QUIET_S = 60.0, 200.0
 #: Nobody goes on with anything old so long after the last has woken.
 SETTLED_S = 12.0
+#: How often a node looks through what is open, at least.
+SWEEP_S = 3.0
+#: The share of runs whose work fails, of jobs that are tried again then.
+FAILING = 0.3
 #: The share of calls whose answer is long under way.
 SLOW = 0.01
+#: A failure that no further attempt would change.
+FOR_GOOD = "its work cannot be done"
 STORE, DATABASE, QUEUE = "store", "database", "queue"
 
 
@@ -302,17 +308,18 @@ class World:
         return waiting[number] if self.rng.random() < 0.05 else waiting.pop(number)
 
     def _node(self, host: Host) -> Steps[None]:
-        sweeper, table, tick = RunSweeper(), Timetable(), 0
+        sweeper, table, sweep_at = RunSweeper(), Timetable(), self.now + SWEEP_S
         for job in self.jobs.values():
             table.put(job, BEGIN)
         while True:
             with suppress(Unavailable):
                 now_s = self.now + host.skew_s
                 yield from schedule(table, table.due(now_s, len(self.jobs)), host.name, now_s)
-            tick += 1
-            if tick % 3 == 0:
+            if self.now >= sweep_at:
+                due_s = SWEEP_S
                 with suppress(Unavailable):
-                    yield from sweeper.sweep(self.jobs)
+                    due_s = yield from sweeper.sweep(self.jobs)
+                sweep_at = self.now + min(SWEEP_S, due_s)
             yield Wait(self.now + 1.0)
 
     def _worker(self, host: Host) -> Steps[None]:
@@ -346,6 +353,7 @@ class World:
         self._add(keeper, None, 0.0)
         self._add(watcher, None, 0.0)
         doing_s = self.rng.choice((0.1, 0.5, 0.5, 7.0))
+        failing = self._failure(held)
         done = False
         for part in range(2):
             yield Wait(self.now + doing_s / 2)
@@ -354,10 +362,17 @@ class World:
             if part == 0:
                 with suppress(Unavailable):
                     done = yield Effect(held.row.id, held.epoch, held.row.job, held.row.slot)
-        state = RunState.LOST if lost else RunState.DONE if done and not cancelled else RunState.FAILED
+        whole = done and not cancelled and not failing
+        state = RunState.LOST if lost else RunState.DONE if whole else RunState.FAILED
         with suppress(Unavailable):
-            yield from running.end(held, state, _WHY[state])
+            yield from running.end(held, state, failing or _WHY[state], again=failing != FOR_GOOD)
         keeper.life = watcher.life = -1
+
+    def _failure(self, held: Held) -> str:
+        """Why its work fails, if it does."""
+        if held.policy.after_failure is AfterFailure.END or self.rng.random() > FAILING:
+            return ""
+        return self.rng.choice(("its work failed", FOR_GOOD))
 
     def _policy_of(self, job: str) -> JobPolicy:
         return self.jobs[job].policy
@@ -390,6 +405,8 @@ _WHY = {
 
 def _policy(rng: random.Random) -> JobPolicy:
     after_loss = rng.choice((AfterLoss.END, AfterLoss.END, AfterLoss.RETRY))
+    after_failure = rng.choice((AfterFailure.END, AfterFailure.END, AfterFailure.RETRY))
+    tries_again = AfterLoss.RETRY is after_loss or AfterFailure.RETRY is after_failure
     return JobPolicy(
         grace_s=rng.choice((5.0, 20.0)),
         catch_up=rng.choice(list(CatchUp)),
@@ -399,7 +416,10 @@ def _policy(rng: random.Random) -> JobPolicy:
         most_at_once=rng.choice((0, 0, 1, 2)),
         lease_s=rng.choice((4.0, 10.0)),
         after_loss=after_loss,
-        attempts=2 if after_loss is AfterLoss.RETRY else 1,
+        after_failure=after_failure,
+        attempts=rng.choice((2, 3)) if tries_again else 1,
+        backoff_s=rng.choice((0.0, 0.5, 4.0)),
+        backoff_most_s=rng.choice((2.0, 30.0)),
     )
 
 

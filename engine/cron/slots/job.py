@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+#: A pause is not doubled more often than a float bears.
+MOST_DOUBLED = 64
+
 
 class CatchUp(StrEnum):
     """What becomes of slots that came while nobody scheduled."""
@@ -40,6 +43,15 @@ class AfterLoss(StrEnum):
     RETRY = "retry"
 
 
+class AfterFailure(StrEnum):
+    """What becomes of a run whose work failed."""
+
+    #: It stays failed.
+    END = "end"
+    #: It is tried again after a pause, as a further attempt, unless its work says that no attempt would help.
+    RETRY = "retry"
+
+
 class Slots(Protocol):
     """The instants of a job, in seconds UTC."""
 
@@ -64,7 +76,16 @@ class JobPolicy:
     #: How long a worker has a run without renewing.
     lease_s: float = 30.0
     after_loss: AfterLoss = AfterLoss.END
+    after_failure: AfterFailure = AfterFailure.END
+    #: How often a run is tried at most, after losses and failures alike.
     attempts: int = 1
+    #: The pause after the first failed attempt; each further one is twice as long, up to :attr:`backoff_most_s`.
+    backoff_s: float = 10.0
+    backoff_most_s: float = 600.0
+
+    def pause_s(self, attempt: int) -> float:
+        """From the failure of ``attempt`` to the next one."""
+        return min(self.backoff_s * 2.0 ** min(attempt - 1, MOST_DOUBLED), self.backoff_most_s)
 
     @property
     def limit(self) -> int:

@@ -49,5 +49,5 @@ def judged_overlap(run: RunRow, others: Sequence[RunRow], policy: JobPolicy) -> 
 
 def not_begun(run: RunRow, state: RunState, why: str) -> tuple[RunState, str]:
     """As what a claimed run ends that nobody begins (any more), and its reason: ``state`` is for the first attempt."""
-    # A run that began once and was lost has neither been skipped nor left alone.
-    return (state, why) if run.attempt == 1 else (RunState.LOST, f"not tried again: {why}")
+    # A run that began once has neither been skipped nor left alone.
+    return (state, why) if run.last_end is None else (run.last_end, f"not tried again: {why}")

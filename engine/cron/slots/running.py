@@ -93,12 +93,12 @@ def _renew(held: Held, sent: float) -> Steps[float | None]:
         return now if kept else None
 
 
-def end(held: Held, state: RunState, reason: str = "") -> Steps[RunState | None]:
-    """Say how it ended, and offer who waited for that; as what it ended, ``None`` where that is not ours to say.
+def end(held: Held, state: RunState, reason: str = "", *, again: bool = True) -> Steps[RunState | None]:
+    """Say how it ended, and offer who waited for that; what it is then, ``None`` where that is not ours to say.
 
-    Raises ``Unavailable``: it may be repeated.
+    It is claimed when it is tried again, which ``again`` may forbid. Raises ``Unavailable``: it may be repeated.
     """
-    ending: Ending = yield End(held.row.id, held.epoch, state, reason, held.policy.limit > 0)
+    ending: Ending = yield End(held.row.id, held.epoch, state, held.policy, reason, again=again)
     # A lease that is not given up runs out.
     with suppress(Unavailable):
         yield Release(held.row.id, held.owner, held.epoch)

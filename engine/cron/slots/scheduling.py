@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy
 from engine.cron.slots.overlap import not_begun
@@ -82,11 +83,11 @@ class RunSweeper:
     def __init__(self) -> None:
         #: When the lease of a run, under an epoch, was first seen missing: the database's clock.
         self._missing: dict[tuple[int, int], float] = {}
-        #: Since when a run, at an attempt, could have begun, and how long it had waited when it was last offered.
+        #: Since when a run, at an attempt, could have begun, and after how long a wait it is to be offered (again).
         self._ready: dict[tuple[int, int], _Ready] = {}
 
-    def sweep(self, jobs: Mapping[str, CronJob]) -> Steps[None]:
-        """One look at everything open. Raises ``Unavailable``."""
+    def sweep(self, jobs: Mapping[str, CronJob]) -> Steps[float]:
+        """One look at everything open; in how many seconds the first further attempt is due. Raises ``Unavailable``."""
         answer: tuple[list[RunRow], float] = yield ReadOpen()
         rows, now_s = answer
         claimed = [row for row in rows if row.state is RunState.CLAIMED]
@@ -94,7 +95,7 @@ class RunSweeper:
         waiting: list[RunRow] = []
         for row in claimed:
             window_s = _policy(jobs, row.job).catch_up_window_s
-            if now_s - row.changed_s <= window_s:
+            if now_s - _due_s(row) <= window_s:
                 waiting.append(row)
                 continue
             whom = "it waited for another run of the job" if row.waits else "no worker began it"
@@ -109,6 +110,7 @@ class RunSweeper:
             policy = _policy(jobs, missing[key].job)
             if now_s - since > policy.lease_s:
                 yield from _end_lost(missing[key], policy, waiting)
+        return min((due_s for row in waiting if (due_s := _due_s(row) - now_s) > 0), default=inf)
 
     def _to_offer(self, waiting: Sequence[RunRow], now_s: float) -> list[int]:
         """Those that have waited twice as long as when they were offered last: the workers may be busy, and what they
@@ -119,10 +121,12 @@ class RunSweeper:
         for row in waiting:
             key = (row.id, row.attempt)
             # One that waited for another run was not to be offered until that had ended.
-            ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else row.changed_s)
+            # A further attempt is offered by nobody else.
+            first_s = 0.0 if row.attempt > 1 and not row.waits else OFFER_AGAIN_S
+            ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else _due_s(row), first_s)
             waited_s = now_s - ready.since
-            if waited_s > max(OFFER_AGAIN_S, 2 * ready.offered_s):
-                ready.offered_s = waited_s
+            if waited_s >= ready.offer_s:
+                ready.offer_s = max(OFFER_AGAIN_S, 2 * waited_s)
                 found.append(row.id)
         return found
 
@@ -130,7 +134,12 @@ class RunSweeper:
 @dataclass(slots=True)
 class _Ready:
     since: float
-    offered_s: float = 0.0
+    offer_s: float
+
+
+def _due_s(row: RunRow) -> float:
+    """From when on it could have been begun, as far as it did not wait for another."""
+    return max(row.changed_s, row.not_before_s)
 
 
 def _with_room(waiting: Sequence[RunRow], running: Sequence[RunRow], jobs: Mapping[str, CronJob]) -> list[RunRow]:

@@ -8,11 +8,11 @@ Every step may raise ``Unavailable`` (nothing is known to have changed) or ``Out
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from engine.cron.slots.job import JobPolicy
+from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy
 from engine.cron.slots.planning import Decision
 
 Answer = TypeVar("Answer")
@@ -62,6 +62,10 @@ class RunRow:
     changed_s: float
     #: Whether it was told to wait until another run of the job has ended.
     waits: bool = False
+    #: The database's time before which it is not to be begun; 0: at once.
+    not_before_s: float = field(default=0.0, kw_only=True)
+    #: How the attempt before ended; ``None`` at the first.
+    last_end: RunState | None = field(default=None, kw_only=True)
 
 
 class Step:
@@ -171,7 +175,7 @@ class Begin(Step):
     """Database: claimed → running under ``epoch``, as far as others of the job that run let it → ``Beginning``.
 
     One that may neither begin nor wait is skipped with a reason; a further attempt ends as the one before. Under
-    ``Overlap.CANCEL`` those that run are asked to stop.
+    ``Overlap.CANCEL`` those that run are asked to stop. Before its time it waits.
     """
 
     run: int
@@ -204,24 +208,35 @@ class Renew(Step):
 class End(Step):
     """Database: running under ``epoch`` → ``state``, and no other → ``Ending``, the same when it is asked twice.
 
-    A run that was asked to stop, and failed, is cancelled: for the reason of who asked.
+    By the policy a run that failed or was lost is claimed anew instead, as its next attempt. One that was asked to stop
+    never is: where it failed, it is cancelled for the reason of who asked.
     """
 
     run: int
     epoch: int
     state: RunState
+    policy: JobPolicy
     reason: str = ""
-    #: Whether others of the job may wait for its end.
-    makes_room: bool = False
+    #: Whether another attempt might help.
+    again: bool = field(default=True, kw_only=True)
+
+    def again_s(self, attempt: int) -> float | None:
+        """How long after this end of ``attempt`` the next one comes; ``None`` where none does."""
+        policy = self.policy
+        if not self.again or attempt >= policy.attempts:
+            return None
+        if self.state is RunState.FAILED and policy.after_failure is AfterFailure.RETRY:
+            return policy.pause_s(attempt)
+        return 0.0 if self.state is RunState.LOST and policy.after_loss is AfterLoss.RETRY else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The answer to :class:`End`."""
 
-    #: As what it ended; ``None`` where that was not the asker's to say.
+    #: What it is by that, such as claimed when it is tried again; ``None`` where that was not the asker's to say.
     state: RunState | None = None
-    #: Runs that are to be offered now: the one that has waited longest.
+    #: Runs that are to be offered now: the one that has waited longest for another, and itself.
     next: tuple[int, ...] = ()
 
 

@@ -28,6 +28,8 @@ class Ended:
     state: RunState
     #: Why it failed: the end of a sentence.
     reason: str = ""
+    #: Whether another attempt might help, where it failed.
+    again: bool = True
 
 
 #: The work of a run. The event is set when it is to stop: its lease is lost, and what is done from then on is nobody's;
@@ -53,7 +55,7 @@ class RunWorker:
         self._clock = clock or SystemClock()
 
     def run(self, run: int, work: Work) -> RunState | None:
-        """Do the work of a run, unless it is not ours to begin; how it ended, or ``None``.
+        """Do the work of a run, unless it is not ours to begin; what it is then, such as claimed again, or ``None``.
 
         Raises ``Unavailable`` when it could not be begun: it is offered again. An error of ``work`` fails the run.
         """
@@ -77,7 +79,7 @@ class RunWorker:
         """As long as the lease is kept: a database that is away for a while does not lose how a run ended."""
         while not lost.is_set():
             try:
-                told = perform(running.end(held, ended.state, ended.reason), self._act, self._clock)
+                told = perform(running.end(held, ended.state, ended.reason, again=ended.again), self._act, self._clock)
             except Unavailable:
                 self._clock.wait(lost, TELL_AGAIN_S)
                 continue

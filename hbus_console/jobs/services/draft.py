@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from engine.core.errors import BadInput
 from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
 from engine.cron.expression.offsets import zone
-from engine.cron.slots.job import AfterLoss, CatchUp, Overlap
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from hbus_console.drafts.setting import Choice, Clean, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
@@ -40,6 +40,10 @@ OVERLAPS = {
 AFTER_LOSSES = {
     AfterLoss.END.value: "it stays lost, and a person decides",
     AfterLoss.RETRY.value: "it is tried again: for work that may be done twice",
+}
+AFTER_FAILURES = {
+    AfterFailure.END.value: "it stays failed",
+    AfterFailure.RETRY.value: "it is tried again, after a pause that doubles",
 }
 DAY_S = 86_400
 
@@ -165,10 +169,28 @@ class JobDraft:
     after_loss: Annotated[str, Choice(AFTER_LOSSES, label="A run whose worker is gone", act=JOB_EDIT, part=TROUBLE)] = (
         AfterLoss.END.value
     )
+    after_failure: Annotated[
+        str, Choice(AFTER_FAILURES, label="A run whose work failed", act=JOB_EDIT, part=TROUBLE)
+    ] = AfterFailure.END.value
     attempts: Annotated[
         int,
-        Whole(1, 20, label="Attempts", help="Of a run that is tried again after a loss.", act=JOB_EDIT, part=TROUBLE),
+        Whole(
+            1,
+            20,
+            label="Attempts",
+            help="Of a run that is tried again; losses and failures count alike.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
     ] = 1
+    backoff_s: Annotated[
+        int,
+        Whole(0, DAY_S, "seconds", label="First pause after a failure, in seconds", act=JOB_EDIT, part=TROUBLE),
+    ] = 10
+    backoff_most_s: Annotated[
+        int,
+        Whole(0, DAY_S, "seconds", label="Longest pause after a failure, in seconds", act=JOB_EDIT, part=TROUBLE),
+    ] = 600
 
 
 SETTINGS = Settings(JobDraft)
@@ -182,11 +204,18 @@ def snapshot(row: Job) -> dict[str, Any]:
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a job but its owner, cleaned; raises :class:`BadInput` at the first that does not fit."""
     clean = SETTINGS.checked(values)
-    if clean["after_loss"] == AfterLoss.RETRY and clean["attempts"] < 2:
+    tried_again = clean["after_loss"] == AfterLoss.RETRY or clean["after_failure"] == AfterFailure.RETRY
+    if tried_again and clean["attempts"] < 2:
         raise BadInput(
             "A run that is tried again needs two attempts at least.",
-            remedy="Allow more attempts, or let it stay lost.",
+            remedy="Allow more attempts, or let it stay lost and failed.",
             field="attempts",
+        )
+    if clean["backoff_most_s"] < clean["backoff_s"]:
+        raise BadInput(
+            "The longest pause is not shorter than the first.",
+            remedy="Make it as long at least.",
+            field="backoff_most_s",
         )
     if clean["most_at_once"] > 1 and clean["overlap"] != Overlap.RUN:
         raise BadInput(

@@ -38,6 +38,7 @@ from tests.chaos.form import size
 pytestmark = pytest.mark.django_db
 
 NOW_S = 1_790_000_000.25
+POLICY = JobPolicy()
 
 
 class OnBoth(World):
@@ -109,7 +110,8 @@ class OnBoth(World):
         """Times to the microsecond, lists in one order."""
         match answer:
             case RunRow():
-                return replace(answer, changed_s=round(answer.changed_s * 1_000_000))
+                times = {"changed_s": answer.changed_s, "not_before_s": answer.not_before_s}
+                return replace(answer, **{name: round(each * 1_000_000) for name, each in times.items()})
             case Opened():
                 return sorted(map(repr, answer.cursors)), self._plain(list(answer.rows))
             case list():
@@ -193,8 +195,8 @@ def test_a_cursor_that_was_put_back_passes_what_was_decided(judge: SlotJudge) ->
 
 def test_a_run_tells_who_decided_it_and_who_has_it_and_when(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
-    assert judge.begin(Begin(row.id, 3, "w1#7", JobPolicy())) is Beginning.BEGUN
-    assert judge.end(End(row.id, 3, RunState.FAILED, "exit status 2")) == Ending(RunState.FAILED)
+    assert judge.begin(Begin(row.id, 3, "w1#7", POLICY)) is Beginning.BEGUN
+    assert judge.end(End(row.id, 3, RunState.FAILED, POLICY, "exit status 2")) == Ending(RunState.FAILED)
     run = JobRun.objects.get()
     assert (run.node, run.owner, run.epoch, run.state, run.reason) == ("n1", "w1#7", 3, "failed", "exit status 2")
     assert run.decided_us == run.begun_us == run.ended_us == run.changed_us == 1_790_000_000_250_000
@@ -203,19 +205,19 @@ def test_a_run_tells_who_decided_it_and_who_has_it_and_when(judge: SlotJudge) ->
 
 def test_how_a_run_ended_is_said_by_who_has_it_and_stays_said(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
-    assert judge.end(End(row.id, 0, RunState.DONE)) == Ending()
-    assert judge.begin(Begin(row.id, 2, "w1", JobPolicy())) is Beginning.BEGUN
-    assert [judge.end(End(row.id, epoch, RunState.DONE)) for epoch in (1, 3)] == [Ending(), Ending()]
+    assert judge.end(End(row.id, 0, RunState.DONE, POLICY)) == Ending()
+    assert judge.begin(Begin(row.id, 2, "w1", POLICY)) is Beginning.BEGUN
+    assert [judge.end(End(row.id, epoch, RunState.DONE, POLICY)) for epoch in (1, 3)] == [Ending(), Ending()]
     # The first answer may have been lost.
-    assert [judge.end(End(row.id, 2, RunState.DONE)) for _ in range(2)] == [Ending(RunState.DONE)] * 2
-    assert judge.end(End(row.id, 2, RunState.FAILED)) == Ending()
+    assert [judge.end(End(row.id, 2, RunState.DONE, POLICY)) for _ in range(2)] == [Ending(RunState.DONE)] * 2
+    assert judge.end(End(row.id, 2, RunState.FAILED, POLICY)) == Ending()
     assert JobRun.objects.get().state == RunState.DONE
 
 
 def test_a_reason_that_is_too_long_is_cut_and_says_so(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
-    assert judge.begin(Begin(row.id, 1, "w1", JobPolicy())) is Beginning.BEGUN
-    judge.end(End(row.id, 1, RunState.FAILED, "x" * 10_000))
+    assert judge.begin(Begin(row.id, 1, "w1", POLICY)) is Beginning.BEGUN
+    judge.end(End(row.id, 1, RunState.FAILED, POLICY, "x" * 10_000))
     reason = JobRun.objects.get().reason
     assert (len(reason), reason[-2:]) == (REASON_LIMIT, "x…")
 

@@ -11,8 +11,10 @@ from engine.cron.slots.steps import Beginning, RunRow, RunState
 BEGUN, WAITS, REFUSED = Verdict(Beginning.BEGUN), Verdict(Beginning.WAITS), Beginning.REFUSED
 
 
-def row(number: int, state: RunState = RunState.CLAIMED, *, waits: bool = False, attempt: int = 1) -> RunRow:
-    return RunRow(number, "close", number * 10, state, 0, attempt, 0.0, waits)
+def row(
+    number: int, state: RunState = RunState.CLAIMED, *, waits: bool = False, last_end: RunState | None = None
+) -> RunRow:
+    return RunRow(number, "close", number * 10, state, 0, 1, 0.0, waits, last_end=last_end)
 
 
 def running(number: int) -> RunRow:
@@ -61,4 +63,5 @@ def test_a_newer_one_has_those_that_run_stopped_and_takes_the_place_of_who_waits
 
 def test_what_began_once_has_not_been_skipped() -> None:
     assert not_begun(row(1), RunState.SKIPPED, RUNS) == (RunState.SKIPPED, RUNS)
-    assert not_begun(row(1, attempt=2), RunState.SKIPPED, RUNS) == (RunState.LOST, f"not tried again: {RUNS}")
+    for ended in (RunState.LOST, RunState.FAILED):
+        assert not_begun(row(1, last_end=ended), RunState.SKIPPED, RUNS) == (ended, f"not tried again: {RUNS}")

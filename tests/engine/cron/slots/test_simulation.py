@@ -13,16 +13,19 @@ import pytest
 from engine.core.errors import Unavailable
 from engine.cron.simulation.world import BEGIN, Effect, World, judged, play
 from engine.cron.slots import planning, scheduling
-from engine.cron.slots.job import CronJob, Overlap
+from engine.cron.slots.job import AfterFailure, CronJob, JobPolicy, Overlap
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
     Beginning,
     ClaimSlots,
     Cursor,
+    End,
+    Ending,
     GiveUp,
     Opened,
     OpenRuns,
+    ReadOpen,
     ReadRun,
     RunRow,
     RunState,
@@ -73,7 +76,8 @@ def test_a_seed_is_one_history() -> None:
 def test_without_faults_each_slot_is_done_in_time() -> None:
     for seed in range(30):
         world = World(seed, calm=True)
-        world.jobs = {name: with_policy(job, overlap=Overlap.RUN, most_at_once=0) for name, job in world.jobs.items()}
+        plain = {"overlap": Overlap.RUN, "most_at_once": 0, "after_failure": AfterFailure.END}
+        world.jobs = {name: with_policy(job, **plain) for name, job in world.jobs.items()}
         world.play()
         assert list(judged(world)) == []
         assert world.told == []
@@ -186,6 +190,76 @@ class OpenLock(World):
         return replace(row, state=RunState.CLAIMED) if row.state is RunState.RUNNING else row
 
 
+class NobodyLooks(World):
+    """A run begins whether or not another of its job runs."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+        self.answers(Begin, lambda step, now: database.begin(replace(step, policy=JobPolicy()), now))
+
+
+class Impatient(World):
+    """A further attempt begins as soon as anybody offers it."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def begin(step: Begin, now: float) -> Beginning:
+            database.runs[step.run] = replace(database.runs[step.run], not_before_s=0.0)
+            return database.begin(step, now)
+
+        self.answers(Begin, begin)
+
+
+class CountsLossesAlone(World):
+    """A failure takes none of the attempts."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def end(step: End, now: float) -> Ending:
+            ending, row = database.end(step, now), database.runs[step.run]
+            if ending.state is RunState.CLAIMED and step.state is RunState.FAILED:
+                database.change(row, now, attempt=row.attempt - 1)
+            return ending
+
+        self.answers(End, end)
+
+
+class StoppedAndTriedAgain(World):
+    """What was asked to stop, and failed by that, is tried again like any failure."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def end(step: End, now: float) -> Ending:
+            asked = database.stops.pop(step.run, None)
+            ending = database.end(step, now)
+            if asked is not None:
+                database.stops[step.run] = asked
+            return ending
+
+        self.answers(End, end)
+
+
+class WaitingIsNotOpen(World):
+    """Who looks through what is open does not see what waits for another run."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def read_open(step: ReadOpen, now: float) -> tuple[list[RunRow], float]:
+            rows, now_s = database.read_open(step, now)
+            return [row for row in rows if not row.waits], now_s
+
+        self.answers(ReadOpen, read_open)
+
+
 def slots_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """Due is what came since the last tick."""
 
@@ -197,8 +271,8 @@ def slots_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sweep(self: scheduling.RunSweeper, jobs: Mapping[str, CronJob]) -> Steps[None]:
-        return
+    def sweep(self: scheduling.RunSweeper, jobs: Mapping[str, CronJob]) -> Steps[float]:
+        return 1.0
         yield
 
     monkeypatch.setattr(scheduling.RunSweeper, "sweep", sweep)
@@ -206,7 +280,20 @@ def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "mistaken",
-    [NoEpoch, TrustedMarker, NodesOwnClock, Unconditional, CursorFirst, EachAttemptIsTheFirst, OpenLock],
+    [
+        NoEpoch,
+        TrustedMarker,
+        NodesOwnClock,
+        Unconditional,
+        CursorFirst,
+        EachAttemptIsTheFirst,
+        OpenLock,
+        NobodyLooks,
+        Impatient,
+        CountsLossesAlone,
+        StoppedAndTriedAgain,
+        WaitingIsNotOpen,
+    ],
 )
 def test_a_mistake_of_the_places_is_found(mistaken: type[World]) -> None:
     assert any(play(seed, mistaken)[1] for seed in range(MOST_SEEDS))
