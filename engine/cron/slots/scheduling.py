@@ -98,8 +98,8 @@ class RunSweeper:
             if now_s - _due_s(row) <= window_s:
                 waiting.append(row)
                 continue
-            whom = "it waited for another run of the job" if row.waits else "no worker began it"
-            yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{whom} within {window_s:,.0f} s"))
+            why = "it waited longer for another run of the job than" if row.waits else "no worker began it within"
+            yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{why} {window_s:,.0f} s"))
         again = self._to_offer(_with_room(waiting, running, jobs), now_s)
         for start in range(0, len(again), MOST_OFFERED):
             yield Offer(tuple(again[start : start + MOST_OFFERED]))
