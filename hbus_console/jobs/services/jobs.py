@@ -135,12 +135,13 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     reason = checks.reason(reason)
     checks.typed(typed_name, name)
     now_us = round(now_s() * 1_000_000)
+    # Before its runs, as whoever begins or ends one of them locks the two.
+    JobCursor.objects.filter(job=name).delete()
     waiting = JobRun.objects.filter(job=name, ended_us=None, state=RunState.CLAIMED)
     ended = {"ended_us": now_us, "changed_us": now_us, "reason": "the job was deleted"}
     # What began once has not been skipped.
     waiting.exclude(last_end="").update(state=F("last_end"), **ended)
     waiting.update(state=RunState.SKIPPED, **ended)
-    JobCursor.objects.filter(job=name).delete()
     record(actor, "job.delete", row.subject, reason=reason, before=snapshot(row))
     row.delete()
 
