@@ -16,12 +16,12 @@ from django.db.models import Q, QuerySet
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.cron.slots.job import JobPolicy, Overlap
-from engine.cron.slots.overlap import REPLACED, STOPPED, Verdict, judged_overlap, not_begun
+from engine.cron.slots.overlap import REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.steps import (
     Again,
     Begin,
     Beginning,
-    Cancelled,
+    CancelledRuns,
     Cursor,
     End,
     Ending,
@@ -127,7 +127,7 @@ class SlotJudge:
             itself = (run.pk,) if is_again and not run.not_before_us else ()
             return Ending(RunState(run.state), (*(_next(run.job) if step.policy.limit else ()), *itself))
 
-    def cancelled(self, step: Cancelled) -> set[int]:
+    def cancelled(self, step: CancelledRuns) -> set[int]:
         # The thread that asks has no unit of work of its own.
         with asked(), fresh_connections():
             asked_to_stop = JobRun.objects.filter(pk__in=step.runs).exclude(cancel_us=None)
@@ -177,7 +177,7 @@ class SlotJudge:
         not_before_us = now_us + round(again_s * 1_000_000) if again_s else 0
         return _further(run.attempt, step.state, now_us, not_before_us) | {"reason": _fitting(step.reason)}
 
-    def _clear_the_way(self, verdict: Verdict, now_us: int) -> None:
+    def _clear_the_way(self, verdict: OverlapVerdict, now_us: int) -> None:
         running = JobRun.objects.filter(pk__in=verdict.cancelled, state=RunState.RUNNING, cancel_us=None)
         running.update(cancel_us=now_us, cancel_reason=STOPPED)
         for each in verdict.replaced:

@@ -12,7 +12,7 @@ from engine.cron.slots.steps import (
     Again,
     Begin,
     Beginning,
-    Cancelled,
+    CancelledRuns,
     ClaimSlots,
     Cursor,
     End,
@@ -166,7 +166,7 @@ class ModelDatabase:
         itself = (row.id,) if is_again and not row.not_before_s else ()
         return Ending(row.state, (*(self._next(row.job) if step.policy.limit else ()), *itself))
 
-    def cancelled(self, step: Cancelled, now: float) -> set[int]:
+    def cancelled(self, step: CancelledRuns, now: float) -> set[int]:
         return {run for run in step.runs if run in self.stops}
 
     def request_cancel(self, run: int, why: str, now: float) -> bool:

@@ -21,7 +21,7 @@ from engine.cron.slots.steps import (
     Acquire,
     Again,
     Begin,
-    Cancelled,
+    CancelledRuns,
     ClaimSlots,
     End,
     GiveUp,
@@ -141,7 +141,7 @@ class World:
             ReadRun: (DATABASE, self.database.read_run),
             Begin: (DATABASE, self.database.begin),
             End: (DATABASE, self.database.end),
-            Cancelled: (DATABASE, self.database.cancelled),
+            CancelledRuns: (DATABASE, self.database.cancelled),
             Cancel: (DATABASE, self._cancel),
             ReadOpen: (DATABASE, self.database.read_open),
             GiveUp: (DATABASE, self.database.give_up),
@@ -343,7 +343,7 @@ class World:
         while held.row.id not in cancelled:
             yield Wait(self.now + 1.0)
             with suppress(Unavailable):
-                cancelled = yield Cancelled((held.row.id,))
+                cancelled = yield CancelledRuns((held.row.id,))
 
     def _work(self, host: Host, held: Held) -> Steps[None]:
         lost: list[bool] = []

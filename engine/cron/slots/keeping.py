@@ -11,7 +11,7 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.cron.slots.driving import Act
 from engine.cron.slots.running import Held, keep
-from engine.cron.slots.steps import Cancelled, Monotonic, Steps, Wait
+from engine.cron.slots.steps import CancelledRuns, Monotonic, Steps, Wait
 
 #: How long it sleeps where nothing is to be kept, and how often it asks which runs are to stop, in seconds.
 IDLE_S, ASK_S = 1.0, 1.0
@@ -98,7 +98,7 @@ class LeaseKeeper:
         for start in range(0, len(kept), MOST_ASKED):
             part = kept[start : start + MOST_ASKED]
             try:
-                cancelled: set[int] = self._act(Cancelled(tuple(each.run for each in part)))
+                cancelled: set[int] = self._act(CancelledRuns(tuple(each.run for each in part)))
             except Unavailable:
                 break
             for each in part:

@@ -17,7 +17,7 @@ STOPPED = "a newer run of the job took its place"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OverlapVerdict:
     """Whether a run begins, and what becomes of others by that."""
 
     beginning: Beginning
@@ -29,22 +29,22 @@ class Verdict:
     replaced: tuple[RunRow, ...] = ()
 
 
-def judged_overlap(run: RunRow, others: Sequence[RunRow], policy: JobPolicy) -> Verdict:
+def judged_overlap(run: RunRow, others: Sequence[RunRow], policy: JobPolicy) -> OverlapVerdict:
     """``others``: the other runs of the job that are running, and those that were told to wait."""
     running = [other for other in others if other.state is RunState.RUNNING]
     waiting = [other for other in others if other.waits]
     if not policy.limit or len(running) < policy.limit:
-        return Verdict(Beginning.BEGUN)
+        return OverlapVerdict(Beginning.BEGUN)
     match policy.overlap:
         case Overlap.SKIP:
-            return Verdict(Beginning.REFUSED, RUNS)
+            return OverlapVerdict(Beginning.REFUSED, RUNS)
         case Overlap.QUEUE if waiting and not run.waits:
-            return Verdict(Beginning.REFUSED, RUNS_AND_WAITS)
+            return OverlapVerdict(Beginning.REFUSED, RUNS_AND_WAITS)
         case Overlap.CANCEL if any((other.slot, other.id) > (run.slot, run.id) for other in others):
-            return Verdict(Beginning.REFUSED, NEWER)
+            return OverlapVerdict(Beginning.REFUSED, NEWER)
         case Overlap.CANCEL:
-            return Verdict(Beginning.WAITS, "", tuple(other.id for other in running), tuple(waiting))
-    return Verdict(Beginning.WAITS)
+            return OverlapVerdict(Beginning.WAITS, "", tuple(other.id for other in running), tuple(waiting))
+    return OverlapVerdict(Beginning.WAITS)
 
 
 def not_begun(run: RunRow, state: RunState, why: str) -> tuple[RunState, str]:

@@ -241,7 +241,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled(Step):
+class CancelledRuns(Step):
     """Database: which of these runs somebody asked to stop → ``set[int]``."""
 
     runs: tuple[int, ...]

@@ -11,7 +11,7 @@ from engine.cron.slots.steps import (
     Again,
     Begin,
     Beginning,
-    Cancelled,
+    CancelledRuns,
     Cursor,
     End,
     Ending,
@@ -56,10 +56,10 @@ def test_what_is_only_claimed_is_cancelled_at_once(judge: SlotJudge, runs: list[
 
 def test_what_runs_is_asked_to_stop_by_the_first_who_wants_it(judge: SlotJudge, runs: list[int]) -> None:
     judge.begin(Begin(runs[0], 1, "w1", PLAIN))
-    assert judge.cancelled(Cancelled(tuple(runs))) == set()
+    assert judge.cancelled(CancelledRuns(tuple(runs))) == set()
     assert judge.request_cancel(runs[0], "ana: not today" + "!" * REASON_LIMIT)
     assert judge.request_cancel(runs[0], "ben: nor tomorrow")
-    assert judge.cancelled(Cancelled(tuple(runs))) == {runs[0]}
+    assert judge.cancelled(CancelledRuns(tuple(runs))) == {runs[0]}
     assert told(runs[0]) == ("running", "")
     for _ in range(2):
         end = End(runs[0], 1, RunState.FAILED, AGAIN, "exit status -15")
@@ -97,7 +97,7 @@ def test_a_newer_run_has_the_other_stopped_and_is_offered_at_its_end(judge: Slot
     old, new = runs
     assert judge.begin(Begin(old, 1, "w1", CANCEL)) is Beginning.BEGUN
     assert judge.begin(Begin(new, 1, "w2", CANCEL)) is Beginning.WAITS
-    assert judge.cancelled(Cancelled((old, new))) == {old}
+    assert judge.cancelled(CancelledRuns((old, new))) == {old}
     # The first answer may have been lost, and with it the offer.
     for _ in range(2):
         assert judge.end(End(old, 1, RunState.FAILED, CANCEL)) == Ending(RunState.CANCELLED, (new,))

@@ -16,7 +16,7 @@ from engine.cron.slots.steps import (
     Again,
     Begin,
     Beginning,
-    Cancelled,
+    CancelledRuns,
     Cursor,
     End,
     Ending,
@@ -58,7 +58,7 @@ class OnBoth(World):
             ReadRun: judge.read_run,
             Begin: judge.begin,
             End: judge.end,
-            Cancelled: judge.cancelled,
+            CancelledRuns: judge.cancelled,
             Cancel: lambda step: judge.request_cancel(step.run, step.why),
             ReadOpen: judge.read_open,
             GiveUp: judge.give_up,
@@ -85,7 +85,7 @@ class OnBoth(World):
     def _in_the_database(self, step: Any) -> Any:
         if isinstance(step, GiveUp | Again):
             return replace(step, seen=self._translated(step.seen))
-        if isinstance(step, Cancelled):
+        if isinstance(step, CancelledRuns):
             return replace(step, runs=self._translated_ids(step.runs))
         return replace(step, run=self._numbers[step.run]) if isinstance(step, ReadRun | Begin | End | Cancel) else step
 
@@ -149,7 +149,7 @@ def test_the_database_answers_as_its_model() -> None:
     print("\n" + ", ".join(f"{count:,} {what}" for what, count in sorted(asked.items())))
     # Otherwise the refusals were not compared.
     answers = {
-        *(f"{step.__name__} → {said}" for step in (Cancel, Cancelled, GiveUp, OpenRuns) for said in (True, False)),
+        *(f"{step.__name__} → {said}" for step in (Cancel, CancelledRuns, GiveUp, OpenRuns) for said in (True, False)),
         *(f"Begin → {said}" for said in Beginning),
         *(f"End → {said}" for said in ("done, 0 next", "done, 1 next", "cancelled, 1 next")),
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.cron.slots.job import JobPolicy, Overlap
-from engine.cron.slots.overlap import NEWER, RUNS, RUNS_AND_WAITS, Verdict, judged_overlap, not_begun
+from engine.cron.slots.overlap import NEWER, RUNS, RUNS_AND_WAITS, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.steps import Beginning, RunRow, RunState
 
-BEGUN, WAITS, REFUSED = Verdict(Beginning.BEGUN), Verdict(Beginning.WAITS), Beginning.REFUSED
+BEGUN, WAITS, REFUSED = OverlapVerdict(Beginning.BEGUN), OverlapVerdict(Beginning.WAITS), Beginning.REFUSED
 
 
 def row(
@@ -42,23 +42,25 @@ def test_the_others_let_one_run_whatever_the_limit_says(overlap: Overlap) -> Non
 
 
 def test_it_is_skipped_beside_another() -> None:
-    assert judged_overlap(row(2), [running(1)], JobPolicy(overlap=Overlap.SKIP)) == Verdict(REFUSED, RUNS)
+    assert judged_overlap(row(2), [running(1)], JobPolicy(overlap=Overlap.SKIP)) == OverlapVerdict(REFUSED, RUNS)
 
 
 def test_one_waits_and_a_further_one_is_skipped() -> None:
     queue = JobPolicy(overlap=Overlap.QUEUE)
     assert judged_overlap(row(2), [running(1)], queue) == WAITS
-    assert judged_overlap(row(3), [running(1), row(2, waits=True)], queue) == Verdict(REFUSED, RUNS_AND_WAITS)
+    assert judged_overlap(row(3), [running(1), row(2, waits=True)], queue) == OverlapVerdict(REFUSED, RUNS_AND_WAITS)
     # It is offered once more before its turn has come.
     assert judged_overlap(row(2, waits=True), [running(1)], queue) == WAITS
 
 
 def test_a_newer_one_has_those_that_run_stopped_and_takes_the_place_of_who_waits() -> None:
     cancel, waiting = JobPolicy(overlap=Overlap.CANCEL), row(2, waits=True)
-    assert judged_overlap(row(2), [running(1)], cancel) == Verdict(Beginning.WAITS, "", (1,))
-    assert judged_overlap(row(3), [running(1), waiting], cancel) == Verdict(Beginning.WAITS, "", (1,), (waiting,))
-    assert judged_overlap(row(2), [running(3)], cancel) == Verdict(REFUSED, NEWER)
-    assert judged_overlap(row(2), [running(1), row(3, waits=True)], cancel) == Verdict(REFUSED, NEWER)
+    assert judged_overlap(row(2), [running(1)], cancel) == OverlapVerdict(Beginning.WAITS, "", (1,))
+    assert judged_overlap(row(3), [running(1), waiting], cancel) == OverlapVerdict(
+        Beginning.WAITS, "", (1,), (waiting,)
+    )
+    assert judged_overlap(row(2), [running(3)], cancel) == OverlapVerdict(REFUSED, NEWER)
+    assert judged_overlap(row(2), [running(1), row(3, waits=True)], cancel) == OverlapVerdict(REFUSED, NEWER)
 
 
 def test_what_began_once_has_not_been_skipped() -> None:
