@@ -120,9 +120,9 @@ class RunSweeper:
         found = []
         for row in waiting:
             key = (row.id, row.attempt)
-            # One that waited for another run was not to be offered until that had ended.
             # A further attempt is offered by nobody else.
             first_s = 0.0 if row.attempt > 1 and not row.waits else OFFER_AGAIN_S
+            # One that waited for another run was not to be offered until that had ended.
             ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else _due_s(row), first_s)
             waited_s = now_s - ready.since
             if waited_s >= ready.offer_s:
@@ -143,10 +143,21 @@ def _due_s(row: RunRow) -> float:
 
 
 def _with_room(waiting: Sequence[RunRow], running: Sequence[RunRow], jobs: Mapping[str, CronJob]) -> list[RunRow]:
-    """Without those that wait for a run which still runs."""
-    busy = Counter(row.job for row in running)
-    limits = {row.job: _policy(jobs, row.job).limit for row in waiting if row.waits}
-    return [row for row in waiting if not row.waits or not limits[row.job] or busy[row.job] < limits[row.job]]
+    """Of those that wait for another run as many of each job, the oldest, as may begin; and all that wait for none."""
+    taken = Counter(row.job for row in running)
+    found = []
+    for row in sorted(waiting, key=_age):
+        limit = _policy(jobs, row.job).limit
+        if row.waits and limit:
+            taken[row.job] += 1
+            if taken[row.job] > limit:
+                continue
+        found.append(row)
+    return found
+
+
+def _age(row: RunRow) -> tuple[int, int]:
+    return row.slot, row.id
 
 
 def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
@@ -162,4 +173,4 @@ def _end_lost(row: RunRow, policy: JobPolicy, waiting: Sequence[RunRow]) -> Step
     if policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts:
         yield Again(row)
     if waited := [each for each in waiting if each.waits and each.job == row.job]:
-        yield Offer((min(waited, key=lambda each: (each.slot, each.id)).id,))
+        yield Offer((min(waited, key=_age).id,))

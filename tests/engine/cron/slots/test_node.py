@@ -173,6 +173,19 @@ def test_what_waits_for_another_run_is_offered_once_that_has_ended_and_not_befor
     assert places.queue.waiting == [second]
 
 
+def test_of_those_that_wait_as_many_are_offered_as_may_run() -> None:
+    limited = replace(CLOSE, policy=JobPolicy(most_at_once=2))
+    places = Places(limited)
+    runs = places.claimed(["close"] * 5)
+    places.store.acquire(Acquire(runs[0], "w1", 1_000.0, 0), places.now_s())
+    database = places.database
+    database.change(database.runs[runs[0]], places.now_s(), state=RunState.RUNNING, epoch=1)
+    for run in runs[1:]:
+        database.change(database.runs[run], places.now_s(), waits=True)
+    turn(places, Jobs(places, replace(limited, held="paused")).node("n1"), seconds=15)
+    assert places.queue.waiting == [runs[1]]
+
+
 def test_what_waits_for_a_run_whose_lease_is_lost_is_offered_when_that_is_given_up() -> None:
     queued = replace(CLOSE, policy=JobPolicy(overlap=Overlap.QUEUE, lease_s=5))
     places = Places(queued)
