@@ -23,6 +23,7 @@ _TONES = {
     RunState.SKIPPED: "warn",
     RunState.LOST: "bad",
     RunState.ABANDONED: "bad",
+    RunState.CANCELLED: "warn",
 }
 #: The width of a day in the units of its picture, and the least width of a run.
 _DAY, _THIN = 1_440, 3

@@ -84,5 +84,6 @@ FEATURE = Feature(
         "job.pause": "paused",
         "job.resume": "resumed",
         "job.trigger": "triggered",
+        "job.cancel": "cancelled",
     },
 )

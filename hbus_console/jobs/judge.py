@@ -5,21 +5,26 @@ Each step is one transaction, and none rests on a lock outside it: a row is writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import time
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
+from engine.cron.slots.job import JobPolicy, Overlap
+from engine.cron.slots.overlap import REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.steps import (
     Again,
     Begin,
+    Beginning,
+    CancelledRuns,
     Cursor,
     End,
+    Ending,
     GiveUp,
     Opened,
     OpenRuns,
@@ -29,11 +34,11 @@ from engine.cron.slots.steps import (
     RunRow,
     RunState,
 )
-from hbus_console.database import is_away
+from hbus_console.database import fresh_connections, is_away
 from hbus_console.jobs import opening
 from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
 
-_COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us")
+_COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us", "waits", "not_before_us", "last_end")
 
 
 def database_time() -> float:
@@ -84,26 +89,66 @@ class SlotJudge:
             found = JobRun.objects.filter(pk=step.run).only(*_COLUMNS).first()
             return None if found is None else _row(found)
 
-    def begin(self, step: Begin) -> bool:
+    def begin(self, step: Begin) -> Beginning:
         with asked(), transaction.atomic():
-            run = JobRun.objects.select_for_update().filter(pk=step.run, state=RunState.CLAIMED).only(*_COLUMNS).first()
-            if run is None or step.epoch <= run.epoch:
+            if step.policy.limit:
+                _lock_job_of(step.run)
+            run = _locked(step.run, _COLUMNS)
+            if run is None or run.state != RunState.CLAIMED or step.epoch <= run.epoch:
+                return Beginning.REFUSED
+            now_us = self._now_us()
+            if now_us < run.not_before_us:
+                return Beginning.WAITS
+            verdict = judged_overlap(_row(run), _beside(run, step.policy), step.policy)
+            self._clear_the_way(verdict, now_us)
+            if verdict.beginning is Beginning.BEGUN:
+                begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
+                _write(run, state=RunState.RUNNING, waits=False, **begun)
+            elif verdict.ends:
+                _write(run, **_ended(*not_begun(_row(run), RunState.SKIPPED, verdict.ends), now_us))
+            elif verdict.beginning is Beginning.WAITS:
+                _write(run, waits=True)
+            return verdict.beginning
+
+    def end(self, step: End) -> Ending:
+        with asked(), transaction.atomic():
+            if step.policy.limit:
+                _lock_job_of(step.run)
+            run = _locked(step.run, (*_COLUMNS, "cancel_us", "cancel_reason"))
+            if run is None or run.epoch != step.epoch:
+                return Ending()
+            if run.state == RunState.RUNNING:
+                _write(run, **self._by_end(run, step))
+                run.refresh_from_db(fields=["state", "not_before_us", "last_end"])
+            cancelled = run.state == RunState.CANCELLED and step.state is RunState.FAILED
+            is_again = run.state == RunState.CLAIMED and run.last_end == step.state
+            if not (cancelled or is_again or run.state == step.state):
+                return Ending()
+            itself = (run.pk,) if is_again and not run.not_before_us else ()
+            return Ending(RunState(run.state), (*(_next(run.job) if step.policy.limit else ()), *itself))
+
+    def cancelled(self, step: CancelledRuns) -> set[int]:
+        # The thread that asks has no unit of work of its own.
+        with asked(), fresh_connections():
+            asked_to_stop = JobRun.objects.filter(pk__in=step.runs).exclude(cancel_us=None)
+            return set(asked_to_stop.values_list("pk", flat=True))
+
+    def request_cancel(self, run: int, why: str) -> bool:
+        """Have a run stopped; ``False`` for one that is over. What is only claimed is cancelled at once.
+
+        One that runs is asked to stop: it ends as cancelled for ``why``, unless it is done before, or its lease is
+        lost. The first who asks is the one that is told of.
+        """
+        with asked(), transaction.atomic():
+            found = _locked(run, (*_COLUMNS, "cancel_us"))
+            if found is None or found.state not in (RunState.CLAIMED, RunState.RUNNING):
                 return False
             now_us = self._now_us()
-            if step.skip_overlaps and _another_runs(run):
-                # A run that began once and was lost has not been skipped.
-                state = RunState.SKIPPED if run.attempt == 1 else RunState.LOST
-                why = "another run of the job was running"
-                return not _write(run, state, changed_us=now_us, ended_us=now_us, reason=why)
-            begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
-            return _write(run, RunState.RUNNING, **begun)
-
-    def end(self, step: End) -> bool:
-        with asked():
-            now_us = self._now_us()
-            ours = JobRun.objects.filter(pk=step.run, epoch=step.epoch)
-            ended = {"state": step.state, "reason": _fitting(step.reason), "changed_us": now_us, "ended_us": now_us}
-            return _changed(ours.filter(state=RunState.RUNNING), **ended) or ours.filter(state=step.state).exists()
+            if found.state == RunState.CLAIMED:
+                _write(found, **_ended(RunState.CANCELLED, why, now_us))
+            elif found.cancel_us is None:
+                _write(found, cancel_us=now_us, cancel_reason=_fitting(why))
+            return True
 
     def read_open(self, step: ReadOpen) -> tuple[list[RunRow], float]:
         with asked():
@@ -111,17 +156,33 @@ class SlotJudge:
 
     def give_up(self, step: GiveUp) -> bool:
         with asked():
-            now_us = self._now_us()
-            return _changed(
-                _as_seen(step.seen), state=step.state, reason=_fitting(step.reason), changed_us=now_us, ended_us=now_us
-            )
+            return _changed(_as_seen(step.seen), **_ended(step.state, step.reason, self._now_us()))
 
     def again(self, step: Again) -> bool:
         seen = step.seen
         with asked():
-            lost = JobRun.objects.filter(pk=seen.id, state=RunState.LOST, epoch=seen.epoch, attempt=seen.attempt)
-            claimed = {"state": RunState.CLAIMED, "attempt": seen.attempt + 1, "ended_us": None, "begun_us": None}
-            return _changed(lost, **claimed, changed_us=self._now_us())
+            lost = JobRun.objects.filter(
+                pk=seen.id, state=RunState.LOST, epoch=seen.epoch, attempt=seen.attempt, cancel_us=None
+            )
+            return _changed(lost, **_further(seen.attempt, RunState.LOST, self._now_us()), ended_us=None)
+
+    def _by_end(self, run: JobRun, step: End) -> dict[str, object]:
+        now_us = self._now_us()
+        if run.cancel_us is not None:
+            failed = step.state is RunState.FAILED
+            return _ended(*((RunState.CANCELLED, run.cancel_reason) if failed else (step.state, step.reason)), now_us)
+        again_s = step.again_s(run.attempt)
+        if again_s is None:
+            return _ended(step.state, step.reason, now_us)
+        not_before_us = now_us + round(again_s * 1_000_000) if again_s else 0
+        return _further(run.attempt, step.state, now_us, not_before_us) | {"reason": _fitting(step.reason)}
+
+    def _clear_the_way(self, verdict: OverlapVerdict, now_us: int) -> None:
+        running = JobRun.objects.filter(pk__in=verdict.cancelled, state=RunState.RUNNING, cancel_us=None)
+        running.update(cancel_us=now_us, cancel_reason=STOPPED)
+        for each in verdict.replaced:
+            # Whoever gives it up has not waited for us.
+            _as_seen(each).update(**_ended(*not_begun(each, RunState.SKIPPED, REPLACED), now_us))
 
     def _now_us(self) -> int:
         return round(self._now_s() * 1_000_000)
@@ -144,23 +205,56 @@ def _fitting(reason: str) -> str:
     return reason if len(reason) <= REASON_LIMIT else f"{reason[: REASON_LIMIT - 1]}…"
 
 
-def _another_runs(run: JobRun) -> bool:
-    """Whoever asks this at the same time for another run of the job waits here, and sees what becomes of this one."""
-    JobCursor.objects.select_for_update().filter(job=run.job).first()
-    return JobRun.objects.filter(job=run.job, ended_us=None, state=RunState.RUNNING).exclude(pk=run.pk).exists()
+def _lock_job_of(run: int) -> None:
+    """Whoever begins or ends another run of the job at the same time waits here, and sees what becomes of this one.
+
+    Before any of its runs is locked: nobody who has a run waits for this.
+    """
+    job = JobRun.objects.filter(pk=run).values("job")
+    JobCursor.objects.select_for_update().filter(job__in=job).first()
+
+
+def _locked(run: int, columns: Sequence[str]) -> JobRun | None:
+    return JobRun.objects.select_for_update().filter(pk=run).only(*columns).first()
+
+
+def _beside(run: JobRun, policy: JobPolicy) -> list[RunRow]:
+    """The others of its job that matter to whether it begins."""
+    if not policy.limit:
+        return []
+    # Any number may wait under a limit, and no further one hangs on them.
+    matter = Q(state=RunState.RUNNING) if policy.overlap is Overlap.RUN else Q(state=RunState.RUNNING) | Q(waits=True)
+    others = JobRun.objects.filter(matter, job=run.job, ended_us=None).exclude(pk=run.pk)
+    return [_row(other) for other in others.only(*_COLUMNS)]
+
+
+def _next(job: str) -> tuple[int, ...]:
+    waiting = JobRun.objects.filter(job=job, ended_us=None, waits=True).order_by("slot", "pk")
+    return tuple(waiting.values_list("pk", flat=True)[:1])
 
 
 def _as_seen(seen: RunRow) -> QuerySet[JobRun]:
     return JobRun.objects.filter(pk=seen.id, state=seen.state, epoch=seen.epoch, attempt=seen.attempt)
 
 
-def _write(run: JobRun, state: RunState, **columns: object) -> bool:
+def _write(run: JobRun, **columns: object) -> None:
     """In the transaction that holds the row."""
-    return _changed(JobRun.objects.filter(pk=run.pk), state=state, **columns)
+    JobRun.objects.filter(pk=run.pk).update(**columns)
+
+
+def _ended(state: RunState, reason: str, now_us: int) -> dict[str, object]:
+    """The columns of a run that is over."""
+    return {"state": state, "reason": _fitting(reason), "waits": False, "changed_us": now_us, "ended_us": now_us}
 
 
 def _changed(rows: QuerySet[JobRun], **columns: object) -> bool:
     return rows.update(**columns) == 1
+
+
+def _further(attempt: int, last_end: RunState, now_us: int, not_before_us: int = 0) -> dict[str, object]:
+    """The columns of a run that is claimed anew after ``attempt``."""
+    again = {"state": RunState.CLAIMED, "attempt": attempt + 1, "last_end": last_end, "not_before_us": not_before_us}
+    return {**again, "begun_us": None, "changed_us": now_us}
 
 
 def _cursor(row: JobCursor) -> Cursor:
@@ -168,5 +262,15 @@ def _cursor(row: JobCursor) -> Cursor:
 
 
 def _row(run: JobRun) -> RunRow:
-    state = RunState(run.state)
-    return RunRow(run.pk, run.job, run.slot, state, run.epoch, run.attempt, run.changed_us / 1_000_000)
+    return RunRow(
+        run.pk,
+        run.job,
+        run.slot,
+        RunState(run.state),
+        run.epoch,
+        run.attempt,
+        run.changed_us / 1_000_000,
+        run.waits,
+        not_before_s=run.not_before_us / 1_000_000,
+        last_end=RunState(run.last_end) if run.last_end else None,
+    )

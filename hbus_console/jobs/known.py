@@ -10,7 +10,7 @@ import structlog
 from engine.core.error_text import text_of
 from engine.core.errors import HbusError
 from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_schedule
-from engine.cron.slots.job import AfterLoss, CatchUp, CronJob, JobPolicy
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.node import Changed
 from hbus_console.jobs.judge import asked
 from hbus_console.jobs.models import Job, JobCursor, JobVersion
@@ -31,10 +31,14 @@ def policy_of(row: Job) -> JobPolicy:
         catch_up=CatchUp(row.catch_up),
         catch_up_window_s=row.catch_up_window_s,
         catch_up_most=row.catch_up_most,
-        skip_overlaps=row.skip_overlaps,
+        overlap=Overlap(row.overlap),
+        most_at_once=row.most_at_once,
         lease_s=row.lease_s,
         after_loss=AfterLoss(row.after_loss),
+        after_failure=AfterFailure(row.after_failure),
         attempts=row.attempts,
+        backoff_s=row.backoff_s,
+        backoff_most_s=row.backoff_most_s,
     )
 
 

@@ -9,10 +9,10 @@ from django.db import models
 from engine.core.signing import new_secret
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
-from engine.cron.slots.job import AfterLoss, CatchUp
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
-from hbus_console.jobs.kinds.names import KindName
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.teams.models import Team
 
 #: The longest reason of a run, in characters; what is longer is cut, and its last character says so.
@@ -34,7 +34,7 @@ class Job(models.Model):
     schedule = models.CharField(max_length=500)
     zone = models.CharField(max_length=64, default="UTC")
     #: What is done, by the name of its kind, and to what: the name of a function, a topic, an address, a program.
-    kind = models.CharField(max_length=20, choices=_choices(KindName))
+    kind = models.CharField(max_length=20, choices=_choices(WorkName))
     target = models.CharField(max_length=1_000)
     #: What the kind wants to know besides.
     options = models.JSONField(default=dict)
@@ -54,10 +54,14 @@ class Job(models.Model):
     catch_up = models.CharField(max_length=4, choices=_choices(CatchUp), default=CatchUp.LAST.value)
     catch_up_window_s = models.PositiveIntegerField(default=86_400)
     catch_up_most = models.PositiveIntegerField(default=100)
-    skip_overlaps = models.BooleanField(default=False)
+    overlap = models.CharField(max_length=6, choices=_choices(Overlap), default=Overlap.RUN.value)
+    most_at_once = models.PositiveIntegerField(default=0)
     lease_s = models.PositiveIntegerField(default=30)
     after_loss = models.CharField(max_length=5, choices=_choices(AfterLoss), default=AfterLoss.END.value)
+    after_failure = models.CharField(max_length=5, choices=_choices(AfterFailure), default=AfterFailure.END.value)
     attempts = models.PositiveIntegerField(default=1)
+    backoff_s = models.PositiveIntegerField(default=10)
+    backoff_most_s = models.PositiveIntegerField(default=600)
     #: Its slots are skipped meanwhile, each with a row.
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)
@@ -121,11 +125,20 @@ class JobRun(models.Model):
     slot = models.BigIntegerField()
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
     state = models.CharField(max_length=10, choices=_choices(RunState))
-    #: Why it was skipped, abandoned or lost, or how it failed.
+    #: Why it was skipped, abandoned, cancelled or lost, or how it failed; while tried again, of the time before.
     reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: Of the worker that began it last; 0 before. What is written under an older one is refused.
     epoch = models.PositiveBigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)
+    #: How the attempt before ended; empty at the first.
+    last_end = models.CharField(max_length=10, choices=_choices(RunState), blank=True)
+    #: Before this it is not to be begun, by the clock of the times below; 0: at once.
+    not_before_us = models.BigIntegerField(default=0)
+    #: Whether it was told to wait until another run of the job has ended.
+    waits = models.BooleanField(default=False)
+    #: When it was asked to stop while it ran, and why; by the clock of the times below.
+    cancel_us = models.BigIntegerField(null=True)
+    cancel_reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: The node that decided it, if one did, and the worker that began it last.
     node = models.CharField(max_length=200, blank=True)
     owner = models.CharField(max_length=200, blank=True)
@@ -153,7 +166,7 @@ class JobRun(models.Model):
         ]
         indexes = [
             # What is open, and whether another run of a job is.
-            models.Index(fields=["job"], condition=models.Q(ended_us=None), name="job_run_open"),
+            models.Index(fields=["job", "state"], condition=models.Q(ended_us=None), name="job_run_open"),
             # The runs of a job, and of all jobs, newest first.
             models.Index(fields=["job", "-slot", "-id"], name="job_run_newest"),
             models.Index(fields=["-slot", "-id"], name="run_newest"),

@@ -25,11 +25,14 @@ _A_MOVE = "(%s, CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint))"
 
 _INSERT = f"""
     INSERT INTO {_RUNS} (
-        job, version, slot, kind, state, reason, epoch, attempt, node, owner, decided_us, begun_us, ended_us,
-        changed_us, asked_by, asked_why, key, summary
+        job, version, slot, kind, state, reason, epoch, attempt, last_end, not_before_us, waits, cancel_us,
+        cancel_reason, node, owner, decided_us, begun_us, ended_us, changed_us, asked_by, asked_why, key, summary
     ) VALUES {{values}} ON CONFLICT (job, slot, kind) WHERE kind = 'schedule' DO NOTHING RETURNING id, job, slot
 """  # noqa: S608 - likewise
-_A_RUN = f"(%s, %s, %s, '{JobRun.Kind.SCHEDULE.value}', %s, %s, 0, 1, %s, '', %s, NULL, %s, %s, '', '', '', '')"
+_A_RUN = f"""
+    (%s, %s, %s, '{JobRun.Kind.SCHEDULE.value}', %s, %s, 0, 1, '', 0, FALSE, NULL,
+     '', %s, '', %s, NULL, %s, %s, '', '', '', '')
+"""
 
 
 class CursorMove(NamedTuple):

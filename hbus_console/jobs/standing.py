@@ -31,6 +31,7 @@ _TROUBLE = {
     RunState.LOST: "bad",
     RunState.ABANDONED: "bad",
     RunState.SKIPPED: "warn",
+    RunState.CANCELLED: "warn",
 }
 
 

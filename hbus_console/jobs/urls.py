@@ -22,4 +22,5 @@ urlpatterns = [
     path(f"{_ONE}/delete/", job.delete, name="delete"),
     path(f"{_RUN}/", runs.run, name="run"),
     path(f"{_RUN}/log/", runs.log, name="log"),
+    path(f"{_RUN}/cancel/", runs.cancel, name="cancel"),
 ]

@@ -72,9 +72,11 @@ class Cluster:
         self.ask("INSERT OR IGNORE INTO topics_team (id, name, contact, created_at) VALUES (1, 'ops', 'ops', '2026')")
         at = int(time.time())
         for each in range(number):
-            # Every fourth one would rather skip a slot than run two at once.
-            policy = {"skip_overlaps": each % 4 == 3, "catch_up": ("all", "last")[each % 2], "attempts": attempts}
-            self._make_job(f"job{each}", at, {**policy, "after_loss": "retry" if attempts > 1 else "end"})
+            # Every other one would rather skip a slot, wait, or stop the run before than run two at once.
+            overlap = ("run", "skip", "run", "queue", "run", "cancel")[each % 6]
+            policy = {"overlap": overlap, "catch_up": ("all", "last")[each // 2 % 2], "attempts": attempts}
+            tried = "retry" if attempts > 1 else "end"
+            self._make_job(f"job{each}", at, {**policy, "after_loss": tried, "after_failure": tried})
 
     def _make_job(self, name: str, at: int, policy: dict[str, object]) -> None:
         columns = {
@@ -87,6 +89,9 @@ class Cluster:
             "grace_s": 5,
             "catch_up_window_s": 3_600,
             "catch_up_most": 10_000,
+            "most_at_once": 0,
+            "backoff_s": 1,
+            "backoff_most_s": 5,
             "lease_s": LEASE_S,
             "paused": False,
             "pause_reason": "",

@@ -73,6 +73,8 @@ TABLE: dict[str, Line] = {
     "jobs/<str:job>/delete/": may(POST=("governor", lambda world: {"typed_name": world.job, **WHY})),
     "jobs/<str:job>/runs/<int:run_id>/": may(GET="viewer"),
     "jobs/<str:job>/runs/<int:run_id>/log/": may(GET="viewer"),
+    "jobs/<str:job>/runs/<int:run_id>/cancel/": may(POST=("operator", WHY)),
+    "api/v1/jobs/<str:job>/runs/<int:run_id>/cancel": may(POST=("operator", WHY)),
     # --- jobs over HTTP
     "api/v1/jobs": may(GET="viewer", POST=("editor", {**_JOB, **WHY}), lists=True),
     "api/v1/jobs/<str:job>": may(

@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.cron.slots.job import CronJob
+from engine.cron.slots.overlap import REPLACED, STOPPED, judged_overlap, not_begun
 from engine.cron.slots.steps import (
     Acquire,
     Again,
     Begin,
+    Beginning,
+    CancelledRuns,
     ClaimSlots,
     Cursor,
     End,
+    Ending,
     GiveUp,
     LeasesHeld,
     Offer,
@@ -83,6 +87,14 @@ class ModelStore:
         return lock if lock is not None and lock.until > now else None
 
 
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """``epoch``: that under which the run was running then."""
+
+    epoch: int
+    why: str
+
+
 class ModelDatabase:
     """Rows that are never forgotten; each step is one transaction."""
 
@@ -93,6 +105,10 @@ class ModelDatabase:
         #: The runs that are claimed or running.
         self.open: dict[int, RunRow] = {}
         self.by_slot: dict[tuple[str, int], list[int]] = {}
+        #: Runs that were asked to stop.
+        self.stops: dict[int, StopRequest] = {}
+        #: Every row as it was written when its state changed.
+        self.history: list[RunRow] = []
         #: How often the effect of a slot was done.
         self.effects: dict[tuple[str, int], int] = {}
         #: Effects that were done by who had lost the run.
@@ -118,41 +134,64 @@ class ModelDatabase:
     def read_run(self, step: ReadRun, now: float) -> RunRow | None:
         return self.runs.get(step.run)
 
-    def begin(self, step: Begin, now: float) -> bool:
+    def begin(self, step: Begin, now: float) -> Beginning:
         row = self.runs[step.run]
         if row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
-            return False
-        if step.skip_overlaps and self._another_runs(row):
-            # A run that began once and was lost has not been skipped.
-            self.change(row, now, state=RunState.SKIPPED if row.attempt == 1 else RunState.LOST)
-            self.reasons[row.id] = "another run of the job was running"
-            return False
-        self.change(row, now, state=RunState.RUNNING, epoch=step.epoch)
-        return True
+            return Beginning.REFUSED
+        if now < row.not_before_s:
+            return Beginning.WAITS
+        verdict = judged_overlap(row, self._beside(row), step.policy)
+        for other in verdict.cancelled:
+            self._stop(self.runs[other], STOPPED)
+        for each in verdict.replaced:
+            self._end(each, *not_begun(each, RunState.SKIPPED, REPLACED), now)
+        if verdict.beginning is Beginning.BEGUN:
+            self.change(row, now, state=RunState.RUNNING, epoch=step.epoch, waits=False)
+        elif verdict.ends:
+            self._end(row, *not_begun(row, RunState.SKIPPED, verdict.ends), now)
+        elif verdict.beginning is Beginning.WAITS:
+            self._keep(replace(row, waits=True))
+        return verdict.beginning
 
-    def end(self, step: End, now: float) -> bool:
+    def end(self, step: End, now: float) -> Ending:
         row = self.runs[step.run]
-        if row.state is not RunState.RUNNING or row.epoch != step.epoch:
-            return row.state is step.state and row.epoch == step.epoch
-        self.change(row, now, state=step.state)
-        self.reasons[row.id] = step.reason
-        return True
+        if row.epoch != step.epoch:
+            return Ending()
+        if row.state is RunState.RUNNING:
+            row = self._by_end(row, step, now)
+        is_again = (row.state, row.last_end) == (RunState.CLAIMED, step.state)
+        cancelled = (row.state, step.state) == (RunState.CANCELLED, RunState.FAILED)
+        if not (is_again or cancelled or row.state is step.state):
+            return Ending()
+        itself = (row.id,) if is_again and not row.not_before_s else ()
+        return Ending(row.state, (*(self._next(row.job) if step.policy.limit else ()), *itself))
+
+    def cancelled(self, step: CancelledRuns, now: float) -> set[int]:
+        return {run for run in step.runs if run in self.stops}
+
+    def request_cancel(self, run: int, why: str, now: float) -> bool:
+        row = self.runs[run]
+        if row.state is RunState.RUNNING:
+            self._stop(row, why)
+        elif row.state is RunState.CLAIMED:
+            self._end(row, RunState.CANCELLED, why, now)
+        return row.state in (RunState.RUNNING, RunState.CLAIMED)
 
     def read_open(self, step: ReadOpen, now: float) -> tuple[list[RunRow], float]:
         return list(self.open.values()), now
 
     def give_up(self, step: GiveUp, now: float) -> bool:
-        if self.runs[step.seen.id] != step.seen:
+        row, seen = self.runs[step.seen.id], step.seen
+        if (row.state, row.epoch, row.attempt) != (seen.state, seen.epoch, seen.attempt):
             return False
-        self.change(step.seen, now, state=step.state)
-        self.reasons[step.seen.id] = step.reason
+        self._end(row, step.state, step.reason, now)
         return True
 
     def again(self, step: Again, now: float) -> bool:
         row = self.runs[step.seen.id]
-        if row.state is not RunState.LOST or row.epoch != step.seen.epoch:
+        if row.state is not RunState.LOST or row.epoch != step.seen.epoch or row.id in self.stops:
             return False
-        self.change(row, now, state=RunState.CLAIMED, attempt=row.attempt + 1)
+        self._try_again(row, RunState.LOST, 0.0, now)
         return True
 
     def insert(self, job: str, slot: int, skipped: str, now: float) -> RunRow | None:
@@ -162,19 +201,46 @@ class ModelDatabase:
         state = RunState.SKIPPED if skipped else RunState.CLAIMED
         row = RunRow(len(self.runs) + 1, job, slot, state, 0, 1, now)
         self._keep(row)
+        self.history.append(row)
         self.reasons[row.id] = skipped
         self.by_slot.setdefault((job, slot), []).append(row.id)
         return None if skipped else row
 
-    def _another_runs(self, row: RunRow) -> bool:
-        return any(
-            other.job == row.job and other.id != row.id and other.state is RunState.RUNNING
-            for other in self.open.values()
-        )
-
     def change(self, row: RunRow, now: float, **changes: object) -> None:
         """Write a row whose fields change."""
-        self._keep(replace(row, changed_s=now, **changes))  # type: ignore[arg-type]
+        changed = replace(row, changed_s=now, **changes)  # type: ignore[arg-type]
+        self._keep(changed)
+        self.history.append(changed)
+
+    def _end(self, row: RunRow, state: RunState, reason: str, now: float) -> None:
+        self.change(row, now, state=state, waits=False)
+        self.reasons[row.id] = reason
+
+    def _try_again(self, row: RunRow, last_end: RunState, not_before_s: float, now: float) -> None:
+        claimed = {"state": RunState.CLAIMED, "attempt": row.attempt + 1, "last_end": last_end}
+        self.change(row, now, **claimed, not_before_s=not_before_s)
+
+    def _by_end(self, row: RunRow, step: End, now: float) -> RunRow:
+        asked, again_s = self.stops.get(row.id), step.again_s(row.attempt)
+        if asked is not None and step.state is RunState.FAILED:
+            self._end(row, RunState.CANCELLED, asked.why, now)
+        elif again_s is None or asked is not None:
+            self._end(row, step.state, step.reason, now)
+        else:
+            self._try_again(row, step.state, now + again_s if again_s else 0.0, now)
+            self.reasons[row.id] = step.reason
+        return self.runs[row.id]
+
+    def _stop(self, row: RunRow, why: str) -> None:
+        self.stops.setdefault(row.id, StopRequest(row.epoch, why))
+
+    def _beside(self, row: RunRow) -> list[RunRow]:
+        others = (other for other in self.open.values() if other.job == row.job and other.id != row.id)
+        return [other for other in others if other.waits or other.state is RunState.RUNNING]
+
+    def _next(self, job: str) -> tuple[int, ...]:
+        waiting = [row for row in self.open.values() if row.job == job and row.waits]
+        return (min(waiting, key=lambda row: (row.slot, row.id)).id,) if waiting else ()
 
     def _keep(self, row: RunRow) -> None:
         self.runs[row.id] = row

@@ -11,15 +11,17 @@ from functools import partial
 from typing import Any
 
 from engine.core.errors import OutcomeUnknown, Unavailable
+from engine.cron.simulation import judging
 from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
 from engine.cron.slots import running
-from engine.cron.slots.job import AfterLoss, CatchUp, CronJob, JobPolicy
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.running import Held
 from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.steps import (
     Acquire,
     Again,
     Begin,
+    CancelledRuns,
     ClaimSlots,
     End,
     GiveUp,
@@ -44,8 +46,14 @@ BEGIN = 1_790_000_000
 TROUBLED_S, QUIET_S = 60.0, 200.0
 #: Nobody goes on with anything old so long after the last has woken.
 SETTLED_S = 12.0
+#: How often a node looks through what is open, at least.
+SWEEP_S = 3.0
+#: The share of runs whose work fails, of jobs that are tried again then.
+FAILING = 0.3
 #: The share of calls whose answer is long under way.
 SLOW = 0.01
+#: A failure that no further attempt would change.
+FOR_GOOD = "its work cannot be done"
 STORE, DATABASE, QUEUE = "store", "database", "queue"
 
 
@@ -73,6 +81,14 @@ class Effect(Step):
     epoch: int
     job: str
     slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(Step):
+    """Database: a person has a run stopped → whether it was still to be."""
+
+    run: int
+    why: str
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +141,8 @@ class World:
             ReadRun: (DATABASE, self.database.read_run),
             Begin: (DATABASE, self.database.begin),
             End: (DATABASE, self.database.end),
+            CancelledRuns: (DATABASE, self.database.cancelled),
+            Cancel: (DATABASE, self._cancel),
             ReadOpen: (DATABASE, self.database.read_open),
             GiveUp: (DATABASE, self.database.give_up),
             Again: (DATABASE, self.database.again),
@@ -229,6 +247,13 @@ class World:
         self.down[what] = self.now + self.rng.choice((1.0, 8.0, 25.0))
         self.tell(f"the {what} is away for {self.down[what] - self.now:.0f} s")
 
+    def cancel(self) -> None:
+        # Now and then one that is over.
+        if runs := sorted(self.database.open if self.rng.random() < 0.8 else self.database.runs):
+            run = self.rng.choice(runs)
+            self.tell(f"somebody has run {run} stopped")
+            self._acts[Cancel][1](Cancel(run, "nobody needs it"), self.now)
+
     # Hosts and processes --------------------------------------------------------------------------------------------
 
     def _start(self, host: Host) -> None:
@@ -283,17 +308,18 @@ class World:
         return waiting[number] if self.rng.random() < 0.05 else waiting.pop(number)
 
     def _node(self, host: Host) -> Steps[None]:
-        sweeper, table, tick = RunSweeper(), Timetable(), 0
+        sweeper, table, sweep_at = RunSweeper(), Timetable(), self.now + SWEEP_S
         for job in self.jobs.values():
             table.put(job, BEGIN)
         while True:
             with suppress(Unavailable):
                 now_s = self.now + host.skew_s
                 yield from schedule(table, table.due(now_s, len(self.jobs)), host.name, now_s)
-            tick += 1
-            if tick % 3 == 0:
+            if self.now >= sweep_at:
+                due_s = SWEEP_S
                 with suppress(Unavailable):
-                    yield from sweeper.sweep(self.jobs)
+                    due_s = yield from sweeper.sweep(self.jobs)
+                sweep_at = self.now + min(SWEEP_S, due_s)
             yield Wait(self.now + 1.0)
 
     def _worker(self, host: Host) -> Steps[None]:
@@ -309,23 +335,44 @@ class World:
             else:
                 yield from self._work(host, held)
 
+    def _cancel(self, step: Cancel, now: float) -> bool:
+        return self.database.request_cancel(step.run, step.why, now)
+
+    def _watch(self, held: Held) -> Steps[None]:
+        cancelled: set[int] = set()
+        while held.row.id not in cancelled:
+            yield Wait(self.now + 1.0)
+            with suppress(Unavailable):
+                cancelled = yield CancelledRuns((held.row.id,))
+
     def _work(self, host: Host, held: Held) -> Steps[None]:
         lost: list[bool] = []
+        cancelled: list[bool] = []
         keeper = Process(host, host.life, running.keep(held), partial(lost.append, True))
+        watcher = Process(host, host.life, self._watch(held), partial(cancelled.append, True))
         self._add(keeper, None, 0.0)
+        self._add(watcher, None, 0.0)
         doing_s = self.rng.choice((0.1, 0.5, 0.5, 7.0))
+        failing = self._failure(held)
         done = False
         for part in range(2):
             yield Wait(self.now + doing_s / 2)
-            if lost:
+            if lost or cancelled:
                 break
             if part == 0:
                 with suppress(Unavailable):
                     done = yield Effect(held.row.id, held.epoch, held.row.job, held.row.slot)
-        state = RunState.LOST if lost else RunState.DONE if done else RunState.FAILED
+        whole = done and not cancelled and not failing
+        state = RunState.LOST if lost else RunState.DONE if whole else RunState.FAILED
         with suppress(Unavailable):
-            yield from running.end(held, state, "" if done else "its effect was refused or not answered")
-        keeper.life = -1
+            yield from running.end(held, state, failing or _WHY[state], again=failing != FOR_GOOD)
+        keeper.life = watcher.life = -1
+
+    def _failure(self, held: Held) -> str:
+        """Why its work fails, if it does."""
+        if held.policy.after_failure is AfterFailure.END or self.rng.random() > FAILING:
+            return ""
+        return self.rng.choice(("its work failed", FOR_GOOD))
 
     def _policy_of(self, job: str) -> JobPolicy:
         return self.jobs[job].policy
@@ -344,51 +391,41 @@ _FAULTS: list[Callable[[World], None]] = [
     World.stop_queue,
     World.lose_queue,
     World.cut,
+    World.cancel,
+    World.cancel,
 ]
+
+
+_WHY = {
+    RunState.DONE: "",
+    RunState.FAILED: "its effect was refused or not answered",
+    RunState.LOST: "its lease was lost",
+}
 
 
 def _policy(rng: random.Random) -> JobPolicy:
     after_loss = rng.choice((AfterLoss.END, AfterLoss.END, AfterLoss.RETRY))
+    after_failure = rng.choice((AfterFailure.END, AfterFailure.END, AfterFailure.RETRY))
+    tries_again = AfterLoss.RETRY is after_loss or AfterFailure.RETRY is after_failure
     return JobPolicy(
         grace_s=rng.choice((5.0, 20.0)),
         catch_up=rng.choice(list(CatchUp)),
         catch_up_window_s=rng.choice((30.0, 90.0)),
         catch_up_most=rng.choice((2, 50)),
-        skip_overlaps=rng.random() < 0.3,
+        overlap=rng.choice((Overlap.RUN, *Overlap)),
+        most_at_once=rng.choice((0, 0, 1, 2)),
         lease_s=rng.choice((4.0, 10.0)),
         after_loss=after_loss,
-        attempts=2 if after_loss is AfterLoss.RETRY else 1,
+        after_failure=after_failure,
+        attempts=rng.choice((2, 3)) if tries_again else 1,
+        backoff_s=rng.choice((0.0, 0.5, 4.0)),
+        backoff_most_s=rng.choice((2.0, 30.0)),
     )
 
 
 def judged(world: World) -> Iterator[str]:
     """What must never be, and is: each as a sentence."""
-    database = world.database
-    for name, job in world.jobs.items():
-        slot = job.slots.next_after(BEGIN)
-        while slot is not None:
-            yield from _judged_slot(database, name, slot)
-            slot = job.slots.next_after(slot)
-    for place in database.stale:
-        yield f"the effect of {place} was done by a worker that had lost the run"
-    for place in database.early:
-        yield f"{place} was opened before it had come"
-
-
-def _judged_slot(database: ModelDatabase, name: str, slot: int) -> Iterator[str]:
-    runs = [database.runs[number] for number in database.by_slot.get((name, slot), [])]
-    where = f"{name} at {slot - BEGIN}"
-    if len(runs) != 1:
-        yield f"{where} has {len(runs)} rows"
-        return
-    row, effects = runs[0], database.effects.get((name, slot), 0)
-    if row.state in (RunState.CLAIMED, RunState.RUNNING):
-        yield f"{where} is still {row.state}"
-    # A job that is tried again after a loss says that its work may be done twice.
-    if effects > row.attempt or (row.state is RunState.DONE and not effects):
-        yield f"the effect of {where} was done {effects} times, and it is {row.state} after {row.attempt} attempts"
-    if row.state in (RunState.SKIPPED, RunState.ABANDONED) and (effects or not database.reasons[row.id]):
-        yield f"{where} is {row.state} with {effects} effects, because {database.reasons[row.id]!r}"
+    return judging.judged(world.jobs, world.database, BEGIN)
 
 
 def play(seed: int, world: type[World] = World) -> tuple[World, list[str]]:

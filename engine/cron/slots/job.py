@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+#: A pause is not doubled more often than a float bears.
+MOST_DOUBLED = 64
+
 
 class CatchUp(StrEnum):
     """What becomes of slots that came while nobody scheduled."""
@@ -18,12 +21,34 @@ class CatchUp(StrEnum):
     ALL = "all"
 
 
+class Overlap(StrEnum):
+    """What becomes of a run that is to begin while another of the job runs."""
+
+    #: It runs as well, unless :attr:`JobPolicy.most_at_once` run: then it waits, and so may any number.
+    RUN = "run"
+    #: It is skipped.
+    SKIP = "skip"
+    #: It waits until the other has ended. One waits: a further one is skipped.
+    QUEUE = "queue"
+    #: The other is told to stop, and it begins when that has ended. Of those that wait the newest is left.
+    CANCEL = "cancel"
+
+
 class AfterLoss(StrEnum):
     """What becomes of a run whose worker lost its lease after it had begun."""
 
     #: It stays lost: what it did may be half done, and a person decides.
     END = "end"
     #: It is tried again, as a further attempt: for work that may be done twice.
+    RETRY = "retry"
+
+
+class AfterFailure(StrEnum):
+    """What becomes of a run whose work failed."""
+
+    #: It stays failed.
+    END = "end"
+    #: It is tried again after a pause, as a further attempt, unless its work says that no attempt would help.
     RETRY = "retry"
 
 
@@ -45,12 +70,27 @@ class JobPolicy:
     #: Slots further back than this never run.
     catch_up_window_s: float = 86_400.0
     catch_up_most: int = 100
-    #: Whether a run that begins while another of the job runs is skipped.
-    skip_overlaps: bool = False
+    overlap: Overlap = Overlap.RUN
+    #: How many of its runs may run at the same time under :attr:`Overlap.RUN`; 0: any number. Under the others, one.
+    most_at_once: int = 0
     #: How long a worker has a run without renewing.
     lease_s: float = 30.0
     after_loss: AfterLoss = AfterLoss.END
+    after_failure: AfterFailure = AfterFailure.END
+    #: How often a run is tried at most, after losses and failures alike.
     attempts: int = 1
+    #: The pause after the first failed attempt; each further one is twice as long, up to :attr:`backoff_most_s`.
+    backoff_s: float = 10.0
+    backoff_most_s: float = 600.0
+
+    def pause_s(self, attempt: int) -> float:
+        """From the failure of ``attempt`` to the next one."""
+        return min(self.backoff_s * 2.0 ** min(attempt - 1, MOST_DOUBLED), self.backoff_most_s)
+
+    @property
+    def limit(self) -> int:
+        """How many of its runs may run at the same time; 0: any number."""
+        return self.most_at_once if self.overlap is Overlap.RUN else 1
 
 
 @dataclass(frozen=True, slots=True)

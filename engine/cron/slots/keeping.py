@@ -1,4 +1,4 @@
-"""Keeps the leases of the runs of one process, in one thread."""
+"""Keeps the leases of the runs of one process, and learns which of them are to stop: a thread for each of the two."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.cron.slots.driving import Act
 from engine.cron.slots.running import Held, keep
-from engine.cron.slots.steps import Monotonic, Steps, Wait
+from engine.cron.slots.steps import CancelledRuns, Monotonic, Steps, Wait
 
-#: How long it sleeps where nothing is to be kept, in seconds.
-IDLE_S = 1.0
+#: How long it sleeps where nothing is to be kept, and how often it asks which runs are to stop, in seconds.
+IDLE_S, ASK_S = 1.0, 1.0
+#: Runs in one question.
+MOST_ASKED = 500
 
 
 @dataclass(order=True)
 class _Kept:
     until: float
     number: int
+    run: int = field(compare=False)
     steps: Steps[None] = field(compare=False)
     lost: Callable[[], None] = field(compare=False)
+    cancelled: Callable[[], None] = field(compare=False)
 
 
 class LeaseKeeper:
-    """Renews what :meth:`keep` was told of, and says when a lease is lost. Thread-safe.
+    """Renews what :meth:`keep` was told of, and says when a lease is lost or a run is to stop. Thread-safe.
 
-    :meth:`tick` is one look at what is due; :meth:`start` has a thread do it. A store that does not answer holds up the
-    renewals behind it by no more than its client's timeout: give it one that is short beside the leases.
+    :meth:`tick` is one look at what is due, :meth:`ask` one question for what is to stop; :meth:`start` has a thread do
+    each, so that a database which does not answer costs no lease. A store that does not answer holds up the renewals
+    behind it by no more than its client's timeout: give it one that is short beside the leases.
     """
 
     def __init__(self, act: Act, clock: Clock | None = None) -> None:
@@ -40,29 +45,32 @@ class LeaseKeeper:
         self._kept: dict[int, _Kept] = {}
         self._number = 0
         self._wake = threading.Event()
-        self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
-        self._thread.start()
+        for name, run in (("leases", self._renew), ("cancellations", self._watch)):
+            thread = threading.Thread(target=run, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def stop(self) -> None:
         """What is still kept runs out by itself."""
-        self._stopped = True
+        self._stopped.set()
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def keep(self, held: Held, lost: Callable[[], None]) -> int:
+    def keep(self, held: Held, lost: Callable[[], None], cancelled: Callable[[], None]) -> int:
         """Renew from now on, until :meth:`let_go` of the number that this returns.
 
         ``lost`` is called once, by the keeping thread, when the lease is no longer to be relied on: the work is to be
-        stopped, a quarter of the lease before another may have it.
+        stopped, a quarter of the lease before another may have it. ``cancelled`` is called at least once, by the asking
+        thread, when somebody wants the run to stop; its lease is kept meanwhile.
         """
         with self._lock:
             self._number += 1
-            kept = _Kept(self._clock.monotonic(), self._number, keep(held), lost)
+            kept = _Kept(self._clock.monotonic(), self._number, held.row.id, keep(held), lost, cancelled)
             self._kept[kept.number] = kept
             heapq.heappush(self._heap, kept)
         self._wake.set()
@@ -80,10 +88,32 @@ class LeaseKeeper:
         with self._lock:
             return self._heap[0].until - self._clock.monotonic() if self._heap else IDLE_S
 
-    def _run(self) -> None:
-        while not self._stopped:
+    def ask(self) -> float:
+        """Tell those that are to stop; in how many seconds to ask again. A database that is away tells the next time.
+
+        One that is told is asked for again until it is let go of.
+        """
+        with self._lock:
+            kept = list(self._kept.values())
+        for start in range(0, len(kept), MOST_ASKED):
+            part = kept[start : start + MOST_ASKED]
+            try:
+                cancelled: set[int] = self._act(CancelledRuns(tuple(each.run for each in part)))
+            except Unavailable:
+                break
+            for each in part:
+                if each.run in cancelled:
+                    each.cancelled()
+        return ASK_S
+
+    def _renew(self) -> None:
+        while not self._stopped.is_set():
             self._wake.clear()
             self._clock.wait(self._wake, min(IDLE_S, self.tick()))
+
+    def _watch(self) -> None:
+        while not self._stopped.is_set():
+            self._clock.wait(self._stopped, self.ask())
 
     def _take(self) -> _Kept | None:
         with self._lock:

@@ -15,7 +15,7 @@ from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.timetable import Timetable
 
 #: How often changed jobs are asked for, open runs are looked through, and the store's clock is read, in seconds.
-CHANGES_S, SWEEP_S, CLOCK_S = 1.0, 3.0, 5.0
+CHANGES_S, SWEEP_S, CLOCK_S = 1.0, 2.0, 5.0
 #: How many jobs are decided in one go, and after how long one that could not be, for a mistake, is tried again.
 MOST_JOBS, FAILED_S = 500, 30.0
 #: The longest and the shortest sleep, and the one after something did not answer.
@@ -85,17 +85,17 @@ class CronNode:
         return min(LONGEST_S, max(SHORTEST_S, next_at - self._now_s()))
 
     def sweep(self) -> float:
-        """Look through the runs that are open; after how many seconds to call it again.
+        """Look through the runs that are open; after how many seconds to call it again: when an attempt is due at last.
 
         By another thread than :meth:`tick`, which is not to wait for it when much is open.
         """
         try:
-            perform(self._sweeper.sweep(dict(self.jobs)), self._act, self._clock)
+            due_s = perform(self._sweeper.sweep(dict(self.jobs)), self._act, self._clock)
         except Unavailable as error:
             self.sweep_trouble = error.what
-        else:
-            self.sweep_trouble = ""
-        return SWEEP_S
+            return SWEEP_S
+        self.sweep_trouble = ""
+        return min(SWEEP_S, max(SHORTEST_S, due_s))
 
     def _tick(self) -> bool:
         now = self._clock.monotonic()

@@ -11,8 +11,11 @@ from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
+    Beginning,
     End,
+    Ending,
     Monotonic,
+    Offer,
     ReadRun,
     Release,
     Renew,
@@ -34,9 +37,15 @@ class Held:
     row: RunRow
     owner: str
     epoch: int
-    lease_s: float
+    #: That it was begun by.
+    policy: JobPolicy
     #: The monotonic clock when the lease was asked for: the store counts from later on.
     sent: float
+
+    @property
+    def lease_s(self) -> float:
+        """How long it has the run without renewing."""
+        return self.policy.lease_s
 
 
 def begin(run: int, owner: str, policy: Callable[[str], JobPolicy]) -> Steps[Held | None]:
@@ -47,16 +56,16 @@ def begin(run: int, owner: str, policy: Callable[[str], JobPolicy]) -> Steps[Hel
     row: RunRow | None = yield ReadRun(run)
     if row is None or row.state is not RunState.CLAIMED:
         return None
-    lease_s = policy(row.job).lease_s
+    by = policy(row.job)
     sent: float = yield Monotonic()
-    epoch: int = yield Acquire(run, owner, lease_s, row.epoch)
+    epoch: int = yield Acquire(run, owner, by.lease_s, row.epoch)
     if not epoch:
         return None
-    begun: bool = yield Begin(run, epoch, owner, policy(row.job).skip_overlaps)
-    if not begun:
+    beginning: Beginning = yield Begin(run, epoch, owner, by)
+    if beginning is not Beginning.BEGUN:
         yield Release(run, owner, epoch)
         return None
-    return Held(row, owner, epoch, lease_s, sent)
+    return Held(row, owner, epoch, by, sent)
 
 
 def keep(held: Held) -> Steps[None]:
@@ -84,10 +93,17 @@ def _renew(held: Held, sent: float) -> Steps[float | None]:
         return now if kept else None
 
 
-def end(held: Held, state: RunState, reason: str = "") -> Steps[bool]:
-    """Say how it ended; ``False`` where that is not ours to say. Raises ``Unavailable``: it may be repeated."""
-    said: bool = yield End(held.row.id, held.epoch, state, reason)
+def end(held: Held, state: RunState, reason: str = "", *, again: bool = True) -> Steps[RunState | None]:
+    """Say how it ended, and offer who waited for that; what it is then, ``None`` where that is not ours to say.
+
+    It is claimed when it is tried again, which ``again`` may forbid. Raises ``Unavailable``: it may be repeated.
+    """
+    ending: Ending = yield End(held.row.id, held.epoch, state, held.policy, reason, again=again)
     # A lease that is not given up runs out.
     with suppress(Unavailable):
         yield Release(held.row.id, held.owner, held.epoch)
-    return said
+    if ending.next:
+        # What is not offered here is found by the sweeper.
+        with suppress(Unavailable):
+            yield Offer(ending.next)
+    return ending.state

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
 
 from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy
+from engine.cron.slots.overlap import not_begun
 from engine.cron.slots.planning import decide
 from engine.cron.slots.steps import (
     Again,
@@ -28,7 +32,7 @@ from engine.cron.slots.timetable import Timetable
 
 #: How long a node has to decide a slot that it claimed before another may try, in seconds.
 CLAIM_S = 5.0
-#: How long a run may wait for a worker before it is offered once more.
+#: How long a run that could begin may wait for a worker before it is offered once more.
 OFFER_AGAIN_S = 10.0
 #: How many runs are offered in one call.
 MOST_OFFERED = 500
@@ -79,47 +83,81 @@ class RunSweeper:
     def __init__(self) -> None:
         #: When the lease of a run, under an epoch, was first seen missing: the database's clock.
         self._missing: dict[tuple[int, int], float] = {}
-        #: How long a run, at an attempt, had waited when it was last offered once more.
-        self._offered: dict[tuple[int, int], float] = {}
+        #: Since when a run, at an attempt, could have begun, and after how long a wait it is to be offered (again).
+        self._ready: dict[tuple[int, int], _Ready] = {}
 
-    def sweep(self, jobs: Mapping[str, CronJob]) -> Steps[None]:
-        """One look at everything open. Raises ``Unavailable``."""
+    def sweep(self, jobs: Mapping[str, CronJob]) -> Steps[float]:
+        """One look at everything open; in how many seconds the first further attempt is due. Raises ``Unavailable``."""
         answer: tuple[list[RunRow], float] = yield ReadOpen()
         rows, now_s = answer
         claimed = [row for row in rows if row.state is RunState.CLAIMED]
+        running = [row for row in rows if row.state is RunState.RUNNING]
         waiting: list[RunRow] = []
         for row in claimed:
             window_s = _policy(jobs, row.job).catch_up_window_s
-            if now_s - row.changed_s <= window_s:
+            if now_s - _due_s(row) <= window_s:
                 waiting.append(row)
                 continue
-            # What began once, and was lost, has not been left alone.
-            state = RunState.ABANDONED if row.attempt == 1 else RunState.LOST
-            yield GiveUp(row, state, f"no worker began it within {window_s:,.0f} s")
-        again = self._to_offer(waiting, now_s)
+            why = "it waited longer for another run of the job than" if row.waits else "no worker began it within"
+            yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{why} {window_s:,.0f} s"))
+        again = self._to_offer(_with_room(waiting, running, jobs), now_s)
         for start in range(0, len(again), MOST_OFFERED):
             yield Offer(tuple(again[start : start + MOST_OFFERED]))
-        running = [row for row in rows if row.state is RunState.RUNNING]
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
         self._missing = {key: self._missing.get(key, now_s) for key in missing}
         for key, since in list(self._missing.items()):
             policy = _policy(jobs, missing[key].job)
             if now_s - since > policy.lease_s:
-                yield from _end_lost(missing[key], policy)
+                yield from _end_lost(missing[key], policy, waiting)
+        return min((due_s for row in waiting if (due_s := _due_s(row) - now_s) > 0), default=inf)
 
-    def _to_offer(self, waiting: list[RunRow], now_s: float) -> list[int]:
+    def _to_offer(self, waiting: Sequence[RunRow], now_s: float) -> list[int]:
         """Those that have waited twice as long as when they were offered last: the workers may be busy, and what they
         have in hand already would fill their queue.
         """
-        self._offered = {key: self._offered[key] for row in waiting if (key := (row.id, row.attempt)) in self._offered}
+        known, self._ready = self._ready, {}
         found = []
         for row in waiting:
-            key, waited_s = (row.id, row.attempt), now_s - row.changed_s
-            if waited_s > max(OFFER_AGAIN_S, 2 * self._offered.get(key, 0.0)):
-                self._offered[key] = waited_s
+            key = (row.id, row.attempt)
+            # A further attempt is offered by nobody else.
+            first_s = 0.0 if row.attempt > 1 and not row.waits else OFFER_AGAIN_S
+            # One that waited for another run was not to be offered until that had ended.
+            ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else _due_s(row), first_s)
+            waited_s = now_s - ready.since
+            if waited_s >= ready.offer_s:
+                ready.offer_s = max(OFFER_AGAIN_S, 2 * waited_s)
                 found.append(row.id)
         return found
+
+
+@dataclass(slots=True)
+class _Ready:
+    since: float
+    offer_s: float
+
+
+def _due_s(row: RunRow) -> float:
+    """From when on it could have been begun, as far as it did not wait for another."""
+    return max(row.changed_s, row.not_before_s)
+
+
+def _with_room(waiting: Sequence[RunRow], running: Sequence[RunRow], jobs: Mapping[str, CronJob]) -> list[RunRow]:
+    """Of those that wait for another run as many of each job, the oldest, as may begin; and all that wait for none."""
+    taken = Counter(row.job for row in running)
+    found = []
+    for row in sorted(waiting, key=_age):
+        limit = _policy(jobs, row.job).limit
+        if row.waits and limit:
+            taken[row.job] += 1
+            if taken[row.job] > limit:
+                continue
+        found.append(row)
+    return found
+
+
+def _age(row: RunRow) -> tuple[int, int]:
+    return row.slot, row.id
 
 
 def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
@@ -128,7 +166,11 @@ def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
     return JobPolicy() if job is None else job.policy
 
 
-def _end_lost(row: RunRow, policy: JobPolicy) -> Steps[None]:
+def _end_lost(row: RunRow, policy: JobPolicy, waiting: Sequence[RunRow]) -> Steps[None]:
     given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease")
-    if given_up and policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts:
+    if not given_up:
+        return
+    if policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts:
         yield Again(row)
+    if waited := [each for each in waiting if each.waits and each.job == row.job]:
+        yield Offer((min(waited, key=_age).id,))

@@ -8,10 +8,11 @@ Every step may raise ``Unavailable`` (nothing is known to have changed) or ``Out
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy
 from engine.cron.slots.planning import Decision
 
 Answer = TypeVar("Answer")
@@ -33,6 +34,8 @@ class RunState(StrEnum):
     LOST = "lost lease"
     #: Claimed, and nobody began within the catch-up window.
     ABANDONED = "abandoned"
+    #: Somebody, or a newer run of the job, had it stopped; its reason says who.
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,12 @@ class RunRow:
     attempt: int
     #: When it was claimed, or begun, or last renewed: seconds of the database's clock.
     changed_s: float
+    #: Whether it was told to wait until another run of the job has ended.
+    waits: bool = False
+    #: The database's time before which it is not to be begun; 0: at once.
+    not_before_s: float = field(default=0.0, kw_only=True)
+    #: How the attempt before ended; ``None`` at the first.
+    last_end: RunState | None = field(default=None, kw_only=True)
 
 
 class Step:
@@ -163,16 +172,26 @@ class Acquire(Step):
 
 @dataclass(frozen=True, slots=True)
 class Begin(Step):
-    """Database: claimed → running under ``epoch`` → whether it was.
+    """Database: claimed → running under ``epoch``, as far as others of the job that run let it → ``Beginning``.
 
-    Where another run of the job is running and it may not overlap, it is skipped with that reason; a further attempt of
-    one that was lost stays lost.
+    One that may neither begin nor wait is skipped with a reason; a further attempt ends as the one before. Under
+    ``Overlap.CANCEL`` those that run are asked to stop. Before its time it waits.
     """
 
     run: int
     epoch: int
     owner: str
-    skip_overlaps: bool
+    policy: JobPolicy
+
+
+class Beginning(StrEnum):
+    """The answer to :class:`Begin`."""
+
+    BEGUN = "begun"
+    #: It stays claimed, and is offered again when its turn has come.
+    WAITS = "waits"
+    #: It is over, or another's.
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +206,45 @@ class Renew(Step):
 
 @dataclass(frozen=True, slots=True)
 class End(Step):
-    """Database: running under ``epoch`` → ``state``, and no other → whether it is so now: asked twice, it is."""
+    """Database: running under ``epoch`` → ``state``, and no other → ``Ending``, the same when it is asked twice.
+
+    By the policy a run that failed or was lost is claimed anew instead, as its next attempt. One that was asked to stop
+    never is: where it failed, it is cancelled for the reason of who asked.
+    """
 
     run: int
     epoch: int
     state: RunState
+    policy: JobPolicy
     reason: str = ""
+    #: Whether another attempt might help.
+    again: bool = field(default=True, kw_only=True)
+
+    def again_s(self, attempt: int) -> float | None:
+        """How long after this end of ``attempt`` the next one comes; ``None`` where none does."""
+        policy = self.policy
+        if not self.again or attempt >= policy.attempts:
+            return None
+        if self.state is RunState.FAILED and policy.after_failure is AfterFailure.RETRY:
+            return policy.pause_s(attempt)
+        return 0.0 if self.state is RunState.LOST and policy.after_loss is AfterLoss.RETRY else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The answer to :class:`End`."""
+
+    #: What it is by that, such as claimed when it is tried again; ``None`` where that was not the asker's to say.
+    state: RunState | None = None
+    #: Runs that are to be offered now: the one that has waited longest for another, and itself.
+    next: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledRuns(Step):
+    """Database: which of these runs somebody asked to stop → ``set[int]``."""
+
+    runs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +279,10 @@ class GiveUp(Step):
 
 @dataclass(frozen=True, slots=True)
 class Again(Step):
-    """Database: a run that is lost → claimed, as its next attempt, unless it has changed since → whether it was."""
+    """Database: a run that is lost → claimed, as its next attempt, unless it has changed since → whether it was.
+
+    Not one that was asked to stop.
+    """
 
     seen: RunRow
 

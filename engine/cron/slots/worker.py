@@ -28,9 +28,12 @@ class Ended:
     state: RunState
     #: Why it failed: the end of a sentence.
     reason: str = ""
+    #: Whether another attempt might help, where it failed.
+    again: bool = True
 
 
-#: The work of a run. The event is set when its lease is lost: what is done from then on is nobody's.
+#: The work of a run. The event is set when it is to stop: its lease is lost, and what is done from then on is nobody's;
+#: or somebody asked for it, and a failure is then told as cancelled.
 Work = Callable[[Held, threading.Event], Ended]
 
 
@@ -52,7 +55,7 @@ class RunWorker:
         self._clock = clock or SystemClock()
 
     def run(self, run: int, work: Work) -> RunState | None:
-        """Do the work of a run, unless it is not ours to begin; how it ended, or ``None``.
+        """Do the work of a run, unless it is not ours to begin; what it is then, such as claimed again, or ``None``.
 
         Raises ``Unavailable`` when it could not be begun: it is offered again. An error of ``work`` fails the run.
         """
@@ -60,10 +63,15 @@ class RunWorker:
         held = perform(running.begin(run, owner, self._policy), self._act, self._clock)
         if held is None:
             return None
-        lost = threading.Event()
-        number = self._keeper.keep(held, lost.set)
+        lost, stop = threading.Event(), threading.Event()
+
+        def lose() -> None:
+            lost.set()
+            stop.set()
+
+        number = self._keeper.keep(held, lose, stop.set)
         try:
-            return self._tell(held, lost, _done(work, held, lost))
+            return self._tell(held, lost, _done(work, held, stop))
         finally:
             self._keeper.let_go(number)
 
@@ -71,11 +79,11 @@ class RunWorker:
         """As long as the lease is kept: a database that is away for a while does not lose how a run ended."""
         while not lost.is_set():
             try:
-                told = perform(running.end(held, ended.state, ended.reason), self._act, self._clock)
+                told = perform(running.end(held, ended.state, ended.reason, again=ended.again), self._act, self._clock)
             except Unavailable:
                 self._clock.wait(lost, TELL_AGAIN_S)
                 continue
-            return ended.state if told else RunState.LOST
+            return told or RunState.LOST
         # It may be done; but who looks at it later must be told that nobody vouched for it until its end.
         try:
             perform(running.end(held, RunState.LOST, "its lease was lost while it ran"), self._act, self._clock)
@@ -85,8 +93,8 @@ class RunWorker:
         return RunState.LOST
 
 
-def _done(work: Work, held: Held, lost: threading.Event) -> Ended:
+def _done(work: Work, held: Held, stop: threading.Event) -> Ended:
     try:
-        return work(held, lost)
+        return work(held, stop)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is how the work ended
         return Ended(RunState.FAILED, text_of(error))

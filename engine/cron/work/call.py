@@ -17,7 +17,7 @@ class Stopped(Exception):
     """The run is to end now: its lease is lost, somebody cancelled it, or its time is over."""
 
 
-class GiveUp(Exception):
+class Hopeless(Exception):
     """Raised by work that no further attempt can help: the run fails at once. Its text says why."""
 
 
@@ -36,7 +36,7 @@ class RunCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkOutcome:
     """How the work ended."""
 
     done: bool
@@ -51,9 +51,11 @@ class Outcome:
 class RunContext:
     """What the work holds in its hands. Thread-safe."""
 
-    def __init__(self, call: RunCall, log: LogSpool) -> None:
+    def __init__(self, call: RunCall, log: LogSpool, timeout_s: float = 0.0) -> None:
         self.call = call
         self.log = log
+        #: How long the run may take, in seconds; 0: as long as it does. Whoever runs the work holds it to that.
+        self.timeout_s = timeout_s
         self._stop = threading.Event()
         self._why = ""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.core.error_text import words_of
-from engine.cron.work.call import Outcome, RunCall, RunContext
+from engine.cron.work.call import RunCall, RunContext, WorkOutcome
 
 _LEASH = Path(__file__).with_name("leash.py")
 #: Between SIGTERM and SIGKILL, in seconds.
@@ -36,7 +36,7 @@ class Program:
     grace_s: float = GRACE_S
 
 
-def run_program(context: RunContext, program: Program) -> Outcome:
+def run_program(context: RunContext, program: Program) -> WorkOutcome:
     """Run it to its end. Its output is appended to the run's log by itself.
 
     It is given HBUS_RUN, HBUS_JOB, HBUS_SLOT, HBUS_ATTEMPT, HBUS_EPOCH, HBUS_CORRELATION and the parameters as JSON in
@@ -63,7 +63,7 @@ def run_program(context: RunContext, program: Program) -> Outcome:
     except OSError as error:
         for pipe in (control_read, control_write, report_read, report_write):
             os.close(pipe)
-        return Outcome(False, f"its program cannot be started: {words_of(error)}", again=False)
+        return WorkOutcome(False, f"its program cannot be started: {words_of(error)}", again=False)
     os.close(control_read)
     os.close(report_write)
     try:
@@ -104,17 +104,17 @@ def _report(context: RunContext, report: int, control: int) -> str:
             said += piece
 
 
-def _outcome(context: RunContext, said: str) -> Outcome:
+def _outcome(context: RunContext, said: str) -> WorkOutcome:
     word, _, rest = said.partition(" ")
     if context.why_stopped:
-        return Outcome(False, context.why_stopped)
+        return WorkOutcome(False, context.why_stopped)
     match word:
         case "exit" if rest == "0":
-            return Outcome(True)
+            return WorkOutcome(True)
         case "exit":
-            return Outcome(False, f"it ended with exit code {rest}", again=int(rest) not in _NEVER_RUNS)
+            return WorkOutcome(False, f"it ended with exit code {rest}", again=int(rest) not in _NEVER_RUNS)
         case "signal":
-            return Outcome(False, f"it was ended by {signal.Signals(int(rest)).name}")
+            return WorkOutcome(False, f"it was ended by {signal.Signals(int(rest)).name}")
         case "error":
-            return Outcome(False, f"its program cannot be started: {rest}", again=False)
-    return Outcome(False, "what held its program was killed, and nobody knows how it ended")
+            return WorkOutcome(False, f"its program cannot be started: {rest}", again=False)
+    return WorkOutcome(False, "what held its program was killed, and nobody knows how it ended")

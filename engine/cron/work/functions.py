@@ -16,7 +16,7 @@ import msgspec
 from engine.core.error_text import text_of, words_of
 from engine.core.errors import BadInput, ConfigurationError, NotThere
 from engine.core.prepared import prepared
-from engine.cron.work.call import SUMMARY_LIMIT, GiveUp, Outcome, RunContext, Stopped
+from engine.cron.work.call import SUMMARY_LIMIT, Hopeless, RunContext, Stopped, WorkOutcome
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,29 +45,31 @@ class JobFunction:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of its parameters."""
-        (schema,), definitions = msgspec.json.schema_components([self.parameters], ref_template="#/$defs/{name}")
+        (schema,), definitions = msgspec.json.schema_components(
+            [prepared(self.parameters)], ref_template="#/$defs/{name}"
+        )
         found: dict[str, Any] = dict(definitions.pop(self.parameters.__name__, schema))
         return {**found, "$defs": definitions} if definitions else found
 
-    def run(self, context: RunContext) -> Outcome:
+    def run(self, context: RunContext) -> WorkOutcome:
         """Call it. What it prints goes to the run's log; what it returns, as JSON, is the summary."""
         try:
-            given = msgspec.convert(dict(context.call.parameters), self.parameters, strict=True)
+            given = msgspec.convert(dict(context.call.parameters), prepared(self.parameters), strict=True)
         except msgspec.ValidationError as error:
-            return Outcome(False, f"its parameters do not fit {self.name}: {words_of(error)}", again=False)
+            return WorkOutcome(False, f"its parameters do not fit {self.name}: {words_of(error)}", again=False)
         arguments = {name: getattr(given, name) for name in self.parameters.__struct_fields__}
         first = (context,) if self.wants_context else ()
         try:
             with contextlib.redirect_stdout(context.log), contextlib.redirect_stderr(context.log):
                 returned = self.function(*first, **arguments)
         except Stopped as stopped:
-            return Outcome(False, str(stopped))
-        except GiveUp as error:
-            return Outcome(False, words_of(error), again=False)
+            return WorkOutcome(False, str(stopped))
+        except Hopeless as error:
+            return WorkOutcome(False, words_of(error), again=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is how the work ended
             context.log.write(traceback.format_exc())
-            return Outcome(False, text_of(error))
-        return Outcome(True, summary=_summary(returned))
+            return WorkOutcome(False, text_of(error))
+        return WorkOutcome(True, summary=_summary(returned))
 
 
 _lock = threading.Lock()

@@ -13,7 +13,7 @@ from engine.core.clock import Clock, SystemClock, to_datetime, to_rfc3339
 from engine.core.error_text import text_of
 from engine.core.redaction import shown_url
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
-from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.call import RunContext, WorkOutcome
 
 #: What is kept of an answer, in characters, in the run's log.
 ANSWER_KEPT = 500
@@ -32,7 +32,7 @@ class HttpTarget:
 
 def call_http(
     context: RunContext, target: HttpTarget, client: httpx.Client, secret: bytes, clock: Clock | None = None
-) -> Outcome:
+) -> WorkOutcome:
     """Call it once. ``client`` decides where connections may go, and bounds the time of the call.
 
     2xx is success. 408, 425, 429, 5xx and what never arrived may be tried again; other answers are final. Every attempt
@@ -55,12 +55,12 @@ def call_http(
     try:
         answer = client.request(target.method, target.url, content=body or None, headers=headers, params=query or None)
     except httpx.HTTPError as error:
-        return Outcome(False, f"{shown_url(target.url)}: {text_of(error)}")
+        return WorkOutcome(False, f"{shown_url(target.url)}: {text_of(error)}")
     said = f"{shown_url(target.url)} answered {answer.status_code} {answer.reason_phrase}".strip()
     context.log.write(f"{said}\n{answer.text[:ANSWER_KEPT]}\n")
     if answer.is_success:
-        return Outcome(True, summary=said)
+        return WorkOutcome(True, summary=said)
     again = answer.status_code in PASSING or answer.is_server_error
     wait_s = retry_after_s(answer.headers.get("Retry-After", ""), to_datetime(clock.now_ms()))
     asked = "" if wait_s is None or not again else f" and asked to be tried again in {wait_s:g} s"
-    return Outcome(False, said + asked, again=again)
+    return WorkOutcome(False, said + asked, again=again)

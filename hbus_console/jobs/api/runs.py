@@ -16,6 +16,7 @@ from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.access.scopes import namespace_q
+from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
@@ -94,6 +95,18 @@ class LogOfRun(ApiView):
         require(self.actor, VIEW, job)
         run = triggering.run_of(job, run_id)
         return self.page(LogPiece.objects.filter(run=run.pk), _piece, ordering="seq")
+
+
+CancelRun = reason_act(
+    triggering.cancel_run,
+    operation_id="jobs_run_cancel",
+    summary="Have a run stopped",
+    description="One that waits never begins. One that runs is asked to end, and ended where it does not listen; it is "
+    "cancelled once its worker has heard of it. Needs a reason.",
+    tag="jobs",
+    gives=answers(shapes.RunOut),
+    shown=lambda run: _shown([run])[0],
+)
 
 
 def _page(view: ApiView, request: Request, rows: QuerySet[JobRun]) -> Response:

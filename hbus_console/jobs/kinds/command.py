@@ -9,18 +9,18 @@ from typing import Any
 from django.conf import settings
 
 from engine.core.errors import BadInput
-from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.call import RunContext, WorkOutcome
 from engine.cron.work.commands import Program, run_program
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.jobs.feature import JOB_COMMAND
 from hbus_console.jobs.kinds.kind import WorkSpec, only, text_option, texts_option
-from hbus_console.jobs.kinds.names import KindName
+from hbus_console.jobs.kinds.names import WorkName
 
 
 class CommandKind:
     """``target`` is its line: words as a shell splits them, and nothing else that a shell does."""
 
-    name = KindName.COMMAND.value
+    name = WorkName.COMMAND.value
     words = "a program"
 
     def check(self, actor: Actor, spec: WorkSpec) -> None:
@@ -31,7 +31,7 @@ class CommandKind:
     def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
         return None
 
-    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> WorkOutcome:
         try:
             program = self._program(spec)
         except BadInput as error:

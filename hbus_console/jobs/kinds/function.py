@@ -8,15 +8,15 @@ from typing import Any
 from django.utils.module_loading import autodiscover_modules
 
 from engine.core.errors import BadInput, NotThere
-from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.call import RunContext, WorkOutcome
 from engine.cron.work.functions import JobFunction, find_function, job_functions
 from hbus_console.access.permissions import Actor
 from hbus_console.jobs.kinds.kind import WorkSpec, only
-from hbus_console.jobs.kinds.names import KindName
+from hbus_console.jobs.kinds.names import WorkName
 
 
 class FunctionKind:
-    name = KindName.FUNCTION.value
+    name = WorkName.FUNCTION.value
     words = "a Python function"
 
     def check(self, actor: Actor, spec: WorkSpec) -> None:
@@ -32,11 +32,11 @@ class FunctionKind:
         except NotThere:
             return None
 
-    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> WorkOutcome:
         try:
             return _found(spec.target).run(context)
         except NotThere as error:
-            return Outcome(False, error.what, again=False)
+            return WorkOutcome(False, error.what, again=False)
 
 
 def known_functions() -> list[JobFunction]:

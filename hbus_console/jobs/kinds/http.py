@@ -6,13 +6,13 @@ from http import HTTPMethod
 from typing import Any
 
 from engine.core.errors import BadInput
-from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.call import RunContext, WorkOutcome
 from engine.cron.work.http_call import HttpTarget, call_http
 from hbus_console import outgoing
 from hbus_console.access.permissions import Actor, require
 from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.kinds.kind import WorkSpec, only, text_option, texts_option
-from hbus_console.jobs.kinds.names import KindName
+from hbus_console.jobs.kinds.names import WorkName
 
 #: In seconds, where the job has no bound of its own that is shorter.
 LONGEST_S = 300.0
@@ -24,7 +24,7 @@ _OURS = ("authorization", "content-length", "host", "idempotency-key", "x-hbus-"
 class HttpKind:
     """Its parameters are the body as JSON, or the query of a GET and a DELETE."""
 
-    name = KindName.HTTP.value
+    name = WorkName.HTTP.value
     words = "an HTTP call"
 
     def check(self, actor: Actor, spec: WorkSpec) -> None:
@@ -38,13 +38,13 @@ class HttpKind:
     def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
         return None
 
-    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> WorkOutcome:
         require(actor, JOB_EDIT, context.call.job)
         with outgoing.client(min(spec.timeout_s or LONGEST_S, LONGEST_S)) as client:
             try:
                 return call_http(context, self._target(spec), client, spec.secret.encode())
             except outgoing.ForbiddenTarget as error:
-                return Outcome(False, error.what, again=False)
+                return WorkOutcome(False, error.what, again=False)
 
     def _target(self, spec: WorkSpec) -> HttpTarget:
         method = text_option(spec, "method", "POST")

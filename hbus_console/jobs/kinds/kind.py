@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.core.errors import BadInput
-from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.call import RunContext, WorkOutcome
 from hbus_console.access.permissions import Actor
 
 
@@ -38,7 +38,7 @@ class WorkKind(Protocol):
         """The JSON Schema of its parameters, where the kind itself knows it."""
         ...
 
-    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> WorkOutcome:
         """Do it, by the rights that ``actor`` has now. Raises ``Forbidden`` where these do not suffice."""
         ...
 

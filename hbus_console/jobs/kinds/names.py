@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class KindName(StrEnum):
+class WorkName(StrEnum):
     FUNCTION = "function"
     PUBLISH = "publish"
     HTTP = "http"

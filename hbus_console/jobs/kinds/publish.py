@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from engine.core.errors import BadInput, HbusError, Unavailable
-from engine.cron.work.call import Outcome, RunContext
+from engine.cron.work.call import RunContext, WorkOutcome
 from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.jobs.kinds.kind import WorkSpec, only, text_option
-from hbus_console.jobs.kinds.names import KindName
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.services import publish_once
 from hbus_console.topics.lookup import topic as find_topic
@@ -17,7 +17,7 @@ from hbus_console.topics.lookup import topic as find_topic
 class PublishKind:
     """Its parameters are the payload. However often a run is tried, one message comes of it."""
 
-    name = KindName.PUBLISH.value
+    name = WorkName.PUBLISH.value
     words = "a message"
 
     def check(self, actor: Actor, spec: WorkSpec) -> None:
@@ -33,7 +33,7 @@ class PublishKind:
     def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
         return None
 
-    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> Outcome:
+    def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> WorkOutcome:
         call = context.call
         try:
             published = publish_once(
@@ -45,10 +45,10 @@ class PublishKind:
                 partition_key=text_option(spec, "key"),
             )
         except Unavailable as error:
-            return Outcome(False, error.what)
+            return WorkOutcome(False, error.what)
         except Forbidden:
             raise
         except HbusError as error:
-            return Outcome(False, error.what, again=False)
+            return WorkOutcome(False, error.what, again=False)
         context.log.write(f"published {published} on {spec.target}\n")
-        return Outcome(True, summary=f"published {published}")
+        return WorkOutcome(True, summary=f"published {published}")

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from engine.core.errors import BadInput
 from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
 from engine.cron.expression.offsets import zone
-from engine.cron.slots.job import AfterLoss, CatchUp
-from hbus_console.drafts.setting import Choice, Clean, Flag, JsonObject, Lines, Owner, Text, Whole
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
+from hbus_console.drafts.setting import Choice, Clean, JsonObject, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
 from hbus_console.jobs.kinds.known import KINDS
@@ -34,9 +34,19 @@ CATCH_UPS = {
     CatchUp.LAST.value: "the newest runs",
     CatchUp.ALL.value: "all run, the oldest first",
 }
+OVERLAPS = {
+    Overlap.RUN.value: "it runs as well",
+    Overlap.SKIP.value: "it is skipped",
+    Overlap.QUEUE.value: "it waits until the other has ended; a further one is skipped",
+    Overlap.CANCEL.value: "the other is told to stop, and it runs when that has ended",
+}
 AFTER_LOSSES = {
     AfterLoss.END.value: "it stays lost, and a person decides",
     AfterLoss.RETRY.value: "it is tried again: for work that may be done twice",
+}
+AFTER_FAILURES = {
+    AfterFailure.END.value: "it stays failed",
+    AfterFailure.RETRY.value: "it is tried again, after a pause that doubles",
 }
 DAY_S = 86_400
 
@@ -190,10 +200,20 @@ class JobDraft:
     catch_up_most: Annotated[
         int, Whole(1, 10_000, label="Caught up with at most, in runs", act=JOB_EDIT, part=TROUBLE)
     ] = 100
-    skip_overlaps: Annotated[
-        bool,
-        Flag("Is skipped while another of its runs is running", label="Overlap", act=JOB_EDIT, part=TROUBLE),
-    ] = False
+    overlap: Annotated[
+        str, Choice(OVERLAPS, label="A run that comes while another runs", act=JOB_EDIT, part=TROUBLE)
+    ] = Overlap.RUN.value
+    most_at_once: Annotated[
+        int,
+        Whole(
+            0,
+            10_000,
+            label="Runs at the same time, at most",
+            help="Where it runs as well; what comes beyond that waits. 0: any number.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
+    ] = 0
     lease_s: Annotated[
         int,
         Whole(
@@ -209,10 +229,28 @@ class JobDraft:
     after_loss: Annotated[str, Choice(AFTER_LOSSES, label="A run whose worker is gone", act=JOB_EDIT, part=TROUBLE)] = (
         AfterLoss.END.value
     )
+    after_failure: Annotated[
+        str, Choice(AFTER_FAILURES, label="A run whose work failed", act=JOB_EDIT, part=TROUBLE)
+    ] = AfterFailure.END.value
     attempts: Annotated[
         int,
-        Whole(1, 20, label="Attempts", help="Of a run that is tried again after a loss.", act=JOB_EDIT, part=TROUBLE),
+        Whole(
+            1,
+            20,
+            label="Attempts",
+            help="Of a run that is tried again; losses and failures count alike.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
     ] = 1
+    backoff_s: Annotated[
+        int,
+        Whole(0, DAY_S, "seconds", label="First pause after a failure, in seconds", act=JOB_EDIT, part=TROUBLE),
+    ] = 10
+    backoff_most_s: Annotated[
+        int,
+        Whole(0, DAY_S, "seconds", label="Longest pause after a failure, in seconds", act=JOB_EDIT, part=TROUBLE),
+    ] = 600
 
 
 SETTINGS = Settings(JobDraft)
@@ -229,10 +267,23 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     What the kind of its work has to say is asked by :mod:`~hbus_console.jobs.services.work`.
     """
     clean = SETTINGS.checked(values)
-    if clean["after_loss"] == AfterLoss.RETRY and clean["attempts"] < 2:
+    tried_again = clean["after_loss"] == AfterLoss.RETRY or clean["after_failure"] == AfterFailure.RETRY
+    if tried_again and clean["attempts"] < 2:
         raise BadInput(
             "A run that is tried again needs two attempts at least.",
-            remedy="Allow more attempts, or let it stay lost.",
+            remedy="Allow more attempts, or let it stay lost and failed.",
             field="attempts",
+        )
+    if clean["backoff_most_s"] < clean["backoff_s"]:
+        raise BadInput(
+            "The longest pause is not shorter than the first.",
+            remedy="Make it as long at least.",
+            field="backoff_most_s",
+        )
+    if clean["most_at_once"] > 1 and clean["overlap"] != Overlap.RUN:
+        raise BadInput(
+            "One run at a time is what that overlap means.",
+            remedy="Let runs run beside each other, or leave the number at 0.",
+            field="most_at_once",
         )
     return clean

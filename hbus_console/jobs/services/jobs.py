@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from django.db import transaction
+from django.db.models import F
 
 from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, Conflict, NotThere
@@ -138,12 +139,13 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     reason = checks.reason(reason)
     checks.typed(typed_name, name)
     now_us = round(now_s() * 1_000_000)
+    # Before its runs, as whoever begins or ends one of them locks the two.
+    JobCursor.objects.filter(job=name).delete()
     waiting = JobRun.objects.filter(job=name, ended_us=None, state=RunState.CLAIMED)
     ended = {"ended_us": now_us, "changed_us": now_us, "reason": "the job was deleted"}
-    waiting.filter(attempt=1).update(state=RunState.SKIPPED, **ended)
-    # What began once, and was lost, has not been skipped.
-    waiting.filter(attempt__gt=1).update(state=RunState.LOST, **ended)
-    JobCursor.objects.filter(job=name).delete()
+    # What began once has not been skipped.
+    waiting.exclude(last_end="").update(state=F("last_end"), **ended)
+    waiting.update(state=RunState.SKIPPED, **ended)
     record(actor, "job.delete", row.subject, reason=reason, before=snapshot(row))
     row.delete()
 

@@ -13,9 +13,10 @@ from engine.core.errors import BadInput, NotThere, Unavailable
 from engine.cron.slots.steps import Offer, RunState
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_RUN
-from hbus_console.jobs.judge import database_time
+from hbus_console.jobs.judge import SlotJudge, database_time
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
@@ -76,6 +77,23 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     record(actor, "job.trigger", run.subject, reason=reason, after={"job": name, "parameters": shown})
     transaction.on_commit(lambda: _offer(run.pk))
     return Triggered(run, new=True)
+
+
+def cancel_run(actor: Actor, name: str, run_id: int, reason: str) -> JobRun:
+    """Have a run stopped: one that waits never begins; one that runs is asked to end, and ended if it does not listen.
+
+    It is cancelled once its worker has heard of it, within seconds. Of one that is over nothing is changed.
+    """
+    require(actor, JOB_RUN, name)
+    reason = checks.reason(reason)
+    run = run_of(name, run_id)
+    with transaction.atomic():
+        if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}"):
+            record(actor, "job.cancel", run.subject, reason=reason)
+        else:
+            already(run.subject, f"is {run.state}")
+    run.refresh_from_db()
+    return run
 
 
 def run_of(job_name: str, run_id: int) -> JobRun:

@@ -27,7 +27,8 @@ from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked, unmasked
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
-from hbus_console.ui.pages import clock, refuse_act
+from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import act, clock, refuse_act
 
 #: Pieces of a log that the page shows, the newest; all of them are downloaded.
 MOST_PIECES = 24
@@ -61,6 +62,8 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "q": wanted,
         **_log_of(row, wanted),
         "may_run": of is not None and allows(who, JOB_RUN, job),
+        "may_cancel": row.ended_us is None and allows(who, JOB_RUN, job),
+        "cancel_curl": CurlRequest("POST", f"/api/v1/jobs/{job}/runs/{row.pk}/cancel", {"reason": "why"}),
     }
     if of is not None:
         context |= trigger_sheet(of, parameters)
@@ -76,6 +79,15 @@ def log(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
     answer = HttpResponse("".join(parts), content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{job}-{row.pk}.log"'
     return answer
+
+
+@require_POST
+@console_view(VIEW, post=JOB_RUN, resource="{job}")
+def cancel(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
+    def do() -> object:
+        return triggering.cancel_run(actor(request), job, run_id, request.POST.get("reason", ""))
+
+    return act(request, f"Run {run_id} is asked to end.", do, "jobs:run", job, run_id)
 
 
 @require_POST
@@ -105,6 +117,14 @@ def _moments(run: JobRun) -> list[dict[str, Any]]:
     if run.begun_us is not None:
         note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"
         moments.append({"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.owner} began", "note": note})
+    if run.cancel_us is not None:
+        said = {
+            "at_ms": run.cancel_us // 1_000,
+            "tone": "warn",
+            "says": "it was asked to end",
+            "note": run.cancel_reason,
+        }
+        moments.append(said)
     if run.ended_us is not None:
         moments.append(
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
@@ -13,16 +14,18 @@ from django.conf import settings
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.store import open_client
+from engine.cron.slots import running
+from engine.cron.slots.driving import perform
 from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.keeping import LeaseKeeper
 from engine.cron.slots.running import Held
 from engine.cron.slots.steps import RunState
 from engine.cron.slots.store import SlotStore
 from engine.cron.slots.worker import Ended, RunWorker
-from engine.cron.work.call import Outcome, RunCall, RunContext
+from engine.cron.work.call import RunCall, RunContext, WorkOutcome
 from engine.cron.work.log_spool import LogSpool
 from hbus_console.access.permissions import Forbidden
-from hbus_console.database import fresh_connections, keep_connections
+from hbus_console.database import AWAY, fresh_connections, keep_connections
 from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.kinds.kind import WorkKind, WorkSpec
 from hbus_console.jobs.kinds.known import KINDS
@@ -45,7 +48,7 @@ _LOOK_S = 0.1
 _log = structlog.get_logger(__name__)
 
 
-class _Work(NamedTuple):
+class _RunWork(NamedTuple):
     """What one run is to do."""
 
     kind: WorkKind
@@ -61,7 +64,7 @@ class RunProcess:
         keep_connections()
         self._clock = clock or SystemClock()
         self._client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
-        act = places(SlotStore(self._client, settings.HBUS_PREFIX), SlotJudge(), offer)
+        self._act = act = places(SlotStore(self._client, settings.HBUS_PREFIX), SlotJudge(), offer)
         self._keeper = LeaseKeeper(act)
         self._keeper.start()
         self._worker = RunWorker(f"{store.node_name()}:{os.getpid()}", act, self._keeper, _policy)
@@ -80,59 +83,69 @@ class RunProcess:
                 _log.warning("a run could not be begun", run=run, error=error.what)
                 return None
 
-    def _work(self, held: Held, lost: threading.Event) -> Ended:
+    def _work(self, held: Held, stop: threading.Event) -> Ended:
         spool = LogSpool(spool_folder(), held.row.id, held.row.attempt)
         shipper = LogShipper(spool).start()
         try:
-            outcome = self._outcome(held, lost, spool)
+            outcome = self._outcome(held, stop, spool)
         finally:
             shipper.finish()
         if outcome.summary:
             JobRun.objects.filter(pk=held.row.id, epoch=held.epoch, state=RunState.RUNNING).update(
                 summary=outcome.summary
             )
-        return Ended(RunState.DONE if outcome.done else RunState.FAILED, outcome.reason)
+        return Ended(RunState.DONE if outcome.done else RunState.FAILED, outcome.reason, outcome.again)
 
-    def _outcome(self, held: Held, lost: threading.Event, spool: LogSpool) -> Outcome:
+    def _outcome(self, held: Held, stop: threading.Event, spool: LogSpool) -> WorkOutcome:
         work = _work_of(held)
         if work is None:
-            return Outcome(False, "the job was deleted before it began", again=False)
-        context = RunContext(work.call, spool)
+            return WorkOutcome(False, "the job was deleted before it began", again=False)
+        context = RunContext(work.call, spool, work.spec.timeout_s)
         ended = threading.Event()
-        watch = threading.Thread(
-            target=self._watch, args=(context, lost, ended, work.spec.timeout_s), name="run-watch", daemon=True
-        )
+        watch = threading.Thread(target=self._watch, args=(held, context, stop, ended), name="run-watch", daemon=True)
         watch.start()
         try:
             outcome = work.kind.run(actor_named(work.acts_as), work.spec, context)
         except Forbidden as error:
-            outcome = Outcome(False, error.what, again=False)
+            outcome = WorkOutcome(False, error.what, again=False)
         finally:
             ended.set()
             watch.join()
         # What it says it did, it did after its time, and perhaps beside another.
-        return Outcome(False, context.why_stopped) if context.why_stopped else outcome
+        return WorkOutcome(False, context.why_stopped) if context.why_stopped else outcome
 
-    def _watch(self, context: RunContext, lost: threading.Event, ended: threading.Event, timeout_s: float) -> None:
-        began = self._clock.monotonic()
+    def _watch(self, held: Held, context: RunContext, stop: threading.Event, ended: threading.Event) -> None:
+        timeout_s, began = context.timeout_s, self._clock.monotonic()
         while not self._clock.wait(ended, _LOOK_S):
-            if lost.is_set():
-                context.stop("its lease was lost while it ran")
+            if stop.is_set():
+                context.stop(_why_stopped(held))
             elif timeout_s and self._clock.monotonic() - began > timeout_s:
                 context.stop(f"it took longer than {timeout_s:,.0f} s")
             if context.why_stopped:
                 break
         if context.why_stopped and not self._clock.wait(ended, HEEDS_WITHIN_S):
-            _end_this_process(context)
+            self._end_this_process(held, context)
+
+    def _end_this_process(self, held: Held, context: RunContext) -> None:
+        """Nothing else ends a function that does not listen."""
+        reason = f"{context.why_stopped}; it did not stop within {HEEDS_WITHIN_S:g} s, and its process was ended"
+        context.log.write(f"hbus: {reason}\n")
+        _log.error("a run did not stop when asked; its process ends", run=held.row.id, job=held.row.job)
+        # Where it is not told, the sweeper finds that nobody renews the lease.
+        with suppress(Unavailable):
+            perform(running.end(held, RunState.FAILED, reason), self._act, self._clock)
+        os._exit(1)
 
 
-def _end_this_process(context: RunContext) -> None:
-    """Nothing else ends a function that does not listen. The sweeper finds that nobody renews the lease."""
-    context.log.write(
-        f"It was to end, for {context.why_stopped}, and did not within {HEEDS_WITHIN_S:g} s: its process was ended.\n"
-    )
-    _log.error("a run did not stop when asked; its process ends", run=context.call.run, job=context.call.job)
-    os._exit(1)
+def _why_stopped(held: Held) -> str:
+    with fresh_connections():
+        try:
+            asked = (
+                JobRun.objects.filter(pk=held.row.id).exclude(cancel_us=None).values_list("cancel_reason", flat=True)
+            )
+            return next(iter(asked), "") or "its lease was lost while it ran"
+        except AWAY:
+            return "it was told to stop"
 
 
 @cache
@@ -147,7 +160,7 @@ def _policy(job: str) -> JobPolicy:
     return JobPolicy() if row is None else policy_of(row)
 
 
-def _work_of(held: Held) -> _Work | None:
+def _work_of(held: Held) -> _RunWork | None:
     """As the version says under which the slot was decided, and the parameters of who triggered it."""
     run = JobRun.objects.get(pk=held.row.id)
     job = Job.objects.filter(name=run.job).first()
@@ -164,4 +177,4 @@ def _work_of(held: Held) -> _Work | None:
         run.correlation_id,
         said["parameters"] if run.parameters is None else run.parameters,
     )
-    return _Work(KINDS[said["kind"]], spec_of(said, job.secret), said["acts_as"], call)
+    return _RunWork(KINDS[said["kind"]], spec_of(said, job.secret), said["acts_as"], call)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from engine.core.errors import BadInput, Conflict, NotThere, Outdated
+from engine.cron.slots.job import AfterFailure, JobPolicy
 from engine.cron.slots.planning import MOST_AT_ONCE, Decision
-from engine.cron.slots.steps import Cursor, Opening, OpenRuns
+from engine.cron.slots.steps import Begin, Cursor, End, Opening, OpenRuns, RunState
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -77,6 +78,10 @@ def test_a_job_counts_its_slots_from_when_it_was_made(made: Job) -> None:
         ({"gap": "jump"}, "gap"),
         ({"lease_s": 1}, "lease_s"),
         ({"after_loss": "retry"}, "attempts"),
+        ({"after_failure": "retry"}, "attempts"),
+        ({"overlap": "jump"}, "overlap"),
+        ({"overlap": "queue", "most_at_once": 2}, "most_at_once"),
+        ({"backoff_s": 60, "backoff_most_s": 59}, "backoff_most_s"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_its_field_and_leaves_nothing(
@@ -177,6 +182,18 @@ def test_deleted_it_leaves_its_runs_and_what_waited_is_told(made: Job, admin_act
     assert list(told) == [("skipped", "the job was deleted"), ("skipped", "late")]
     with pytest.raises(NotThere):
         change_job(admin_actor, made.name, {"grace_s": 9})
+
+
+def test_deleted_it_leaves_what_failed_once_as_failed(made: Job, admin_actor: Actor) -> None:
+    judge, again = SlotJudge(lambda: NOW + 70), JobPolicy(after_failure=AfterFailure.RETRY, attempts=2)
+    (row,) = judge.open_runs(
+        OpenRuns((Opening(Cursor(made.name, 1, int(NOW)), (Decision(1_790_000_040),)),), "n1")
+    ).rows
+    judge.begin(Begin(row.id, 1, "w1", again))
+    judge.end(End(row.id, 1, RunState.FAILED, again))
+    delete_job(admin_actor, made.name, made.name, "no more", now_s=lambda: NOW + 80)
+    run = JobRun.objects.get()
+    assert (run.state, run.reason, run.ended_us) == ("failed", "the job was deleted", round((NOW + 80) * 1_000_000))
 
 
 @pytest.mark.parametrize("act", ["create", "change", "pause", "resume", "restore", "delete"])

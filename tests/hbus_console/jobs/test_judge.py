@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from engine.cron.simulation.world import DATABASE, World, judged
+from engine.cron.simulation.world import DATABASE, Cancel, World, judged
+from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Again,
     Begin,
+    Beginning,
+    CancelledRuns,
     Cursor,
     End,
+    Ending,
     GiveUp,
     Opened,
     Opening,
@@ -34,6 +38,7 @@ from tests.chaos.form import size
 pytestmark = pytest.mark.django_db
 
 NOW_S = 1_790_000_000.25
+POLICY = JobPolicy()
 
 
 class OnBoth(World):
@@ -53,6 +58,8 @@ class OnBoth(World):
             ReadRun: judge.read_run,
             Begin: judge.begin,
             End: judge.end,
+            CancelledRuns: judge.cancelled,
+            Cancel: lambda step: judge.request_cancel(step.run, step.why),
             ReadOpen: judge.read_open,
             GiveUp: judge.give_up,
             Again: judge.again,
@@ -70,8 +77,7 @@ class OnBoth(World):
             if isinstance(step, OpenRuns):
                 self._numbers.update(zip((row.id for row in given.rows), (row.id for row in got.rows), strict=True))
             assert self._plain(got) == self._plain(self._translated(given)), step
-            said = bool(given.cursors if isinstance(given, Opened) else given)
-            self.asked[f"{type(step).__name__} → {said}"] += 1
+            self.asked[f"{type(step).__name__} → {_said(given)}"] += 1
             return given
 
         return act
@@ -79,7 +85,12 @@ class OnBoth(World):
     def _in_the_database(self, step: Any) -> Any:
         if isinstance(step, GiveUp | Again):
             return replace(step, seen=self._translated(step.seen))
-        return replace(step, run=self._numbers[step.run]) if isinstance(step, ReadRun | Begin | End) else step
+        if isinstance(step, CancelledRuns):
+            return replace(step, runs=self._translated_ids(step.runs))
+        return replace(step, run=self._numbers[step.run]) if isinstance(step, ReadRun | Begin | End | Cancel) else step
+
+    def _translated_ids(self, runs: Iterable[int]) -> tuple[int, ...]:
+        return tuple(self._numbers[run] for run in runs)
 
     def _translated(self, answer: Any) -> Any:
         match answer:
@@ -87,6 +98,10 @@ class OnBoth(World):
                 return replace(answer, id=self._numbers[answer.id])
             case Opened():
                 return replace(answer, rows=self._translated(answer.rows))
+            case Ending():
+                return replace(answer, next=self._translated_ids(answer.next))
+            case set():
+                return set(self._translated_ids(answer))
             case list() | tuple():
                 return type(answer)(self._translated(each) for each in answer)
         return answer
@@ -95,7 +110,8 @@ class OnBoth(World):
         """Times to the microsecond, lists in one order."""
         match answer:
             case RunRow():
-                return replace(answer, changed_s=round(answer.changed_s * 1_000_000))
+                times = {"changed_s": answer.changed_s, "not_before_s": answer.not_before_s}
+                return replace(answer, **{name: round(each * 1_000_000) for name, each in times.items()})
             case Opened():
                 return sorted(map(repr, answer.cursors)), self._plain(list(answer.rows))
             case list():
@@ -103,6 +119,18 @@ class OnBoth(World):
             case tuple():
                 return [self._plain(each) for each in answer]
         return answer
+
+
+def _said(answer: Any) -> str:
+    """Which of the answers that there are to its step."""
+    match answer:
+        case Opened():
+            return str(bool(answer.cursors))
+        case Ending():
+            return f"{answer.state}, {len(answer.next)} next"
+        case Beginning():
+            return answer.value
+    return str(bool(answer))
 
 
 @pytest.mark.chaos
@@ -120,7 +148,12 @@ def test_the_database_answers_as_its_model() -> None:
         assert Counter(JobRun.objects.values_list("state", "reason")) == expected
     print("\n" + ", ".join(f"{count:,} {what}" for what, count in sorted(asked.items())))
     # Otherwise the refusals were not compared.
-    assert min(asked[f"{step.__name__} → {said}"] for step in (Begin, GiveUp, OpenRuns) for said in (True, False)) > 0
+    answers = {
+        *(f"{step.__name__} → {said}" for step in (Cancel, CancelledRuns, GiveUp, OpenRuns) for said in (True, False)),
+        *(f"Begin → {said}" for said in Beginning),
+        *(f"End → {said}" for said in ("done, 0 next", "done, 1 next", "cancelled, 1 next")),
+    }
+    assert answers - asked.keys() == set()
 
 
 def opening(job: str = "close", at: int = 0, slots: tuple[int, ...] = (10,), version: int = 1) -> Opening:
@@ -162,8 +195,8 @@ def test_a_cursor_that_was_put_back_passes_what_was_decided(judge: SlotJudge) ->
 
 def test_a_run_tells_who_decided_it_and_who_has_it_and_when(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
-    assert judge.begin(Begin(row.id, 3, "w1#7", skip_overlaps=False))
-    assert judge.end(End(row.id, 3, RunState.FAILED, "exit status 2"))
+    assert judge.begin(Begin(row.id, 3, "w1#7", POLICY)) is Beginning.BEGUN
+    assert judge.end(End(row.id, 3, RunState.FAILED, POLICY, "exit status 2")) == Ending(RunState.FAILED)
     run = JobRun.objects.get()
     assert (run.node, run.owner, run.epoch, run.state, run.reason) == ("n1", "w1#7", 3, "failed", "exit status 2")
     assert run.decided_us == run.begun_us == run.ended_us == run.changed_us == 1_790_000_000_250_000
@@ -172,19 +205,19 @@ def test_a_run_tells_who_decided_it_and_who_has_it_and_when(judge: SlotJudge) ->
 
 def test_how_a_run_ended_is_said_by_who_has_it_and_stays_said(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
-    assert not judge.end(End(row.id, 0, RunState.DONE))
-    assert judge.begin(Begin(row.id, 2, "w1", skip_overlaps=False))
-    assert [judge.end(End(row.id, epoch, RunState.DONE)) for epoch in (1, 3)] == [False, False]
+    assert judge.end(End(row.id, 0, RunState.DONE, POLICY)) == Ending()
+    assert judge.begin(Begin(row.id, 2, "w1", POLICY)) is Beginning.BEGUN
+    assert [judge.end(End(row.id, epoch, RunState.DONE, POLICY)) for epoch in (1, 3)] == [Ending(), Ending()]
     # The first answer may have been lost.
-    assert [judge.end(End(row.id, 2, RunState.DONE)) for _ in range(2)] == [True, True]
-    assert not judge.end(End(row.id, 2, RunState.FAILED))
+    assert [judge.end(End(row.id, 2, RunState.DONE, POLICY)) for _ in range(2)] == [Ending(RunState.DONE)] * 2
+    assert judge.end(End(row.id, 2, RunState.FAILED, POLICY)) == Ending()
     assert JobRun.objects.get().state == RunState.DONE
 
 
 def test_a_reason_that_is_too_long_is_cut_and_says_so(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
-    assert judge.begin(Begin(row.id, 1, "w1", skip_overlaps=False))
-    assert judge.end(End(row.id, 1, RunState.FAILED, "x" * 10_000))
+    assert judge.begin(Begin(row.id, 1, "w1", POLICY)) is Beginning.BEGUN
+    judge.end(End(row.id, 1, RunState.FAILED, POLICY, "x" * 10_000))
     reason = JobRun.objects.get().reason
     assert (len(reason), reason[-2:]) == (REASON_LIMIT, "x…")
 

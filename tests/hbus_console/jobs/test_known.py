@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cron.slots.job import AfterLoss, CatchUp, JobPolicy
+from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, JobPolicy, Overlap
 from engine.cron.slots.node import Changed
 from hbus_console.jobs.known import KnownJobs, cron_job
 from hbus_console.jobs.models import Job, JobCursor, JobVersion
@@ -93,12 +93,18 @@ def test_its_policies_are_those_of_its_row() -> None:
         catch_up="all",
         catch_up_window_s=2,
         catch_up_most=3,
-        skip_overlaps=True,
+        overlap="run",
+        most_at_once=6,
         lease_s=4,
         after_loss="retry",
+        after_failure="retry",
         attempts=5,
+        backoff_s=7,
+        backoff_most_s=8,
     )
-    assert cron_job(made).policy == JobPolicy(1, CatchUp.ALL, 2, 3, True, 4, AfterLoss.RETRY, 5)
+    catch_up, overlap = (1, CatchUp.ALL, 2, 3), (Overlap.RUN, 6)
+    expected = JobPolicy(*catch_up, *overlap, 4, AfterLoss.RETRY, AfterFailure.RETRY, 5, 7, 8)
+    assert cron_job(made).policy == expected
     assert cron_job(job("usual")).policy == JobPolicy()
 
 

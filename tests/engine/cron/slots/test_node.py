@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cron.slots.job import CatchUp, CronJob, JobPolicy
-from engine.cron.slots.node import CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, Changed, CronNode
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.job import CatchUp, CronJob, JobPolicy, Overlap
+from engine.cron.slots.node import CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, SWEEP_S, Changed, CronNode
+from engine.cron.slots.steps import Acquire, RunState
 from tests.engine.cron.slots.places import Places, Seconds
 
 CLOSE = CronJob("close", 1, Seconds(), JobPolicy(grace_s=5, catch_up=CatchUp.ALL))
@@ -154,3 +154,80 @@ def test_open_runs_of_a_job_that_is_gone_come_to_an_end() -> None:
     assert places.queue.waiting
     turn(places, node, seconds=86_400, step=600)
     assert places.database.runs[run].state is RunState.ABANDONED
+
+
+def test_what_waits_for_another_run_is_offered_once_that_has_ended_and_not_before() -> None:
+    queued = replace(CLOSE, policy=JobPolicy(overlap=Overlap.QUEUE))
+    places = Places(queued)
+    first, second = places.claimed(("close", "close"))
+    places.store.acquire(Acquire(first, "w1", 1_000.0, 0), places.now_s())
+    database = places.database
+    database.change(database.runs[first], places.now_s(), state=RunState.RUNNING, epoch=1)
+    database.change(database.runs[second], places.now_s(), waits=True)
+    node = Jobs(places, replace(queued, held="paused")).node("n1")
+    turn(places, node, seconds=60)
+    assert places.queue.waiting == []
+    database.change(database.runs[first], places.now_s(), state=RunState.DONE)
+    # Who ended it may not have come to offering.
+    turn(places, node, seconds=15)
+    assert places.queue.waiting == [second]
+
+
+def test_of_those_that_wait_as_many_are_offered_as_may_run() -> None:
+    limited = replace(CLOSE, policy=JobPolicy(most_at_once=2))
+    places = Places(limited)
+    runs = places.claimed(["close"] * 5)
+    places.store.acquire(Acquire(runs[0], "w1", 1_000.0, 0), places.now_s())
+    database = places.database
+    database.change(database.runs[runs[0]], places.now_s(), state=RunState.RUNNING, epoch=1)
+    for run in runs[1:]:
+        database.change(database.runs[run], places.now_s(), waits=True)
+    turn(places, Jobs(places, replace(limited, held="paused")).node("n1"), seconds=15)
+    assert places.queue.waiting == [runs[1]]
+
+
+def test_what_waits_for_a_run_whose_lease_is_lost_is_offered_when_that_is_given_up() -> None:
+    queued = replace(CLOSE, policy=JobPolicy(overlap=Overlap.QUEUE, lease_s=5))
+    places = Places(queued)
+    first, second = places.claimed(("close", "close"))
+    database = places.database
+    database.change(database.runs[first], places.now_s(), state=RunState.RUNNING, epoch=1)
+    database.change(database.runs[second], places.now_s(), waits=True)
+    node = Jobs(places, replace(queued, held="paused")).node("n1")
+    turn(places, node, seconds=5.75)
+    assert database.runs[first].state is RunState.LOST
+    assert places.queue.waiting == [second]
+
+
+def test_who_has_waited_for_another_too_long_is_told_so() -> None:
+    queued = replace(CLOSE, policy=JobPolicy(overlap=Overlap.QUEUE, catch_up_window_s=20))
+    places = Places(queued)
+    first, second = places.claimed(("close", "close"))
+    places.store.acquire(Acquire(first, "w1", 1_000.0, 0), places.now_s())
+    database = places.database
+    database.change(database.runs[first], places.now_s(), state=RunState.RUNNING, epoch=1)
+    database.change(database.runs[second], places.now_s(), waits=True)
+    turn(places, Jobs(places, replace(queued, held="paused")).node("n1"), seconds=21)
+    assert database.runs[first].state is RunState.RUNNING
+    assert database.runs[second].state is RunState.ABANDONED
+    assert database.reasons[second] == "it waited longer for another run of the job than 20 s"
+
+
+def test_a_further_attempt_is_offered_when_its_time_has_come() -> None:
+    places = Places(CLOSE)
+    (run,) = places.claimed()
+    node = Jobs(places).node("n1")
+    assert node.sweep() == SWEEP_S
+    # Longer than what nobody began is left alone.
+    again = {"attempt": 2, "last_end": RunState.FAILED, "not_before_s": places.now_s() + 100_000.5}
+    places.database.change(places.database.runs[run], places.now_s(), **again)
+    assert node.sweep() == SWEEP_S
+    places.clock.advance(100_000)
+    assert node.sweep() == pytest.approx(0.5)
+    assert places.queue.waiting == []
+    places.clock.advance(0.5)
+    assert node.sweep() == SWEEP_S
+    assert places.queue.waiting == [run]
+    # It is not offered with each look from then on.
+    turn(places, node, seconds=9)
+    assert places.queue.waiting == [run]

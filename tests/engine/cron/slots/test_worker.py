@@ -7,37 +7,10 @@ import threading
 import pytest
 
 from engine.core.errors import Unavailable
-from engine.cron.slots.job import CronJob, JobPolicy
-from engine.cron.slots.keeping import LeaseKeeper
 from engine.cron.slots.running import Held
-from engine.cron.slots.steps import Acquire, LeasesHeld, RunState
-from engine.cron.slots.worker import Ended, RunWorker
-from tests.engine.cron.slots.places import Places, Seconds
-
-POLICY = JobPolicy(lease_s=10)
-
-
-class Hall:
-    """A worker with one run to do."""
-
-    def __init__(self) -> None:
-        self.places = Places(CronJob("close", 1, Seconds(), POLICY))
-        self.keeper = LeaseKeeper(self.places.act, self.places.clock)
-        self.worker = RunWorker("w1", self.places.act, self.keeper, lambda job: POLICY, self.places.clock)
-        (self.run,) = self.places.claimed()
-        self.lost = False
-
-    def pass_time(self, seconds: float) -> None:
-        for _ in range(round(seconds * 10)):
-            self.places.clock.advance(0.1)
-            self.keeper.tick()
-
-    @property
-    def row(self) -> tuple[RunState, str]:
-        return self.places.database.runs[self.run].state, self.places.database.reasons[self.run]
-
-    def is_held(self) -> bool:
-        return self.run in self.places.act(LeasesHeld((self.run,)))
+from engine.cron.slots.steps import Acquire, RunState
+from engine.cron.slots.worker import Ended
+from tests.engine.cron.slots.hall import Hall
 
 
 @pytest.fixture

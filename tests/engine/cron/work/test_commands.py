@@ -44,7 +44,14 @@ def until_told(told: Path) -> list[int]:
 
 
 def gone(pids: list[int]) -> bool:
-    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
+    return all(_gone(pid) for pid in pids)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_it_is_told_what_run_it_is_and_nothing_of_the_workers_secrets(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.core.errors import ConfigurationError, NotThere
-from engine.cron.work.call import GiveUp, RunContext
+from engine.cron.work.call import Hopeless, RunContext
 from engine.cron.work.functions import find_function, forget_functions, job_function, job_functions
 from tests.engine.cron.work.conftest import Given
 
@@ -61,7 +61,7 @@ def fails() -> None:
 
 
 def gives_up() -> None:
-    raise GiveUp("the month is closed")
+    raise Hopeless("the month is closed")
 
 
 def is_stopped(context: RunContext) -> None:

@@ -1,0 +1,64 @@
+"""What must never be of a history: told from the rows, and from what was written of them one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from engine.cron.simulation.models import ModelDatabase
+from engine.cron.slots.job import CronJob
+from engine.cron.slots.steps import RunRow, RunState
+
+OPEN = (RunState.CLAIMED, RunState.RUNNING)
+
+
+def judged(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> Iterator[str]:
+    """What must never be, and is: each as a sentence. ``begin``: its first second."""
+    for name, job in jobs.items():
+        slot = job.slots.next_after(begin)
+        while slot is not None:
+            yield from _judged_slot(database, name, slot, f"{name} at {slot - begin}")
+            slot = job.slots.next_after(slot)
+    for place in database.stale:
+        yield f"the effect of {place} was done by a worker that had lost the run"
+    for place in database.early:
+        yield f"{place} was opened before it had come"
+    yield from _judged_history(jobs, database, begin)
+
+
+def _judged_slot(database: ModelDatabase, name: str, slot: int, where: str) -> Iterator[str]:
+    runs = [database.runs[number] for number in database.by_slot.get((name, slot), [])]
+    if len(runs) != 1:
+        yield f"{where} has {len(runs)} rows"
+        return
+    row, effects = runs[0], database.effects.get((name, slot), 0)
+    if row.state in OPEN:
+        yield f"{where} is still {row.state}"
+    # A job that is tried again says that its work may be done twice.
+    if effects > row.attempt or (row.state is RunState.DONE and not effects):
+        yield f"the effect of {where} was done {effects} times, and it is {row.state} after {row.attempt} attempts"
+    if row.state in (RunState.SKIPPED, RunState.ABANDONED) and effects:
+        yield f"{where} is {row.state} with {effects} effects"
+    if row.state not in (*OPEN, RunState.DONE) and not database.reasons[row.id]:
+        yield f"{where} is {row.state}, and nobody says why"
+
+
+def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> Iterator[str]:
+    running: dict[str, set[int]] = {name: set() for name in jobs}
+    claimed: dict[int, RunRow] = {}
+    for row in database.history:
+        policy, where = jobs[row.job].policy, f"{row.job} at {row.slot - begin}"
+        if row.attempt > policy.attempts:
+            yield f"{where} was tried {row.attempt} times of {policy.attempts}"
+        if row.state is RunState.CLAIMED:
+            claimed[row.id] = row
+        if row.state is not RunState.RUNNING:
+            running[row.job].discard(row.id)
+            continue
+        failed = claimed.get(row.id, row)
+        if failed.last_end is RunState.FAILED and row.changed_s < failed.changed_s + policy.pause_s(row.attempt - 1):
+            yield f"attempt {row.attempt} of {where} came {row.changed_s - failed.changed_s:.2f} s after the failure"
+        running[row.job].add(row.id)
+        if policy.limit and len(running[row.job]) > policy.limit:
+            yield f"{where} began beside {len(running[row.job]) - 1} others"
+        if row.id in database.stops and database.stops[row.id].epoch < row.epoch:
+            yield f"{where} began after it was to stop"
