@@ -84,7 +84,7 @@ class DayLine:
 
 def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     """The line of a job: what ran, what was skipped, what comes, and where now is."""
-    drawn = [*_merged(line.runs, begin_s, now_us), *(("next", _x(slot, begin_s), _THIN) for slot in line.coming)]
+    drawn = [*_merged(line.runs, begin_s, now_us), *_apart(line.coming, begin_s)]
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
     )
@@ -116,6 +116,16 @@ def _merged(runs: Iterable[JobRun], begin_s: int, now_us: int) -> list[tuple[str
         if width > 0:
             bars.append((tone, x, width))
     return bars
+
+
+def _apart(slots: Iterable[int], begin_s: int) -> list[tuple[str, int, int]]:
+    """Slots to come, without those that would lie on each other."""
+    drawn: list[tuple[str, int, int]] = []
+    for slot in slots:
+        x = _x(slot, begin_s)
+        if x <= _DAY - _THIN and (not drawn or x >= drawn[-1][1] + 2 * _THIN):
+            drawn.append(("next", x, _THIN))
+    return drawn
 
 
 def _x(at_s: int, begin_s: int) -> int:

@@ -9,7 +9,8 @@ from django.db import connection
 from hbus_console.jobs.models import JobRun
 
 _TABLE = JobRun._meta.db_table
-_COLUMNS = "id, job, slot, kind, state, reason, begun_us, ended_us, decided_us"
+#: In the order of the model, which its rows are made in.
+_COLUMNS = "id, job, slot, kind, state, reason, decided_us, begun_us, ended_us"
 _NEWEST = f"""
     SELECT {_COLUMNS} FROM (
         SELECT {_COLUMNS} FROM {_TABLE} WHERE job = %s AND slot >= %s ORDER BY slot DESC, id DESC LIMIT %s

@@ -101,6 +101,8 @@ def preview(request: HttpRequest) -> HttpResponse:
     """A fragment: what the schedule of the form means, and when it would run next."""
     form = request.POST
     context: dict[str, Any] = {}
+    if not text(form, "schedule"):
+        return HttpResponse("")
     try:
         question = Question(
             text(form, "schedule"),

@@ -31,7 +31,7 @@ def _names(words: list[str], *, embedded: bool = True) -> list[tuple[str, int]]:
 
 
 def test_everything_runs_when_nothing_is_named() -> None:
-    assert _names([]) == [("store", 0), ("web", 0), ("consumer", 0), ("keeper", 0)]
+    assert _names([]) == [("store", 0), ("web", 0), ("consumer", 0), ("keeper", 0), ("cron", 0), ("jobs", 0)]
 
 
 def test_the_embedded_store_comes_along_unasked() -> None:
@@ -39,7 +39,8 @@ def test_the_embedded_store_comes_along_unasked() -> None:
 
 
 def test_with_an_external_store_none_is_started() -> None:
-    assert _names([], embedded=False) == [("web", 0), ("consumer", 0), ("keeper", 0)]
+    usual = ["web", "consumer", "keeper", "cron", "jobs"]
+    assert _names([], embedded=False) == [(name, 0) for name in usual]
     with pytest.raises(BadInput, match="REDIS_URL names another"):
         chosen(["store", "web"], embedded=False)
 

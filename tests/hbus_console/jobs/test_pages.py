@@ -1,0 +1,213 @@
+"""The pages of jobs and runs say what the rows say, and their forms and sheets do what the services do."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from engine.cron.slots.steps import RunState
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs import live
+from hbus_console.jobs.models import Job, JobRun, LogPiece
+from hbus_console.jobs.services import triggering
+from hbus_console.jobs.services.jobs import change_job, pause_job
+from tests.hbus_console.jobs.conftest import MakeJob
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+NAME = "close-of-day"
+SCHEMA = {
+    "type": "object",
+    "required": ["hotel"],
+    "properties": {
+        "hotel": {"type": "string"},
+        "rooms": {"type": "integer"},
+        "full": {"type": "boolean"},
+        "mode": {"type": "string", "enum": ["night", "day"]},
+        "pin": {"type": "string", "writeOnly": True},
+    },
+}
+FORM = {"name": NAME, "owner": "ops", "kind": "http", "target": "https://1.1.1.1/", "schedule": "0 3 * * *"}
+WHEN = {"zone": "Europe/Lisbon", "gap": "end", "fold": "first", "grace_s": "30", "catch_up": "last"}
+REST = {"catch_up_window_s": "86400", "catch_up_most": "100", "overlap": "run", "most_at_once": "0", "lease_s": "30"}
+LAST = {"after_loss": "end", "after_failure": "end", "attempts": "1", "backoff_s": "10", "backoff_most_s": "600"}
+WHOLE = {**FORM, **WHEN, **REST, **LAST, "timeout_s": "3600"}
+
+
+@pytest.fixture
+def page(signed_in: Callable[..., Client], make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr(triggering, "offer", lambda _: None)
+    return signed_in()
+
+
+@pytest.fixture
+def job(make_job: MakeJob) -> Job:
+    return make_job("http", "https://1.1.1.1/", zone="Europe/Lisbon")
+
+
+def ran(state: RunState = RunState.DONE, took_s: float = 2, back_s: int = 60, **more: Any) -> JobRun:
+    slot = int(time.time()) - back_s
+    begun = slot * 1_000_000 + 15_000
+    ended = begun + round(took_s * 1_000_000)
+    times = {"decided_us": begun, "begun_us": begun, "ended_us": ended, "changed_us": ended}
+    return JobRun.objects.create(job=NAME, version=1, slot=slot, state=state, owner="w#1", epoch=1, **times | more)
+
+
+def html_of(page: Client, address: str) -> str:
+    answer = page.get(address)
+    assert answer.status_code == 200, answer.content
+    return str(answer.content.decode())
+
+
+def test_the_list_says_how_each_job_stands(page: Client, job: Job) -> None:
+    ran(took_s=4, back_s=120)
+    ran(RunState.FAILED, back_s=60, reason="it ended with exit code 3")
+    html = html_of(page, "/jobs/")
+    assert "1 job" in html
+    assert html.count('<rect class="ok"') >= 1
+    assert html.count('<rect class="bad"') >= 1
+    assert re.search(r'<span class="badge bad" title="it ended with exit code 3">\d\d:\d\d failed</span>', html)
+    assert "4 s" in html
+    assert "no scheduling node: no slot is decided" in html
+
+
+def test_many_jobs_are_as_few_queries(
+    page: Client, make_job: MakeJob, django_assert_max_num_queries: Callable[..., Any]
+) -> None:
+    for number in range(30):
+        make_job("http", "https://1.1.1.1/", name=f"job-{number:02}")
+    with django_assert_max_num_queries(20):
+        html = html_of(page, "/jobs/")
+    assert html.count("<th scope=") == 30
+
+
+def test_what_is_paused_or_nobodys_is_said_and_found(page: Client, job: Job) -> None:
+    pause_job(SYSTEM, NAME, "a release")
+    assert 'title="a release">paused' in html_of(page, "/jobs/?state=paused")
+    assert "No job fits" in html_of(page, "/jobs/?state=on")
+    assert "It is paused: “a release”." in html_of(page, f"/jobs/{NAME}/")
+    Job.objects.update(team=None, paused=False)
+    assert "nobody owns it" in html_of(page, "/jobs/?state=ownerless")
+
+
+def test_a_job_shows_its_runs_newest_first_and_by_state(page: Client, job: Job) -> None:
+    first, second = ran(back_s=120), ran(RunState.SKIPPED, back_s=60, reason="another run of the job was running")
+    html = html_of(page, f"/jobs/{NAME}/")
+    assert html.index(f"runs/{second.pk}/") < html.index(f"runs/{first.pk}/")
+    assert "At 03:00 every day, Europe/Lisbon time." in html
+    assert "T03:00:00+" in html
+    assert f"runs/{first.pk}/" not in html_of(page, f"/jobs/{NAME}/?state=skipped")
+    assert "another run of the job was running" in html
+
+
+def test_a_run_says_why_it_ran_and_what_it_wrote(page: Client, job: Job) -> None:
+    run = ran(RunState.FAILED, reason="it ended with exit code 3", parameters={"hotel": "HB-1", "token": "x"})
+    for seq, text in ((1, "first line\n"), (2, "<b>second</b>\n"), (9, "last line\n")):
+        LogPiece.objects.create(run=run.pk, seq=seq, attempt=1 if seq < 9 else 2, at_us=1, text=text)
+    html = html_of(page, f"/jobs/{NAME}/runs/{run.pk}/")
+    assert "it ended with exit code 3" in html
+    assert "&lt;b&gt;second&lt;/b&gt;" in html
+    assert "… 6 pieces of the log were left out here" in html
+    assert "— attempt 2 —" in html
+    assert f"{{run:{run.pk}}}:lease" in html
+    assert "•••" in html
+    found = html_of(page, f"/jobs/{NAME}/runs/{run.pk}/?q=LAST")
+    assert "last line" in found
+    assert "first line" not in found
+    told = page.get(f"/jobs/{NAME}/runs/{run.pk}/log/")
+    assert told["Content-Disposition"] == f'attachment; filename="{NAME}-{run.pk}.log"'
+    assert told.content.decode().startswith("first line\n<b>second</b>\n")
+    assert page.get(f"/jobs/other/runs/{run.pk}/").status_code == 404
+
+
+def test_a_job_is_made_in_a_form_which_keeps_what_was_typed(page: Client) -> None:
+    wrong = page.post("/jobs/new/", {**WHOLE, "schedule": "61 * * * *", "options": '{"method": "PUT"'})
+    assert wrong.status_code == 422
+    assert "cannot be read as JSON" in wrong.content.decode()
+    assert "{&quot;method&quot;: &quot;PUT&quot;" in wrong.content.decode()
+    made = page.post("/jobs/new/", {**WHOLE, "options": '{"method": "PUT"}', "reason": "new"})
+    assert (made.status_code, made["Location"]) == (302, f"/jobs/{NAME}/")
+    assert Job.objects.get().options == {"method": "PUT"}
+
+
+def test_settings_keep_the_secrets_that_they_do_not_show(page: Client, make_job: MakeJob) -> None:
+    make_job("http", "https://1.1.1.1/", parameters={"hotel": "all", "pin": "4711"}, parameters_schema=SCHEMA)
+    html = html_of(page, f"/jobs/{NAME}/settings/")
+    assert "4711" not in html
+    assert "•••" in html
+    sent = {**WHOLE, "parameters": '{"hotel": "HB-1", "pin": "•••"}', "timeout_s": "60", "revision": "1"}
+    saved = page.post(f"/jobs/{NAME}/settings/", {**sent, "parameters_schema": '{"type": "object"}'})
+    assert saved.status_code == 302, saved.content.decode()[:3000]
+    row = Job.objects.get()
+    assert (row.parameters, row.timeout_s, row.version) == ({"hotel": "HB-1", "pin": "4711"}, 60, 2)
+    outdated = page.post(f"/jobs/{NAME}/settings/", {**sent, "timeout_s": "61"})
+    assert outdated.status_code == 422
+
+
+def test_versions_tell_their_difference_and_are_restored(page: Client, job: Job) -> None:
+    change_job(SYSTEM, NAME, {"timeout_s": 60}, "too long")
+    html = html_of(page, f"/jobs/{NAME}/versions/")
+    assert '<span class="mono">timeout_s</span> <del>3600</del> <ins>60</ins>' in html
+    assert "“too long”" in html
+    page.post(f"/jobs/{NAME}/versions/1/restore/", {"reason": "it was better"})
+    assert (Job.objects.get().timeout_s, Job.objects.get().version) == (3600, 3)
+
+
+def test_a_run_is_triggered_by_the_fields_of_its_schema_and_once_a_page(page: Client, make_job: MakeJob) -> None:
+    make_job("http", "https://1.1.1.1/", parameters={"hotel": "all", "pin": "4711"}, parameters_schema=SCHEMA)
+    html = html_of(page, f"/jobs/{NAME}/")
+    assert 'name="p.mode"' in html
+    assert 'name="p.pin" type="password" value=""' in html
+    key = re.search(r'name="key" value="(\w+)"', html)
+    assert key is not None
+    sent = {"p.hotel": "HB-1", "p.rooms": "3", "p.full": "on", "p.mode": "day", "key": key[1], "reason": "why"}
+    answers = [page.post(f"/jobs/{NAME}/trigger/", sent) for _ in range(2)]
+    run = JobRun.objects.get()
+    assert {answer["Location"] for answer in answers} == {f"/jobs/{NAME}/runs/{run.pk}/"}
+    assert run.parameters == {"hotel": "HB-1", "rooms": 3, "full": True, "mode": "day", "pin": "4711"}
+    refused = page.post(f"/jobs/{NAME}/trigger/", {**sent, "p.rooms": "many", "key": "other"}, headers={"X-Form": "1"})
+    assert JobRun.objects.count() == 1
+    assert refused.status_code in (302, 422)
+
+
+def test_a_run_is_cancelled(page: Client, job: Job) -> None:
+    run = ran(RunState.CLAIMED, begun_us=None, ended_us=None)
+    assert "Cancel…" in html_of(page, f"/jobs/{NAME}/runs/{run.pk}/")
+    page.post(f"/jobs/{NAME}/runs/{run.pk}/cancel/", {"reason": "not needed"})
+    run.refresh_from_db()
+    assert run.state == RunState.CANCELLED
+    assert run.reason.endswith("cancelled it: not needed")
+    assert "Cancel…" not in html_of(page, f"/jobs/{NAME}/runs/{run.pk}/")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [("", ""), ("0 3 * * *", "At 03:00"), ("61 * * * *", "at character 1"), ("0 0 30 2 *", "never")],
+)
+def test_while_it_is_typed_a_schedule_says_what_it_means(page: Client, schedule: str, said: str) -> None:
+    answer = page.post("/jobs/preview/", {"schedule": schedule, "zone": "Europe/Lisbon"})
+    assert answer.status_code == 200
+    assert said in answer.content.decode()
+
+
+def test_runs_of_all_jobs_are_listed_and_narrowed(page: Client, job: Job) -> None:
+    run = ran()
+    assert f"/jobs/{NAME}/runs/{run.pk}/" in html_of(page, "/runs/")
+    assert "No run fits" in html_of(page, "/runs/?state=failed")
+
+
+def test_what_changes_is_marked_and_what_stands_is_not(job: Job) -> None:
+    now_ms = round(time.time() * 1000)
+    marks = live.cells(now_ms, ("*",)).marks
+    assert set(marks) == {f"job:{NAME}", "jobs"}
+    run = ran(back_s=1, took_s=0.5)
+    LogPiece.objects.create(run=run.pk, seq=1, attempt=1, at_us=now_ms * 1_000, text="x")
+    after = live.cells(now_ms, ("*",)).marks
+    assert after[f"job:{NAME}"] != marks[f"job:{NAME}"]
+    assert {"runs", f"log:{run.pk}"} <= set(after)
+    assert live.cells(now_ms, ("other.*",)).marks.keys() <= {f"log:{run.pk}"}
+    assert live.cells(now_ms + 60_000, ("*",)).marks == {}
