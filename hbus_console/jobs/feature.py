@@ -36,6 +36,7 @@ FEATURE = Feature(
             url_name="jobs:list",
         ),
     ),
+    facts=("engine.cron.fact_kinds:CATALOG",),
     live=("hbus_console.jobs.live:cells",),
     search=("hbus_console.jobs.finding:find",),
     tones={

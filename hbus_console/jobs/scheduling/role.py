@@ -20,8 +20,9 @@ from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.known import KnownJobs
 from hbus_console.jobs.places import places
 from hbus_console.jobs.queue import offer
+from hbus_console.jobs.telling import telling
 from hbus_console.nodes.beat import NodeBeat
-from hbus_console.wiring import store
+from hbus_console.wiring import fact_log, store
 
 #: Slots of others wait no longer than this for a store that does not answer, in seconds.
 STORE_TIMEOUT_S = 2.0
@@ -49,12 +50,14 @@ class HostedNode:
         client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
         slots = SlotStore(client, settings.HBUS_PREFIX)
         self._known = KnownJobs()
-        self._node = CronNode(store.node_name(), places(slots, SlotJudge(), offer), self._known.changes, slots.time)
+        name = store.node_name()
+        act = telling(places(slots, SlotJudge(), offer), fact_log.emitter(), name)
+        self._node = CronNode(name, act, self._known.changes, slots.time)
         self._turned_ms = _now_ms()
         self._beat = NodeBeat(
             store.client(),
             settings.HBUS_PREFIX,
-            name=store.node_name(),
+            name=name,
             role="cron",
             slot=os.environ.get("HBUS_SLOT", "0"),
             detail=self.report,

@@ -14,6 +14,7 @@ from django.conf import settings
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
 from engine.core.store import open_client
+from engine.cron.facts import begun_fact, ended_fact
 from engine.cron.slots import running
 from engine.cron.slots.driving import perform
 from engine.cron.slots.job import JobPolicy
@@ -36,7 +37,7 @@ from hbus_console.jobs.queue import offer
 from hbus_console.jobs.rights import actor_named
 from hbus_console.jobs.services.work import spec_of
 from hbus_console.jobs.working.shipping import LogShipper, spool_folder
-from hbus_console.wiring import store
+from hbus_console.wiring import fact_log, store
 
 #: The store must answer sooner than leases run out, in seconds.
 STORE_TIMEOUT_S = 2.0
@@ -67,7 +68,12 @@ class RunProcess:
         self._act = act = places(SlotStore(self._client, settings.HBUS_PREFIX), SlotJudge(), offer)
         self._keeper = LeaseKeeper(act)
         self._keeper.start()
-        self._worker = RunWorker(f"{store.node_name()}:{os.getpid()}", act, self._keeper, _policy)
+        self._name = f"{store.node_name()}:{os.getpid()}"
+        self._worker = RunWorker(self._name, act, self._keeper, _policy)
+        self._facts = fact_log.emitter()
+        #: What was begun, and when, by the monotonic clock.
+        self._held: Held | None = None
+        self._began = 0.0
 
     def close(self) -> None:
         """Keep no lease any more."""
@@ -78,12 +84,25 @@ class RunProcess:
         """How it ended; ``None`` when it was not begun here."""
         with fresh_connections():
             try:
-                return self._worker.run(run, self._work)
+                state = self._worker.run(run, self._work)
             except Unavailable as error:
                 _log.warning("a run could not be begun", run=run, error=error.what)
                 return None
+            self._tell_end(state)
+            return state
+
+    def _tell_end(self, state: RunState | None) -> None:
+        held, self._held = self._held, None
+        if held is None or state is None:
+            return
+        took_us = round((self._clock.monotonic() - self._began) * 1_000_000)
+        ended = ended_fact(held.row.job, state, self._clock, self._name, took_us)
+        self._facts.emit([ended] if ended else [])
 
     def _work(self, held: Held, stop: threading.Event) -> Ended:
+        self._held, self._began = held, self._clock.monotonic()
+        late_us = self._clock.now_ms() * 1_000 - held.row.slot * 1_000_000
+        self._facts.emit([begun_fact(held.row.job, self._clock, self._name, late_us)])
         spool = LogSpool(spool_folder(), held.row.id, held.row.attempt)
         shipper = LogShipper(spool).start()
         try:
