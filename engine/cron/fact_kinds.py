@@ -8,7 +8,7 @@ from engine.core.fact_kinds import QUIET, FactCatalog, FactCounter, FactKind, Fa
 from engine.cron.facts import RunFields
 
 _JOB = ("job",)
-_WARNING = logging.WARNING
+_ERROR = logging.ERROR
 
 
 def _kind(
@@ -35,15 +35,15 @@ KINDS = (
             "run_duration_seconds", "From a run's beginning to its end, of those that were done.", "duration_us"
         ),
     ),
-    _kind("run_failed", "a run failed", Tone.BAD, "Runs that failed for good.", level=_WARNING),
+    _kind("run_failed", "a run failed", Tone.BAD, "Runs that failed for good.", level=_ERROR),
     _kind(
         "run_tried_again",
         "an attempt failed and there is another",
         Tone.WARN,
         "Attempts after which there was another.",
     ),
-    _kind("run_lost", "a run's worker lost its lease", Tone.BAD, "Runs whose worker lost its lease.", level=_WARNING),
-    _kind("run_abandoned", "nobody began a run in time", Tone.BAD, "Runs that nobody began in time.", level=_WARNING),
+    _kind("run_lost", "a run's worker lost its lease", Tone.BAD, "Runs whose worker lost its lease.", level=_ERROR),
+    _kind("run_abandoned", "nobody began a run in time", Tone.BAD, "Runs that nobody began in time.", level=_ERROR),
     _kind("run_cancelled", "a run was cancelled", Tone.WARN, "Runs that were cancelled."),
     _kind("slot_skipped", "a slot was skipped", Tone.WARN, "Slots that were skipped, each with its reason in a row."),
 )

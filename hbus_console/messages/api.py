@@ -43,7 +43,8 @@ _MESSAGE = {
         "due_at": {"type": ["string", "null"], "format": "date-time"},
         "outcome": {
             "type": "object",
-            "description": "Settled by, dead in, retrying in, done with and nobody told in, failed attempts, repeats.",
+            "description": "Settled by, dead in, retrying in (or parked there, until a person decides), done with and "
+            "nobody told in, failed attempts, repeats.",
         },
     },
 }

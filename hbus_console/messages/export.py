@@ -34,7 +34,7 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "nobody_told": sorted(outcome.passed),
             "lost": sorted(outcome.lost),
             "retrying": sorted(outcome.retrying),
-            "failed_attempts": outcome.retried,
+            "failed_attempts": outcome.failed,
             "published_again": outcome.published_again,
             "delivered_again": outcome.delivered_again,
         }

@@ -279,10 +279,9 @@ def _read_envelope(actor: Actor, found: Life) -> None:
 
 def _from_log(found: Life) -> tuple[bytes | None, str]:
     """The envelope's bytes, or why there are none."""
-    if found.waits:
-        return None, "It waits for its due time; its payload is with the delay path."
-    if found.topic is None:
-        return None, f"Topic {found.topic_name} was deleted, and its messages with it."
+    if found.topic is None or (elsewhere := _not_in_its_log(found)):
+        gone = f"Topic {found.topic_name} was deleted, and its messages with it."
+        return None, gone if found.topic is None else elsewhere
     try:
         transport = bus.transport(found.topic.transport)
         if not transport.capabilities.browse:
@@ -294,6 +293,15 @@ def _from_log(found: Life) -> tuple[bytes | None, str]:
         return None, f"The payload cannot be read now: {error.what}"
     gone = "Retention has removed the payload; what happened to the message is still known."
     return (stored.body, "") if stored is not None else (None, gone)
+
+
+def _not_in_its_log(found: Life) -> str:
+    """Why its topic's log need not be asked."""
+    if found.waits:
+        return "It waits for its due time; its payload is with the delay path."
+    if any(event.kind == "lost" for event in found.events):
+        return "It was lost with what its store held; what happened to it before is still known."
+    return ""
 
 
 def _relate(found: Life, seen: Q) -> None:

@@ -86,13 +86,18 @@ class Query:
         return bool(self.order)
 
 
+#: What an attempt that failed is told as.
+_FAILED = ("retried", "dead", "parked")
+
+
 @dataclass
 class Outcome:
     """What became of one message so far, as the list says it."""
 
     settled: set[str] = field(default_factory=set)
     dead: set[str] = field(default_factory=set)
-    retried: int = 0
+    #: Attempts that failed, also the last one of what died of it, or was parked for it.
+    failed: int = 0
     #: Where an attempt failed and it is not done with.
     retrying: set[str] = field(default_factory=set)
     expired: set[str] = field(default_factory=set)
@@ -146,7 +151,7 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
 def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome]:
     """What became of ``messages``, by their identities, in one query."""
     found = {message.identity: Outcome() for message in messages}
-    kinds = (*FINAL, "retried")
+    kinds = (*FINAL, *_FAILED)
     events = LedgerEvent.objects.filter(message_id__in={id_ for _, id_ in found}, kind__in=kinds).order_by()
     told = events.values_list("topic", "message_id", "kind", "subscription").annotate(times=Count("pk"))
     for topic, message_id, kind, subscription, times in told:
@@ -154,8 +159,8 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
         if outcome is None:
             # Of a message of another topic that has the same id.
             continue
-        if kind == "retried":
-            outcome.retried += times
+        outcome.failed += times if kind in _FAILED else 0
+        if kind in ("retried", "parked"):
             outcome.retrying.add(subscription)
         elif kind != "deduplicated":
             getattr(outcome, kind).add(subscription)

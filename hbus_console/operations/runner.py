@@ -20,6 +20,7 @@ from hbus_console.operations.models import UNDECIDED, Operation, OperationItem, 
 from hbus_console.operations.outcomes import tells
 from hbus_console.operations.starters import acting
 from hbus_console.operations.watching import outcome_counts
+from hbus_console.ui.formats import counted
 
 #: Things of one step: few enough that its transaction holds nobody up.
 STEP = 200
@@ -140,7 +141,7 @@ class OperationRunner:
                 failed=F("failed") + tally[OperationItem.Result.FAILED],
                 scanned=F("scanned") + step.scanned,
                 copies=F("copies") + sum(tells(item.became) for item in step.items),
-                note=step.note[:500],
+                note=(step.note or _left_to_others(operation, step))[:500],
                 last_error="",
                 moved_at=now,
                 started_at=operation.started_at or now,
@@ -227,3 +228,12 @@ def _keep_places(operation: Operation, step: Step) -> None:
     OperationPlace.objects.bulk_create(
         [OperationPlace(operation=operation, place=place) for place in sorted(places)], ignore_conflicts=True
     )
+
+
+def _left_to_others(operation: Operation, step: Step) -> str:
+    """At the end: what was counted at the beginning, and somebody else had decided before it was reached."""
+    missing = operation.total - operation.handled - len(step.items)
+    if not step.finished or missing <= 0:
+        return ""
+    gone = counted(missing, "thing was", "things were")
+    return f"{gone} no longer there when it came to them: decided by others meanwhile."

@@ -83,7 +83,7 @@ def test_a_message_of_ones_own_shows_nothing_of_another_topics() -> None:
     assert [event.kind for event in life.events] == ["settled"]
     assert [moment.kind for moment in services.timeline(OPERATOR, ID)] == ["published", "settled"]
     (row,) = views.rows_of(search.search(OPERATOR, Query(id=ID)).messages)
-    assert (row.outcome.settled, row.outcome.dead, row.outcome.retried, row.waiting) == ({"billing"}, set(), 0, 0)
+    assert (row.outcome.settled, row.outcome.dead, row.outcome.failed, row.waiting) == ({"billing"}, set(), 0, 0)
     assert row.outcome.published_again == 0
     assert [hit.note for group in find(OPERATOR, ID) for hit in group.hits] == [MINE]
     with pytest.raises(NotThere):

@@ -9,6 +9,7 @@ from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.messages import reveal as module
 from hbus_console.messages import services
+from hbus_console.messages.models import LedgerEvent
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -84,6 +85,12 @@ def test_a_payload_taken_by_retention_is_said_to_be_gone(message_id: str) -> Non
     assert found.payload is None
     assert "Retention has removed" in found.gone
     assert services.timeline(GOVERNOR, message_id)[0].before == "Published by"
+
+
+def test_a_payload_that_was_lost_with_its_store_is_said_to_be_lost(message_id: str) -> None:
+    bus.admin().trim(TOPIC, older_than_ms=None, keep_at_most=0)
+    LedgerEvent.objects.create(message_id=message_id, kind="lost", topic=TOPIC, subscription="billing", at_ms=1)
+    assert services.life(GOVERNOR, message_id).gone.startswith("It was lost with what its store held")
 
 
 def test_the_payloads_of_a_deleted_topic_are_not_shown(message_id: str) -> None:

@@ -106,7 +106,7 @@ def test_what_became_of_a_page_is_one_query(django_assert_num_queries: DjangoAss
     with django_assert_num_queries(1, using="ledger"):
         outcomes = search.outcomes(rows)
     assert outcomes[TOPIC, "m0"].settled == {"billing", "availability"}
-    assert (outcomes[TOPIC, "m1"].retried, outcomes[TOPIC, "m1"].dead) == (1, {"billing"})
+    assert (outcomes[TOPIC, "m1"].failed, outcomes[TOPIC, "m1"].dead) == (2, {"billing"})
     assert outcomes[TOPIC, "m2"] == search.Outcome()
 
 
@@ -131,3 +131,11 @@ def test_a_page_costs_the_same_at_a_hundred_thousand_messages() -> None:
             assert search.search(ALL, query).messages
         # A page by an index; a scan would be a hundred thousand rows, and several instructions for each.
         cost.at_most(5_000, query)
+
+
+def test_the_last_attempt_failed_too_where_it_died_or_was_parked() -> None:
+    row = message("m1")
+    event("m1", "retried", 5)
+    event("m1", "parked", 6)
+    found = search.outcomes([row])[TOPIC, "m1"]
+    assert (found.failed, found.retrying) == (2, {"billing"})

@@ -14,6 +14,7 @@ from engine.core.clock import ManualClock
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters.services import redrive_now
 from hbus_console.messages.models import LedgerEvent
 from hbus_console.operations import reading, services, watching
 from hbus_console.operations.models import Operation, OperationItem
@@ -308,3 +309,13 @@ def test_a_dry_run_says_what_was_redriven_and_is_not_decided(bench: Bench, make_
 def test_done_is_no_success_of_what_died_again(died: int, settled: int, tone: str) -> None:
     row = Operation(state=Operation.State.DONE, done=2, copies=2, died=died, settled=settled)
     assert row.tone == tone
+
+
+def test_what_others_decided_before_it_came_to_them_is_said(bench: Bench, make_letter: MakeLetter) -> None:
+    letters = [make_letter() for _ in range(3)]
+    started = services.start(bench.operator, "redrive", SPEC, reason="map", rate_per_s=0).operation
+    redrive_now(bench.operator, letters[1], "quicker")
+    bench.runner.tick()
+    started.refresh_from_db()
+    assert (started.total, started.done) == (3, 2)
+    assert started.note == "1 thing was no longer there when it came to them: decided by others meanwhile."
