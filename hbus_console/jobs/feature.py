@@ -37,6 +37,7 @@ FEATURE = Feature(
         ),
     ),
     facts=("engine.cron.fact_kinds:CATALOG",),
+    alerts=("hbus_console.jobs.alerts:KINDS",),
     live=("hbus_console.jobs.live:cells",),
     search=("hbus_console.jobs.finding:find",),
     tones={

@@ -14,6 +14,7 @@ from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert, Rule
 from hbus_console.alerts.services import ensure_defaults
 from hbus_console.alerts.services.defaults import default_rules
+from hbus_console.jobs.models import Job
 from hbus_console.subscriptions.models import Subscription
 from tests.hbus_console.alerts.conftest import rule
 from tests.hbus_console.alerts.test_pages import now, raised
@@ -33,15 +34,16 @@ OFFERED = {
     "Publishes fail": [("Open the cluster", "/cluster/")],
     "A breaker is open": [],
     "A topic fell silent": [],
+    "A job fails": [],
+    "A job does not run": [("Open the cluster", "/cluster/")],
 }
 
 
 def fired(made: Rule) -> Alert:
-    of_topic = not kinds()[made.kind].targets.within
-    alert = raised(made, group="" if of_topic else "billing")
-    if of_topic:
-        alert.subject_kind = "topic"
-        alert.save()
+    targets = kinds()[made.kind].targets
+    alert = raised(made, group="billing" if targets.within else "")
+    alert.subject_kind = targets.kind
+    alert.save()
     return alert
 
 
@@ -49,6 +51,7 @@ def test_each_first_rule_offers_the_page_of_the_act_that_it_names(
     reader: Subscription, signed_in: Callable[..., Client]
 ) -> None:
     ensure_defaults()
+    Job.objects.create(name="booking.created", kind="http", target="https://1.1.1.1/", schedule="@daily")
     client = signed_in(Role.EDITOR)
     assert {it.name for it in default_rules()} == set(OFFERED)
     for made in Rule.objects.all():
@@ -56,7 +59,7 @@ def test_each_first_rule_offers_the_page_of_the_act_that_it_names(
         (row,) = standing.shown([alert], now())
         assert row.ways == OFFERED[made.name], made.name
         page = client.get(f"/alerts/{alert.pk}/").content.decode()
-        assert re.search(r'<a class="button" href="[^"]+">Open (subscription|topic)</a>', page), made.name
+        assert re.search(r'<a class="button" href="[^"]+">Open (subscription|topic|job)</a>', page), made.name
         for label, address in row.ways:
             assert f'<a class="button" href="{address.replace("&", "&amp;")}">{label}</a>' in page
             assert client.get(address).status_code == 200

@@ -41,9 +41,10 @@ _RENAMED: dict[str, dict[str, str | None]] = {
     "alerts_rule": {"topics": "scope", "group": "pattern"},
     "alerts_evaluation": {"defaults_made": None},
 }
-#: What taking over adds: the rule of a kind that version did not have, and the entry that tells it.
-_NEW_RULE = "Nobody serves a subscription"
-_ADDED = {"alerts_rule": 1, "audit_auditentry": 1}
+#: What taking over adds: the rules of kinds that version did not have, and the entries that tell them.
+_NEW_RULES = ("Nobody serves a subscription", "A job fails", "A job does not run")
+_ADDED = {"alerts_rule": len(_NEW_RULES), "audit_auditentry": len(_NEW_RULES)}
+_ENTRIES = 73 + len(_NEW_RULES)
 _PROBE = """
 import json
 from django.db import connection
@@ -164,7 +165,7 @@ def test_every_row_is_still_there_with_what_it_held(
 def test_the_audit_chain_holds_and_no_entry_was_touched(before: dict[str, Any], taken_over: Any, old: Path) -> None:
     _, found = taken_over
     assert found["verdict"]["holds"], found["verdict"]["findings"]
-    assert (found["verdict"]["entries"], found["verdict"]["anchors"]) == (74, 7)
+    assert (found["verdict"]["entries"], found["verdict"]["anchors"]) == (_ENTRIES, 7)
     assert found["verified_before"] == 73
     assert found["guards"] == [], "the guards against change stand"
     assert _rows(old / "hbus.sqlite3")["audit_auditentry"][:73] == before["hbus"]["audit_auditentry"]
@@ -214,10 +215,10 @@ def test_every_entry_says_what_it_is_about(taken_over: Any) -> None:
         67: "partner-room:booking.cancelled/L",
         68: "audit:/audit log",
         72: "topic:booking.cancelled",
-        74: f"alert-rule:/{_NEW_RULE}",
+        **{seq: f"alert-rule:/{name}" for seq, name in enumerate(_NEW_RULES, 74)},
     }
     assert {seq: entries[str(seq)] for seq in told} == told
-    assert len(entries) == 74
+    assert len(entries) == _ENTRIES
 
 
 def test_every_operation_and_each_of_its_results_has_its_subject(before: dict[str, Any], taken_over: Any) -> None:
@@ -244,7 +245,7 @@ def test_the_alerts_and_silences_have_theirs(before: dict[str, Any], taken_over:
             for row in before["hbus"][f"alerts_{name}"]
         }
     names = [row["name"] for row in before["hbus"]["alerts_rule"]]
-    assert found["rules"] == [*names, _NEW_RULE], "the rules of a first start are not made again"
+    assert found["rules"] == [*names, *_NEW_RULES], "the rules of a first start are not made again"
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +291,7 @@ def test_the_chain_goes_on_from_there(taken_over: Any) -> None:
     exported = installation.manage("audit", "export", "--as", "jsonl", "--reason", "the first act of this version")
     assert exported.returncode == 0, exported.stderr
     lines = [json.loads(line) for line in exported.stdout.splitlines()]
-    assert [line["seq"] for line in lines] == list(range(1, 75))
+    assert [line["seq"] for line in lines] == list(range(1, _ENTRIES + 1))
     assert (lines[44]["target_type"], lines[44]["topic"]) == ("alert_rule", "booking.*"), "as it was hashed"
     verified = json.loads(installation.manage("audit", "verify", "--json").stdout)
-    assert (verified["holds"], verified["entries"]) == (True, 75)
+    assert (verified["holds"], verified["entries"]) == (True, _ENTRIES + 1)

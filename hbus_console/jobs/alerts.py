@@ -1,0 +1,176 @@
+"""What alert rules may watch of jobs: that one fails, that one does not run, and that one runs for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db.models import Min
+
+from engine.core.errors import HbusError
+from engine.cron.slots.steps import RunState
+from hbus_console.alerts.kinds import AlertKind, DefaultRule
+from hbus_console.alerts.round import Case, Round
+from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.models import Job, JobCursor, JobRun
+from hbus_console.jobs.recent import newest_runs
+from hbus_console.jobs.targets import JOBS
+
+#: So many of a job's last runs are looked at for failures in a row.
+MOST_IN_A_ROW = 20
+#: What was committed late bears a time before the last look, in milliseconds.
+LOOK_BACK_MS = 60_000
+_FAILURES = (RunState.FAILED, RunState.LOST, RunState.ABANDONED)
+
+
+def _failures(case: Case) -> float | None:
+    return float(case.round.once(_in_a_row).get(case.target.key[0], 0))
+
+
+def _in_a_row(now: Round) -> Mapping[str, int]:
+    return now.kept(FailuresInARow).read(now.now_ms)
+
+
+@dataclass
+class FailuresInARow:
+    """How many of the last runs of each job ended without success, up to one that was done; skipped ones do not count.
+
+    Looks at all that ever failed once, and then at what changed since. Not for several threads.
+    """
+
+    _known: dict[str, int] = field(default_factory=dict)
+    _looked_ms: int = 0
+
+    def read(self, now_ms: int) -> Mapping[str, int]:
+        ended = JobRun.objects.exclude(ended_us=None)
+        if self._looked_ms:
+            ended = ended.filter(changed_us__gte=(self._looked_ms - LOOK_BACK_MS) * 1_000)
+        else:
+            ended = ended.filter(state__in=_FAILURES)
+        jobs = list(ended.order_by().values_list("job", flat=True).distinct())
+        self._known |= {job: _count(runs) for job, runs in newest_runs(jobs, 2 * MOST_IN_A_ROW).items()}
+        self._looked_ms = now_ms
+        return self._known
+
+
+def _count(runs: list[JobRun]) -> int:
+    count = 0
+    for run in runs:
+        if run.state in _FAILURES:
+            count += 1
+        elif run.state == RunState.DONE:
+            break
+    return min(count, MOST_IN_A_ROW)
+
+
+def _silence(case: Case) -> float | None:
+    """Seconds since the first slot that nobody has decided, or begun; below every threshold where there is none."""
+    now_s, job = case.round.now_ms / 1000, case.target.key[0]
+    since = [
+        at
+        for at in (case.round.once(_waiting).get(job), case.round.once(_undecided).get(job))
+        if at is not None and at <= now_s
+    ]
+    return now_s - min(since) if since else -1.0
+
+
+def _waiting(now: Round) -> Mapping[str, int]:
+    """The oldest slot of each job that waits for a worker, and for nothing else."""
+    rows = JobRun.objects.filter(ended_us=None, state=RunState.CLAIMED, waits=False, attempt=1)
+    return dict(rows.order_by().values_list("job").annotate(Min("slot")))
+
+
+def _undecided(now: Round) -> Mapping[str, int]:
+    """The first slot of each job that has no row yet; it may lie ahead."""
+    return now.kept(FirstSlots).read()
+
+
+@dataclass
+class FirstSlots:
+    """The first undecided slot of each job, reckoned anew when its cursor has moved. Not for several threads."""
+
+    _known: dict[str, tuple[int, int, int | None]] = field(default_factory=dict)
+
+    def read(self) -> dict[str, int]:
+        """By job; without those that never run again, or whose schedule cannot be read."""
+        cursors = {job: (version, at) for job, version, at in JobCursor.objects.values_list("job", "version", "at")}
+        stale = [job for job, place in cursors.items() if self._known.get(job, ())[:2] != place]
+        for start in range(0, len(stale), 500):
+            for row in Job.objects.filter(name__in=stale[start : start + 500]):
+                self._known[row.name] = (*cursors[row.name], _first(row, cursors[row.name][1]))
+        self._known = {job: self._known[job] for job in cursors if job in self._known}
+        return {job: first for job, (_, _, first) in self._known.items() if first is not None}
+
+
+def _first(row: Job, at: int) -> int | None:
+    try:
+        return schedule_of(row).next_after(at)
+    except HbusError:
+        return None
+
+
+def _running(case: Case) -> float | None:
+    began_us = case.round.once(_begun).get(case.target.key[0])
+    return -1.0 if began_us is None else max(0.0, case.round.now_ms / 1000 - began_us / 1_000_000)
+
+
+def _begun(now: Round) -> Mapping[str, int]:
+    """When the longest of the runs began that go on, by job."""
+    rows = JobRun.objects.filter(ended_us=None, state=RunState.RUNNING)
+    return dict(rows.order_by().values_list("job").annotate(Min("begun_us")))
+
+
+KINDS = (
+    AlertKind(
+        name="job_failures",
+        title="Failed runs in a row",
+        unit="runs",
+        unit_of_one="run",
+        says="has failed",
+        help="How many of a job's last runs ended without success, up to one that was done. Skipped ones do not count.",
+        targets=JOBS,
+        measure=_failures,
+        place=90,
+        defaults=(
+            DefaultRule(
+                "A job fails",
+                1,
+                "Look at the log of its last run, mend what it says, and run it again.",
+                clear_s=0,
+            ),
+        ),
+    ),
+    AlertKind(
+        name="job_silent",
+        title="A job does not run",
+        unit="seconds",
+        says="has a slot that nobody has begun for",
+        help="How long the first slot of a job has waited that nobody has decided, or that no worker has begun.",
+        targets=JOBS,
+        measure=_silence,
+        while_paused=False,
+        usual=120,
+        absent="nothing waits",
+        place=91,
+        defaults=(
+            DefaultRule(
+                "A job does not run",
+                120,
+                "Do a cron node and a jobs worker live? The cluster page says so. Are all workers busy? Its runs say"
+                " since when they wait.",
+            ),
+        ),
+    ),
+    AlertKind(
+        name="job_long",
+        title="A run takes long",
+        unit="seconds",
+        says="has been running for",
+        help="How long the longest run of a job has been going on.",
+        targets=JOBS,
+        measure=_running,
+        usual=3_600,
+        absent="nothing runs",
+        place=92,
+    ),
+)
