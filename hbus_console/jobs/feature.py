@@ -8,6 +8,7 @@ from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, 
 
 JOB_PAUSE = Act("job.pause", Role.OPERATOR, "pause or resume jobs", about=JOB)
 JOB_RUN = Act("job.run", Role.OPERATOR, "trigger and cancel runs of jobs", about=JOB)
+JOB_RELEASE = Act("job.release", Role.GOVERNOR, "take leases from runs", about=JOB)
 JOB_EDIT = Act("job.edit", Role.EDITOR, "make and edit jobs", about=JOB)
 JOB_GOVERN = Act("job.govern", Role.GOVERNOR, "hand jobs over", about=JOB)
 #: A program runs with the worker's own rights on its machine.
@@ -22,7 +23,7 @@ FEATURE = Feature(
     ),
     pages=(Mount("", "hbus_console.jobs.urls"),),
     api=("hbus_console.jobs.api",),
-    acts=(JOB_PAUSE, JOB_RUN, JOB_EDIT, JOB_COMMAND, JOB_GOVERN, JOB_DELETE),
+    acts=(JOB_PAUSE, JOB_RUN, JOB_RELEASE, JOB_EDIT, JOB_COMMAND, JOB_GOVERN, JOB_DELETE),
     subjects=(
         SubjectKind(JOB, "job", address="hbus_console.jobs.addresses:job"),
         SubjectKind(RUN, "run", address="hbus_console.jobs.addresses:run", local=True, within=JOB),
@@ -87,5 +88,6 @@ FEATURE = Feature(
         "job.resume": "resumed",
         "job.trigger": "triggered",
         "job.cancel": "cancelled",
+        "job.release": "took the lease from",
     },
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.views import forms, job, lists, runs
+from hbus_console.jobs.views import forms, job, lists, nodes, runs
 
 app_name = "jobs"
 _ONE = "jobs/<str:job>"
@@ -11,6 +11,7 @@ urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
     path("jobs/new/", forms.new, name="new"),
     path("jobs/preview/", forms.preview, name="preview"),
+    path("jobs/nodes/", nodes.nodes, name="nodes"),
     path("runs/", lists.runs, name="runs"),
     path(f"{_ONE}/", job.detail, name="detail"),
     path(f"{_ONE}/settings/", forms.settings, name="settings"),
@@ -23,4 +24,5 @@ urlpatterns = [
     path(f"{_RUN}/", runs.run, name="run"),
     path(f"{_RUN}/log/", runs.log, name="log"),
     path(f"{_RUN}/cancel/", runs.cancel, name="cancel"),
+    path(f"{_RUN}/release/", nodes.release, name="release"),
 ]

@@ -70,6 +70,13 @@ class Report(TypedDict, total=False):
     idle: list[Idle]
     duties: list[Duty]
     open: Count
+    #: Of a node that decides slots: jobs it knows, runs it opened, what did not answer, and what it cannot decide.
+    jobs: Count
+    opened: Count
+    trouble: str
+    failing: dict[str, str]
+    #: Of a worker: how many runs it does at the same time.
+    processes: Count
 
 
 def why_unreadable(detail: dict[str, Any]) -> str:

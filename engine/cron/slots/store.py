@@ -13,6 +13,7 @@ Keys, all under the prefix; those of one job or run share a hash tag, so that a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import redis
@@ -28,6 +29,16 @@ MARKER_MS = 86_400_000
 EPOCH_MS = 7 * 86_400_000
 #: Slots that one call of the script claims: it holds the store up for less than half a millisecond.
 AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLease:
+    """A lease as it stands in the store."""
+
+    owner: str
+    epoch: int
+    #: Until it runs out, in seconds.
+    left_s: float
 
 
 class SlotStore:
@@ -83,9 +94,34 @@ class SlotStore:
         except UNREACHABLE as error:
             raise away(error) from error
 
+    def leases(self, runs: Sequence[int]) -> dict[int, SeenLease]:
+        """What the leases of these runs are now; of those alone that somebody has."""
+        pipeline = self._client.pipeline(transaction=False)
+        for run in runs:
+            pipeline.get(self._lease(run))
+            pipeline.pttl(self._lease(run))
+        try:
+            answers = pipeline.execute()
+        except UNREACHABLE as error:
+            raise away(error) from error
+        held = zip(runs, answers[::2], answers[1::2], strict=True)
+        return {run: _seen(raw, left_ms) for run, raw, left_ms in held if raw is not None}
+
+    def take_away(self, run: int) -> bool:
+        """Take the lease of a run from whoever has it: they stop, and the run is lost; whether anybody had it."""
+        try:
+            return bool(self._client.delete(self._lease(run)))
+        except UNREACHABLE as error:
+            raise away(error) from error
+
     def _lease(self, run: int) -> str:
         return f"{self._prefix}:{{run:{run}}}:lease"
 
 
 def _claim(step: ClaimSlots, slots: Sequence[SlotKey]) -> list[Arg]:
     return [step.node, round(step.ttl_s * 1000), MARKER_MS, *(slot.at * 1000 for slot in slots)]
+
+
+def _seen(raw: bytes, left_ms: int) -> SeenLease:
+    owner, _, epoch = raw.decode("utf-8", "replace").rpartition(" ")
+    return SeenLease(owner, int(epoch) if epoch.isdecimal() else 0, max(0, left_ms) / 1000)

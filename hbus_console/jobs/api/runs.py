@@ -22,6 +22,7 @@ from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
 from hbus_console.jobs.models import JobRun, JobVersion, LogPiece
 from hbus_console.jobs.services import triggering
+from hbus_console.jobs.services.leases import release_lease
 from hbus_console.jobs.services.triggering import Trigger
 
 _FILTERS = [
@@ -103,6 +104,18 @@ CancelRun = reason_act(
     summary="Have a run stopped",
     description="One that waits never begins. One that runs is asked to end, and ended where it does not listen; it is "
     "cancelled once its worker has heard of it. Needs a reason.",
+    tag="jobs",
+    gives=answers(shapes.RunOut),
+    shown=lambda run: _shown([run])[0],
+)
+
+
+ReleaseLease = reason_act(
+    release_lease,
+    operation_id="jobs_run_release",
+    summary="Take the lease of a run from its worker",
+    description="For one that is stuck: its worker stops when it renews, and the run is lost. Needs a governor and a "
+    "reason.",
     tag="jobs",
     gives=answers(shapes.RunOut),
     shown=lambda run: _shown([run])[0],

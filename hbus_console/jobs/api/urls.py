@@ -19,5 +19,6 @@ urlpatterns = [
     path("jobs/<str:job>/runs/<int:run_id>", runs.OneRun.as_view(), name="job-run"),
     path("jobs/<str:job>/runs/<int:run_id>/log", runs.LogOfRun.as_view(), name="job-run-log"),
     path("jobs/<str:job>/runs/<int:run_id>/cancel", runs.CancelRun.as_view(), name="job-run-cancel"),
+    path("jobs/<str:job>/runs/<int:run_id>/release", runs.ReleaseLease.as_view(), name="job-run-release"),
     path("runs", runs.Runs.as_view(), name="runs"),
 ]

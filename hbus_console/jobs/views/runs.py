@@ -17,7 +17,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.drawing import tone_of_run, took_us
-from hbus_console.jobs.feature import JOB_RUN
+from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
 from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.rights import words_of_identity
@@ -62,6 +62,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "q": wanted,
         **_log_of(row, wanted),
         "may_run": of is not None and allows(who, JOB_RUN, job),
+        "may_release": row.state == RunState.RUNNING and allows(who, JOB_RELEASE, job),
         "may_cancel": row.ended_us is None and allows(who, JOB_RUN, job),
         "cancel_curl": CurlRequest("POST", f"/api/v1/jobs/{job}/runs/{row.pk}/cancel", {"reason": "why"}),
     }

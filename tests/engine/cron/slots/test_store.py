@@ -230,6 +230,20 @@ def test_only_the_owner_under_its_epoch_renews_and_releases(place: Place, owner:
     assert (place.store.leases_held(LeasesHeld((RUN,))) == set()) == ours
 
 
+def test_leases_are_seen_as_they_stand_and_taken_away(own_store: StandaloneStore, prefix: str) -> None:
+    client = redis.Redis.from_url(own_store.url)
+    store = SlotStore(client, prefix)
+    store.acquire(Acquire(RUN, "a host#1", LEASE_S, 6))
+    seen = store.leases((RUN, 8))
+    assert [(run, lease.owner, lease.epoch) for run, lease in seen.items()] == [(RUN, "a host#1", 7)]
+    assert 0 < seen[RUN].left_s <= LEASE_S
+    assert store.take_away(RUN)
+    assert not store.take_away(RUN)
+    assert not store.renew(Renew(RUN, "a host#1", 7, LEASE_S))
+    assert store.leases((RUN,)) == {}
+    client.close()
+
+
 def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix: str) -> None:
     client = redis.Redis.from_url(own_store.url, socket_timeout=2)
     store = SlotStore(client, prefix)
@@ -241,6 +255,8 @@ def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix
         lambda: store.renew(Renew(RUN, "a", 1, LEASE_S)),
         lambda: store.release(Release(RUN, "a", 1)),
         lambda: store.leases_held(LeasesHeld((RUN,))),
+        lambda: store.leases((RUN,)),
+        lambda: store.take_away(RUN),
     ):
         with pytest.raises(Unavailable):
             ask()

@@ -1,0 +1,95 @@
+"""Who decides slots and who does the work, how far their clocks are apart, and the leases that stand in the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import ConfigurationError, Unavailable
+from engine.cron.slots.steps import RunState
+from engine.cron.slots.store import SeenLease
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
+from hbus_console.access.scopes import namespace_q
+from hbus_console.access.web import actor, console_view
+from hbus_console.cluster.services import living
+from hbus_console.jobs.feature import JOB_RELEASE
+from hbus_console.jobs.judge import database_time
+from hbus_console.jobs.models import JobRun
+from hbus_console.jobs.services.leases import release_lease, slot_store
+from hbus_console.ui.pages import act, clock
+
+#: Runs whose leases the page shows, those that began first.
+MOST_LEASES = 100
+_ROLES = ("cron", "jobs")
+
+
+@dataclass(frozen=True)
+class LeaseLine:
+    """A run that goes on, with its lease in the store; ``None`` where nobody has one."""
+
+    run: JobRun
+    lease: SeenLease | None
+    took_us: int
+    may_release: bool
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """What is to be said of it, and its tone."""
+        if self.lease is None:
+            return "no lease: it is lost unless that comes back", "bad"
+        if self.lease.epoch != self.run.epoch:
+            return f"another began it, under epoch {self.lease.epoch}", "warn"
+        return "held", "ok"
+
+
+@require_GET
+@console_view(VIEW, resource=SOMEWHERE)
+def nodes(request: HttpRequest) -> HttpResponse:
+    who = actor(request)
+    found, trouble = living()
+    lines, away = _leases(who)
+    ahead_ms = None if away else _ahead_ms()
+    context: dict[str, Any] = {
+        "nav": "jobs",
+        "nodes": [node for node in found if node.role in _ROLES],
+        "trouble": trouble or away,
+        "lines": lines,
+        "most": MOST_LEASES,
+        "ahead_ms": ahead_ms,
+    }
+    return render(request, "jobs/nodes.html", context)
+
+
+@require_POST
+@console_view(VIEW, post=JOB_RELEASE, resource="{job}")
+def release(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
+    def do() -> object:
+        return release_lease(actor(request), job, run_id, request.POST.get("reason", ""))
+
+    return act(request, f"The lease of run {run_id} is taken away.", do, "jobs:run", job, run_id)
+
+
+def _leases(who: Actor) -> tuple[list[LeaseLine], str]:
+    rows = JobRun.objects.filter(namespace_q(who, "job"), ended_us=None, state=RunState.RUNNING)
+    runs, now_us = list(rows.order_by("begun_us")[:MOST_LEASES]), clock.now_ms() * 1_000
+    try:
+        leases = slot_store().leases([run.pk for run in runs]) if runs else {}
+    except (Unavailable, ConfigurationError) as error:
+        return [], error.what
+    return [
+        LeaseLine(run, leases.get(run.pk), max(0, now_us - (run.begun_us or now_us)), allows(who, JOB_RELEASE, run.job))
+        for run in runs
+    ], ""
+
+
+def _ahead_ms() -> int | None:
+    """How far the database's clock is ahead of the store's: both judge, each of its own."""
+    try:
+        return round((database_time() - slot_store().time()) * 1000)
+    except (Unavailable, ConfigurationError):
+        return None
