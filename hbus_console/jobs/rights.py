@@ -11,7 +11,8 @@ _SYSTEM, _USER = "system", "user:"
 
 def identity_of(actor: Actor) -> str:
     """What a job keeps of who said what it does: the account, also where a token of its spoke."""
-    if actor.kind == SYSTEM.kind:
+    if actor.user_id is None:
+        # hbus itself, or who may run commands on its machine and holds database and keys anyway.
         return _SYSTEM
     return f"{_USER}{actor.name.partition('/')[0]}"
 

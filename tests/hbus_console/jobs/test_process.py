@@ -14,10 +14,12 @@ from engine.cron.slots.steps import RunState
 from engine.cron.work.call import RunContext
 from engine.cron.work.functions import forget_functions, job_function
 from hbus_console.access.acts import Role
-from hbus_console.access.permissions import Actor
+from hbus_console.access.command_line import command_line_actor
+from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.jobs.models import JobRun, LogPiece
+from hbus_console.jobs.rights import actor_named, identity_of, words_of_identity
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.working import process
@@ -181,3 +183,8 @@ def test_a_lost_lease_stops_the_work(
     thief.join()
     run.refresh_from_db()
     assert (run.state, run.reason) == ("lost lease", "its lease was lost while it ran")
+
+
+def test_what_the_machines_own_people_make_acts_as_hbus_itself() -> None:
+    identity = identity_of(command_line_actor())
+    assert (actor_named(identity), words_of_identity(identity)) == (SYSTEM, "hbus itself")

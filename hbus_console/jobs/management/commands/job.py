@@ -1,0 +1,80 @@
+"""``manage.py job trigger``: have a job run now, and follow it."""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from engine.core.errors import BadInput, HbusError
+from engine.core.strict_json import NotJson, read_typed
+from engine.cron.slots.steps import RunState
+from hbus_console.access.command_line import command_line_actor
+from hbus_console.jobs.models import JobRun, LogPiece
+from hbus_console.jobs.services.triggering import Trigger, trigger
+
+#: Seconds between two looks at the run.
+LOOK_S = 0.3
+
+
+class Command(BaseCommand):
+    help = "Have a job run now. With --wait its log is printed as it comes; exit 1: the run is not done."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        acts = parser.add_subparsers(dest="act", required=True)
+        now = acts.add_parser("trigger", help="one run, beside its slots")
+        now.add_argument("job", help="its name")
+        now.add_argument("--parameters", default="", help="a JSON object; the job's own without it")
+        now.add_argument("--reason", required=True, help="kept in the audit log")
+        now.add_argument("--key", default="", help="under the same key it is one run, however often it is asked for")
+        now.add_argument("--wait", action="store_true", help="until it has ended; Ctrl-C only stops looking")
+        now.add_argument("--json", action="store_true", help="print the run as one JSON object")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        asked = Trigger(_parameters(options["parameters"]), options["reason"], options["key"])
+        made = trigger(command_line_actor(), options["job"], asked)
+        run = made.run
+        if not options["json"]:
+            said = "waits for a worker" if made.new else "was asked for before"
+            self.stdout.write(f"Run {run.pk} of {run.job} {said}.")
+        if options["wait"]:
+            self._follow(run, quiet=options["json"])
+        if options["json"]:
+            told = {"id": run.pk, "job": run.job, "new": made.new, "state": run.state, "reason": run.reason}
+            self.stdout.write(json.dumps({**told, "summary": run.summary}))
+        if options["wait"] and run.state != RunState.DONE:
+            raise HbusError(
+                f"Run {run.pk} of {run.job} is {run.state}: {run.reason}.", remedy="Its log says more.", field="run"
+            )
+
+    def _follow(self, run: JobRun, *, quiet: bool) -> None:
+        shown = 0
+        while True:
+            # The log is whole before the end is told.
+            run.refresh_from_db()
+            for piece in LogPiece.objects.filter(run=run.pk, seq__gt=shown):
+                shown = piece.seq
+                if not quiet:
+                    self.stdout.write(piece.text, ending="")
+            if run.ended_us is not None:
+                break
+            time.sleep(LOOK_S)
+        if not quiet:
+            self.stdout.write(f"It is {run.state}.{f' {run.summary}' if run.summary else ''}")
+
+
+def _parameters(text: str) -> dict[str, Any] | None:
+    if not text:
+        return None
+    try:
+        found = read_typed(text)
+    except NotJson as error:
+        raise BadInput(
+            f"The parameters cannot be read as JSON: {error}.", remedy="Write an object: {…}.", field="parameters"
+        ) from error
+    if not isinstance(found, dict):
+        raise BadInput("The parameters are no JSON object.", remedy="Write an object: {…}.", field="parameters")
+    return found
