@@ -198,6 +198,9 @@ HBUS_CONSUME_TOPICS = env.words("HBUS_CONSUME_TOPICS")
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
 # Programs that jobs may run, as the first word of their line; none unless somebody names it.
 HBUS_JOB_COMMANDS = env.words("HBUS_JOB_COMMANDS")
+# How long runs and their logs are kept, and how many at most; the last 50 of each job are kept in any case.
+HBUS_RUN_DAYS = env.integer("HBUS_RUN_DAYS", 90, least=1, most=36_500)
+HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_000_000)
 # Runs that one jobs process does at the same time, each in a process of its own.
 HBUS_JOB_SLOTS = env.integer("HBUS_JOB_SLOTS", 2, least=1, most=256)
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.

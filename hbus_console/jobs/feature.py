@@ -38,6 +38,7 @@ FEATURE = Feature(
         ),
     ),
     facts=("engine.cron.fact_kinds:CATALOG",),
+    duties=("hbus_console.jobs.retention:run_retention",),
     alerts=("hbus_console.jobs.alerts:KINDS",),
     live=("hbus_console.jobs.live:cells",),
     search=("hbus_console.jobs.finding:find",),
