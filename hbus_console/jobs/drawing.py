@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -80,15 +81,29 @@ class DayLine:
     runs: Sequence[JobRun]
     #: Slots to come, in seconds.
     coming: Sequence[int]
+    #: How much time the line shows, in seconds.
+    span_s: int = DAY_S
+
+
+class _Scale(NamedTuple):
+    """Where an instant stands in the picture."""
+
+    begin_s: int
+    span_s: int
+
+    def x(self, at_s: int) -> int:
+        return min(_DAY, max(0, round((at_s - self.begin_s) * _DAY / self.span_s)))
 
 
 def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     """The line of a job: what ran, what was skipped, what comes, and where now is."""
-    drawn = [*_merged(line.runs, begin_s, now_us), *_apart(line.coming, begin_s)]
+    scale = _Scale(begin_s, line.span_s)
+    drawn = [*_merged(line.runs, scale, now_us), *_apart(line.coming, scale)]
+    now = scale.x(now_us // 1_000_000)
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
     )
-    said = f"{formats.counted(len(line.runs), 'run')} today, {formats.num(len(line.coming))} to come"
+    said = f"{formats.counted(len(line.runs), 'run')}, {formats.num(len(line.coming))} to come"
     return format_html(
         '<svg class="run-day" viewBox="0 0 {} 18" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}<line class="now" x1="{}" x2="{}" y1="0" y2="18"/></svg>',
@@ -96,18 +111,18 @@ def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
         said,
         _DAY,
         bars,
-        _x(now_us // 1_000_000, begin_s),
-        _x(now_us // 1_000_000, begin_s),
+        now,
+        now,
     )
 
 
-def _merged(runs: Iterable[JobRun], begin_s: int, now_us: int) -> list[tuple[str, int, int]]:
+def _merged(runs: Iterable[JobRun], scale: _Scale, now_us: int) -> list[tuple[str, int, int]]:
     """Bars from left to right; those of one colour that touch are one, so that a run a second is no thousand shapes."""
     bars: list[tuple[str, int, int]] = []
     for run in sorted(runs, key=lambda each: (each.slot, each.pk)):
         start_us = run.begun_us or run.slot * 1_000_000
-        x = _x(start_us // 1_000_000, begin_s)
-        width = max(_THIN, round((took_us(run, now_us) or 0) / 1_000_000 * _DAY / DAY_S))
+        x = scale.x(start_us // 1_000_000)
+        width = max(_THIN, round((took_us(run, now_us) or 0) / 1_000_000 * _DAY / scale.span_s))
         width, tone = min(width, _DAY - x), tone_of_run(run.state)
         if bars and bars[-1][0] == tone and x <= bars[-1][1] + bars[-1][2]:
             before = bars.pop()
@@ -118,15 +133,11 @@ def _merged(runs: Iterable[JobRun], begin_s: int, now_us: int) -> list[tuple[str
     return bars
 
 
-def _apart(slots: Iterable[int], begin_s: int) -> list[tuple[str, int, int]]:
+def _apart(slots: Iterable[int], scale: _Scale) -> list[tuple[str, int, int]]:
     """Slots to come, without those that would lie on each other."""
     drawn: list[tuple[str, int, int]] = []
     for slot in slots:
-        x = _x(slot, begin_s)
+        x = scale.x(slot)
         if x <= _DAY - _THIN and (not drawn or x >= drawn[-1][1] + 2 * _THIN):
             drawn.append(("next", x, _THIN))
     return drawn
-
-
-def _x(at_s: int, begin_s: int) -> int:
-    return min(_DAY, max(0, round((at_s - begin_s) * _DAY / DAY_S)))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.views import forms, job, lists, nodes, runs
+from hbus_console.jobs.views import forms, job, lists, nodes, runs, simulation
 
 app_name = "jobs"
 _ONE = "jobs/<str:job>"
@@ -11,6 +11,7 @@ urlpatterns = [
     path("jobs/", lists.jobs, name="list"),
     path("jobs/new/", forms.new, name="new"),
     path("jobs/preview/", forms.preview, name="preview"),
+    path("jobs/simulation/", simulation.simulation, name="simulation"),
     path("jobs/nodes/", nodes.nodes, name="nodes"),
     path("runs/", lists.runs, name="runs"),
     path(f"{_ONE}/", job.detail, name="detail"),

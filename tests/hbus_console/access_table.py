@@ -73,6 +73,7 @@ TABLE: dict[str, Line] = {
     "jobs/<str:job>/delete/": may(POST=("governor", lambda world: {"typed_name": world.job, **WHY})),
     "jobs/<str:job>/runs/<int:run_id>/": may(GET="viewer"),
     "jobs/<str:job>/runs/<int:run_id>/log/": may(GET="viewer"),
+    "jobs/simulation/": may(GET="viewer", lists=True),
     "jobs/nodes/": may(GET="viewer", lists=True),
     "jobs/<str:job>/runs/<int:run_id>/release/": may(POST=("governor", WHY)),
     "api/v1/jobs/<str:job>/runs/<int:run_id>/release": may(POST=("governor", WHY)),

@@ -1,0 +1,89 @@
+"""What would run in a span of time, and what would run beside it: reckoned from the schedules, and nothing is run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from engine.core.errors import HbusError
+from engine.cron.expression import Slot
+from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.models import Job
+
+#: A job with more slots in the span is told in one line: a list of them tells nobody anything.
+MOST_OF_ONE = 300
+#: Jobs that are looked at, and slots that are listed.
+MOST_JOBS, MOST_SLOTS = 500, 3_000
+#: Slots that are nearer to each other than this begin at the same time.
+TOGETHER_S = 60
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One slot, with the jobs that begin with it or still run then, by how long they usually take."""
+
+    job: str
+    slot: Slot
+    usual_s: float
+    beside: tuple[str, ...] = ()
+
+
+@dataclass
+class Simulation:
+    """What was found; ``dense`` are jobs with too many slots to list, ``unreadable`` those with no slots to tell."""
+
+    planned: list[Planned] = field(default_factory=list)
+    slots: dict[str, list[int]] = field(default_factory=dict)
+    dense: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    held: list[str] = field(default_factory=list)
+    #: Whether there were more slots than are listed.
+    cut: bool = False
+
+    @property
+    def collisions(self) -> int:
+        """Slots with anything beside them."""
+        return sum(bool(each.beside) for each in self.planned)
+
+
+def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s: int) -> Simulation:
+    """The slots of ``jobs`` from ``begin_s`` up to ``end_s``, by their time; what is held runs none of them."""
+    found = Simulation()
+    for job in jobs:
+        if job.paused or job.team_id is None:
+            found.held.append(job.name)
+            continue
+        try:
+            coming = takewhile(lambda slot: slot.at < end_s, schedule_of(job).slots(begin_s - 1))
+            slots = [slot for slot, _ in zip(coming, range(MOST_OF_ONE + 1), strict=False)]
+        except HbusError as error:
+            found.unreadable[job.name] = error.what
+            continue
+        found.slots[job.name] = [slot.at for slot in slots]
+        if len(slots) > MOST_OF_ONE:
+            found.dense.append(job.name)
+            continue
+        found.planned += [Planned(job.name, slot, usual_s.get(job.name, 0.0)) for slot in slots]
+    found.planned.sort(key=lambda each: (each.slot.at, each.job))
+    found.cut = len(found.planned) > MOST_SLOTS
+    found.planned = _with_neighbours(found.planned[:MOST_SLOTS])
+    return found
+
+
+def _with_neighbours(planned: list[Planned]) -> list[Planned]:
+    starts = [each.slot.at for each in planned]
+    longest = max((each.usual_s for each in planned), default=0.0)
+    told = []
+    for each in planned:
+        at = each.slot.at
+        near = planned[bisect_left(starts, at - max(longest, TOGETHER_S)) : bisect_right(starts, at + TOGETHER_S - 1)]
+        names = {
+            other.job
+            for other in near
+            if other.job != each.job
+            and (abs(other.slot.at - at) < TOGETHER_S or other.slot.at < at < other.slot.at + other.usual_s)
+        }
+        told.append(Planned(each.job, each.slot, each.usual_s, tuple(sorted(names))))
+    return told

@@ -1,0 +1,85 @@
+"""What would run in a span of time: as lines, and as a list with what would run beside it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from engine.core.errors import BadInput
+from engine.core.numbers import whole
+from engine.cron.expression.offsets import zone as zone_named
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE
+from hbus_console.access.web import actor, console_view, field_errors
+from hbus_console.jobs.drawing import DayLine, day
+from hbus_console.jobs.simulating import MOST_JOBS, MOST_SLOTS, Simulation, simulate
+from hbus_console.jobs.standing import JobFilters, found_jobs, job_rows
+from hbus_console.ui.pages import clock
+from hbus_console.ui.rows import read_filters
+
+#: Days at once, and lines of the picture.
+MOST_DAYS, MOST_LINES = 31, 20
+
+
+@require_GET
+@console_view(VIEW, resource=SOMEWHERE)
+def simulation(request: HttpRequest) -> HttpResponse:
+    who, wanted, now_ms = actor(request), read_filters(JobFilters, request.GET), clock.now_ms()
+    shown = {
+        "begin": request.GET.get("begin", ""),
+        "days": request.GET.get("days", "") or "1",
+        "zone": request.GET.get("zone", "") or timezone.get_current_timezone_name(),
+    }
+    context: dict[str, object] = {
+        "nav": "jobs",
+        "wanted": wanted,
+        "shown": shown,
+        "most_days": MOST_DAYS,
+        "most": MOST_SLOTS,
+    }
+    try:
+        begin_s, end_s = _span(shown["begin"], shown["days"], shown["zone"], now_ms)
+    except BadInput as refused:
+        return render(request, "jobs/simulation.html", {**context, "errors": field_errors(refused)}, status=422)
+    found = found_jobs(who, wanted)
+    rows = job_rows(list(found[:MOST_JOBS]), now_ms * 1_000)
+    usual_s = {row.job.name: (row.usual_us or 0) / 1_000_000 for row in rows}
+    result = simulate([row.job for row in rows], usual_s, begin_s, end_s)
+    context |= {
+        "result": result,
+        "begin_ms": begin_s * 1_000,
+        "end_ms": end_s * 1_000,
+        "lines": _lines(result, begin_s, end_s),
+        "left_out": max(0, found.count() - MOST_JOBS),
+    }
+    return render(request, "jobs/simulation.html", context)
+
+
+def _span(begin: str, days: str, zone: str, now_ms: int) -> tuple[int, int]:
+    """From a midnight of the zone to another; raises ``BadInput`` naming the field."""
+    wall = zone_named(zone)
+    number = whole(days)
+    if number is None or not 1 <= number <= MOST_DAYS:
+        raise BadInput(f"{days} is no number of days.", remedy=f"Write 1 to {MOST_DAYS}.", field="days")
+    try:
+        first = (
+            date.fromisoformat(begin) if begin else datetime.fromtimestamp(now_ms / 1000, ZoneInfo(wall.name)).date()
+        )
+        last = first + timedelta(days=number)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{begin} is no date.", remedy="Write 2027-03-28.", field="begin") from error
+    midnights = [wall.instant(datetime(each.year, each.month, each.day)) for each in (first, last)]  # noqa: DTZ001
+    return midnights[0], midnights[1]
+
+
+def _lines(result: Simulation, begin_s: int, end_s: int) -> list[dict[str, object]]:
+    names = [name for name, slots in result.slots.items() if slots and name not in result.dense]
+    return [
+        {"job": name, "drawn": day(DayLine(name, (), result.slots[name], end_s - begin_s), begin_s, 0)}
+        for name in names[:MOST_LINES]
+    ]

@@ -1,0 +1,59 @@
+"""A simulation tells what would run in a span of time, on the wall of each zone, and what would run beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.models import Job
+from hbus_console.jobs.services.jobs import pause_job
+from hbus_console.jobs.simulating import simulate
+from tests.hbus_console.jobs.conftest import MakeJob
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+#: 2027-03-28, when clocks go forward in Europe, and two days.
+BEGIN, DAY = 1_806_192_000, 86_400
+
+
+@pytest.fixture
+def three(make_job: MakeJob) -> list[Job]:
+    for name, schedule in (("close", "0 3 * * *"), ("bill", "30 3 * * *"), ("ticks", "* * * * * *")):
+        make_job("http", "https://1.1.1.1/", name=name)
+        Job.objects.filter(name=name).update(schedule=schedule, zone="Europe/Lisbon")
+    return list(Job.objects.order_by("name"))
+
+
+def test_slots_are_told_with_what_runs_beside_them(three: list[Job]) -> None:
+    found = simulate(three, {"close": 3_600.0}, BEGIN, BEGIN + 2 * DAY)
+    assert [(each.job, each.slot.utc, each.beside) for each in found.planned] == [
+        ("close", "2027-03-28T02:00:00Z", ()),
+        ("bill", "2027-03-28T02:30:00Z", ("close",)),
+        ("close", "2027-03-29T02:00:00Z", ()),
+        ("bill", "2027-03-29T02:30:00Z", ("close",)),
+    ]
+    assert (found.collisions, found.dense, found.cut) == (2, ["ticks"], False)
+    assert simulate(three, {}, BEGIN, BEGIN + DAY).collisions == 0
+
+
+def test_what_is_held_runs_nothing(three: list[Job]) -> None:
+    pause_job(SYSTEM, "close", "a release")
+    Job.objects.filter(name="bill").update(team=None)
+    found = simulate(list(Job.objects.order_by("name")), {}, BEGIN, BEGIN + DAY)
+    assert (found.planned, found.held) == ([], ["bill", "close"])
+
+
+def test_the_page_reckons_from_midnight_to_midnight_of_a_zone(
+    three: list[Job], signed_in: Callable[..., Client]
+) -> None:
+    page = signed_in()
+    html = page.get("/jobs/simulation/?begin=2027-03-28&days=1&zone=Europe/Lisbon").content.decode()
+    assert "2027-03-28T03:00:00+01:00" in html
+    assert "Too many slots to list" in html
+    assert html.count('class="next"') == 2
+    for wrong in ("begin=tomorrow", "days=90", "zone=Mars"):
+        answer = page.get(f"/jobs/simulation/?{wrong}")
+        assert answer.status_code == 422, wrong
+        assert "notice bad" in answer.content.decode()
