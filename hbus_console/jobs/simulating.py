@@ -21,7 +21,7 @@ TOGETHER_S = 60
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedSlot:
     """One slot, with the jobs that begin with it or still run then, by how long they usually take."""
 
     job: str
@@ -34,7 +34,7 @@ class Planned:
 class Simulation:
     """What was found; ``dense`` are jobs with too many slots to list, ``unreadable`` those with no slots to tell."""
 
-    planned: list[Planned] = field(default_factory=list)
+    planned: list[PlannedSlot] = field(default_factory=list)
     slots: dict[str, list[int]] = field(default_factory=dict)
     dense: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -65,14 +65,14 @@ def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s
         if len(slots) > MOST_OF_ONE:
             found.dense.append(job.name)
             continue
-        found.planned += [Planned(job.name, slot, usual_s.get(job.name, 0.0)) for slot in slots]
+        found.planned += [PlannedSlot(job.name, slot, usual_s.get(job.name, 0.0)) for slot in slots]
     found.planned.sort(key=lambda each: (each.slot.at, each.job))
     found.cut = len(found.planned) > MOST_SLOTS
     found.planned = _with_neighbours(found.planned[:MOST_SLOTS])
     return found
 
 
-def _with_neighbours(planned: list[Planned]) -> list[Planned]:
+def _with_neighbours(planned: list[PlannedSlot]) -> list[PlannedSlot]:
     starts = [each.slot.at for each in planned]
     longest = max((each.usual_s for each in planned), default=0.0)
     told = []
@@ -85,5 +85,5 @@ def _with_neighbours(planned: list[Planned]) -> list[Planned]:
             if other.job != each.job
             and (abs(other.slot.at - at) < TOGETHER_S or other.slot.at < at < other.slot.at + other.usual_s)
         }
-        told.append(Planned(each.job, each.slot, each.usual_s, tuple(sorted(names))))
+        told.append(PlannedSlot(each.job, each.slot, each.usual_s, tuple(sorted(names))))
     return told

@@ -1,18 +1,22 @@
-"""``manage.py job trigger``: have a job run now, and follow it."""
+"""``manage.py job``: have a job run now and follow it; compare a file of jobs with what there is, and make it so."""
 
 from __future__ import annotations
 
 import json
 import time
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
 from engine.core.strict_json import NotJson, read_typed
 from engine.cron.slots.steps import RunState
 from hbus_console.access.command_line import command_line_actor
+from hbus_console.access.permissions import Actor
+from hbus_console.jobs import as_code
 from hbus_console.jobs.models import JobRun, LogPiece
 from hbus_console.jobs.services.triggering import Trigger, trigger
 
@@ -21,7 +25,9 @@ LOOK_S = 0.3
 
 
 class Command(BaseCommand):
-    help = "Have a job run now. With --wait its log is printed as it comes; exit 1: the run is not done."
+    help = (
+        "Have a job run now, or make jobs what a file says. Exit 1: the run is not done, or a job could not be made so."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         acts = parser.add_subparsers(dest="act", required=True)
@@ -33,7 +39,49 @@ class Command(BaseCommand):
         now.add_argument("--wait", action="store_true", help="until it has ended; Ctrl-C only stops looking")
         now.add_argument("--json", action="store_true", help="print the run as one JSON object")
 
+        for act, what in (("plan", "what a file would change"), ("apply", "make jobs what a file says")):
+            files = acts.add_parser(act, help=what)
+            files.add_argument("file", type=Path, help="YAML or JSON, see docs/jobs.md")
+            files.add_argument("--prune", default="", metavar="hotel.", help="delete jobs of that beginning not in it")
+            if act == "apply":
+                files.add_argument("--reason", required=True, help="kept in the audit log")
+
     def handle(self, *_: Any, **options: Any) -> None:
+        if options["act"] == "trigger":
+            self._trigger(options)
+        else:
+            self._from_file(options)
+
+    def _from_file(self, options: dict[str, Any]) -> None:
+        try:
+            text = options["file"].read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"{options['file']} cannot be read: {words_of(error)}.", field="file") from error
+        actor = command_line_actor()
+        planned = as_code.plan(actor, as_code.read_jobs(text), options["prune"])
+        failed = 0
+        for each in planned:
+            if each.act == "same":
+                continue
+            self.stdout.write(f"{each.act} {each.name}")
+            for name, was, now in each.differs:
+                self.stdout.write(f"  {name}: {was!r} -> {now!r}")
+            if options["act"] == "apply":
+                failed += self._apply(actor, each, options["reason"])
+        same = sum(each.act == "same" for each in planned)
+        self.stdout.write(f"{same} of {len(planned)} as they are.")
+        if failed:
+            raise HbusError(f"{failed} could not be made so.", remedy="What they say stands above.")
+
+    def _apply(self, actor: Actor, planned: as_code.PlannedChange, reason: str) -> int:
+        try:
+            as_code.apply(actor, planned, reason)
+        except HbusError as error:
+            self.stderr.write(f"{planned.name}: {error}")
+            return 1
+        return 0
+
+    def _trigger(self, options: dict[str, Any]) -> None:
         asked = Trigger(_parameters(options["parameters"]), options["reason"], options["key"])
         made = trigger(command_line_actor(), options["job"], asked)
         run = made.run

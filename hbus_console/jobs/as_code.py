@@ -1,0 +1,125 @@
+"""Jobs as a file: what it says is compared with what there is, and made so.
+
+A file is YAML, or JSON, which is YAML too::
+
+    defaults: {owner: Finance, zone: Europe/Lisbon}
+    jobs:
+      - {name: hotel.invoices, kind: function, target: hotel.invoices, schedule: "0 3 1 * *"}
+
+It says all of a job: a setting that it leaves out, and that ``defaults`` leave out, is what a new job has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import yaml
+
+from engine.core.error_text import words_of
+from engine.core.errors import BadInput, HbusError
+from hbus_console.access.permissions import Actor
+from hbus_console.jobs.models import Job
+from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, snapshot
+from hbus_console.jobs.services.jobs import change_job, create_job, delete_job
+from hbus_console.jobs.services.work import check_work
+
+#: Bytes of a file.
+LARGEST = 4 * 1024 * 1024
+_KNOWN = frozenset({"defaults", "jobs"})
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """What is to become of one job: ``create``, ``change``, ``delete``, or ``same``."""
+
+    name: str
+    act: str
+    draft: JobDraft | None = None
+    #: Setting, what it is, what it is to be.
+    differs: tuple[tuple[str, Any, Any], ...] = ()
+
+
+def read_jobs(text: str) -> list[JobDraft]:
+    """The jobs that a file says. Raises ``BadInput`` naming the job and the setting."""
+    if len(text.encode()) > LARGEST:
+        raise BadInput(f"The file is larger than {LARGEST:,} bytes.", remedy="Write several.", field="file")
+    try:
+        read = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadInput(
+            f"The file cannot be read as YAML: {words_of(error)}.", remedy="See docs/jobs.md.", field="file"
+        ) from error
+    if not isinstance(read, Mapping) or not isinstance(read.get("jobs"), list):
+        raise BadInput("The file has no list of jobs.", remedy="Write jobs: and a list.", field="jobs")
+    if unknown := sorted(set(map(str, read)) - _KNOWN):
+        raise BadInput(f"A file has no {unknown[0]!r}.", remedy="It has defaults and jobs.", field=unknown[0])
+    defaults = read.get("defaults") or {}
+    if not isinstance(defaults, Mapping):
+        raise BadInput(
+            "The defaults are no mapping.", remedy="Write defaults: {zone: Europe/Lisbon}.", field="defaults"
+        )
+    drafts = [_draft(number, {**defaults, **each} if isinstance(each, Mapping) else each)
+              for number, each in enumerate(read["jobs"], 1)]  # fmt: skip
+    names = [draft.name for draft in drafts]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadInput(f"The file says {twice[0]} twice.", remedy="Say each job once.", field=f"jobs.{twice[0]}")
+    return drafts
+
+
+def plan(actor: Actor, drafts: Sequence[JobDraft], prune: str = "") -> list[PlannedChange]:
+    """What would be done; ``prune`` deletes what begins so (``hotel.``) and is in no draft.
+
+    Raises ``BadInput`` for the first that does not fit, naming job and setting, and ``Forbidden``.
+    """
+    rows = {row.name: row for row in Job.objects.filter(name__in=[each.name for each in drafts]).select_related("team")}
+    planned = [_plan(actor, draft, rows.get(draft.name)) for draft in drafts]
+    if prune:
+        kept = {draft.name for draft in drafts}
+        beyond = Job.objects.filter(name__startswith=prune).exclude(name__in=kept).order_by("name")
+        planned += [PlannedChange(name, "delete") for name in beyond.values_list("name", flat=True)]
+    return planned
+
+
+def apply(actor: Actor, planned: PlannedChange, reason: str) -> None:
+    """Make one so, in a transaction of its own. Raises what the services raise."""
+    match planned:
+        case PlannedChange(act="create", draft=JobDraft() as draft):
+            create_job(actor, draft, reason)
+        case PlannedChange(act="change", draft=JobDraft() as draft):
+            change_job(actor, draft.name, {name: now for name, _, now in planned.differs}, reason)
+        case PlannedChange(act="delete"):
+            delete_job(actor, planned.name, planned.name, reason)
+
+
+def _draft(number: int, said: Any) -> JobDraft:
+    if not isinstance(said, Mapping) or not isinstance(said.get("name"), str):
+        raise BadInput(f"Job {number} of the file has no name.", remedy="Write name: and more.", field=f"jobs.{number}")
+    name = said["name"]
+    known = {field.name for field in SETTINGS.fields}
+    if unknown := sorted(set(map(str, said)) - known):
+        raise BadInput(
+            f"{name} says {unknown[0]!r}, which no job has.",
+            remedy=f"It may say {', '.join(sorted(known))}.",
+            field=f"jobs.{name}.{unknown[0]}",
+        )
+    for needed in ("owner", "kind", "target", "schedule"):
+        if needed not in said:
+            raise BadInput(f"{name} says no {needed}.", remedy=f"Write {needed}: ….", field=f"jobs.{name}.{needed}")
+    return JobDraft(**said)
+
+
+def _plan(actor: Actor, draft: JobDraft, row: Job | None) -> PlannedChange:
+    try:
+        clean = {**checked(asdict(draft)), "owner": draft.owner}
+        check_work(actor, clean)
+    except HbusError as error:
+        raise BadInput(
+            f"{draft.name}: {error.what}", remedy=error.remedy, field=f"jobs.{draft.name}.{error.field}"
+        ) from error
+    if row is None:
+        return PlannedChange(draft.name, "create", draft)
+    was = snapshot(row)
+    differs = tuple((name, was[name], clean[name]) for name in SETTINGS.changeable if was[name] != clean[name])
+    return PlannedChange(draft.name, "change" if differs else "same", draft, differs)
