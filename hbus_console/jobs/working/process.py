@@ -107,6 +107,9 @@ class RunProcess:
         shipper = LogShipper(spool).start()
         try:
             outcome = self._outcome(held, stop, spool)
+            if not outcome.done:
+                # The row tells of the last attempt alone.
+                spool.write(f"hbus: attempt {held.row.attempt} failed: {outcome.reason}\n")
         finally:
             shipper.finish()
         if outcome.summary:

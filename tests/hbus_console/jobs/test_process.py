@@ -108,6 +108,19 @@ def test_a_run_that_takes_too_long_is_stopped_and_says_so(
     assert run.reason == "it took longer than 1 s"
 
 
+def test_each_attempt_that_failed_leaves_its_reason_in_the_log(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings
+) -> None:
+    settings.HBUS_JOB_COMMANDS = ("sh",)
+    make_job("command", "sh -c 'exit $HBUS_ATTEMPT'", attempts=2, after_failure="retry", backoff_s=0)
+    run = triggered(admin_actor)
+    assert worker.run(run.pk) is RunState.CLAIMED
+    assert worker.run(run.pk) is RunState.FAILED
+    assert log_of(run) == (
+        "hbus: attempt 1 failed: it ended with exit code 1\nhbus: attempt 2 failed: it ended with exit code 2\n"
+    )
+
+
 def test_a_program_writes_its_log_itself(
     worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings
 ) -> None:
