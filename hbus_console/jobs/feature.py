@@ -51,7 +51,6 @@ FEATURE = Feature(
         "abandoned": "bad",
         "cancelled": "warn",
         "unreadable": "bad",
-        "scheduled": "neutral",
     },
     ledger_models=("LogPiece",),
     roles=(

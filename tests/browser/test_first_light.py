@@ -13,7 +13,7 @@ def test_an_empty_console_offers_the_example(empty_console: Console, new_page: C
     page = new_page().open("/")
     expect(page.locator("main")).to_contain_text("No topic yet")
     expect(page.get_by_role("button", name="Start this example")).to_be_visible()
-    expect(page.locator(".strip .dot.ok")).to_have_count(5)
+    expect(page.locator(".strip .dot.ok")).to_have_count(7)
 
 
 def test_a_dead_letter_is_found_explained_mended_redriven_and_accounted_for(watched: Watched, console: Console) -> None:

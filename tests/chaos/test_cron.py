@@ -82,6 +82,13 @@ class Cluster:
         columns = {
             "name": name,
             "description": "",
+            "kind": "http",
+            "target": "https://1.1.1.1/",
+            "options": "{}",
+            "parameters": "{}",
+            "acts_as": "system",
+            "secret": "x",
+            "timeout_s": 0,
             "schedule": "* * * * * *",
             "zone": "UTC",
             "gap": "end",

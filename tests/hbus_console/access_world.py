@@ -171,6 +171,7 @@ def _job(name: str, owner: Team) -> tuple[str, int]:
     JobCursor.objects.create(job=name, version=1, at=0)
     JobVersion.objects.create(job=job, number=1, settings=snapshot(job), audit_seq=1)
     run = JobRun.objects.create(job=name, version=1, slot=60, state="done", decided_us=1, changed_us=1, ended_us=1)
+    JobRun.objects.create(job=name, version=1, slot=120, state="running", decided_us=1, changed_us=1, begun_us=1)
     LogPiece.objects.create(run=run.pk, seq=1, attempt=1, at_us=1, text=f"did {name}\n")
     return name, run.pk
 

@@ -211,3 +211,9 @@ def test_what_changes_is_marked_and_what_stands_is_not(job: Job) -> None:
     assert {"runs", f"log:{run.pk}"} <= set(after)
     assert live.cells(now_ms, ("other.*",)).marks.keys() <= {f"log:{run.pk}"}
     assert live.cells(now_ms + 60_000, ("*",)).marks == {}
+
+
+def test_the_search_box_finds_jobs_by_name_and_runs_by_number(page: Client, job: Job) -> None:
+    run = ran()
+    assert f"/jobs/{NAME}/" in page.get("/search/?q=of-day").content.decode()
+    assert f"/jobs/{NAME}/runs/{run.pk}/" in page.get(f"/search/?q={run.pk}").content.decode()

@@ -427,7 +427,7 @@ def test_facts_of_an_engine_without_a_ledger_call_for_a_person_too(
     booked("topic:stay.completed", 700)
     booked("topic:stay.completed", 86_400_000)
     assert [(it.text, it.href) for it in found(admin_actor)] == [
-        ("booking.nightly was abandoned 5 times", "/evidence/?subject=job%3Abooking.nightly"),
+        ("booking.nightly was abandoned 5 times", "/jobs/booking.nightly/"),
         ("stay.completed was abandoned 1 times", "/topics/stay.completed/"),
     ]
     assert texts(viewer_actor) == ["booking.nightly was abandoned 5 times"]

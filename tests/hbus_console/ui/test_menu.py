@@ -48,35 +48,36 @@ def test_dead_letters_count_only_what_one_may_see(page: Client, viewer: User, br
 def test_what_the_features_bring_stands_in_the_order_of_sections_and_places() -> None:
     assert {title: [entry.key for entry in group] for title, group in menu.entries()} == {
         "Bus": ["overview", "topics", "subscriptions", "messages", "dead-letters"],
+        "Time": ["jobs", "runs"],
         "Governance": ["audit", "operations", "alerts", "access"],
         "System": ["cluster"],
     }
-    assert len({entry.shortcut for _, group in menu.entries() for entry in group}) == 10
+    assert len({entry.shortcut for _, group in menu.entries() for entry in group}) == 12
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quotas(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another engine's feature, installed after ours."""
-    entry = MenuEntry("jobs", "Jobs", "outline/bulb", "cluster:overview", "j", "Schedules", 10)
-    toy = Feature("jobs", menu=(entry,), search=("nobody:calls",))
+    entry = MenuEntry("quotas", "Quotas", "outline/bulb", "cluster:overview", "k", "Limits", 10)
+    toy = Feature("quotas", menu=(entry,), search=("nobody:calls",))
     monkeypatch.setattr(menu, "features", lambda: (*features(), toy))
     menu.entries.cache_clear()
     yield
     menu.entries.cache_clear()
 
 
-@pytest.mark.usefixtures("jobs")
+@pytest.mark.usefixtures("quotas")
 def test_the_section_of_another_engine_stands_beside_the_bus_and_above_what_governs_all() -> None:
-    assert [title for title, _ in menu.entries()] == ["Bus", "Schedules", "Governance", "System"]
+    assert [title for title, _ in menu.entries()] == ["Bus", "Time", "Limits", "Governance", "System"]
 
 
-@pytest.mark.usefixtures("jobs")
+@pytest.mark.usefixtures("quotas")
 def test_the_list_of_keys_and_the_search_box_tell_what_the_features_declare(page: Client) -> None:
     html = " ".join(page.get("/ui-kit/").content.decode().split())
     for _, group in menu.entries():
         for entry in group:
             assert f"<kbd>g {entry.shortcut}</kbd><span>{entry.title.lower()}</span>" in html
-    assert 'aria-label="Search topics, subscriptions, messages and jobs"' in html
+    assert 'aria-label="Search topics, subscriptions, messages, jobs, runs and quotas"' in html
     assert 'placeholder="Topics, subscriptions, messages…"' in html
 
 
