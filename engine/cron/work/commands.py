@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -43,6 +44,8 @@ def run_program(context: RunContext, program: Program) -> WorkOutcome:
     HBUS_PARAMETERS. When the run is to stop, its whole process tree gets SIGTERM, and SIGKILL after the grace; when the
     worker dies, SIGKILL at once.
     """
+    if not program.command:
+        return WorkOutcome(False, "it names no program", again=False)
     control_read, control_write = os.pipe()
     report_read, report_write = os.pipe()
     try:
@@ -60,7 +63,8 @@ def run_program(context: RunContext, program: Program) -> WorkOutcome:
             pass_fds=(control_read, report_write),
             start_new_session=True,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # What no system takes, such as a NUL, is told by Python itself.
         for pipe in (control_read, control_write, report_read, report_write):
             os.close(pipe)
         return WorkOutcome(False, f"its program cannot be started: {words_of(error)}", again=False)
@@ -94,7 +98,9 @@ def _report(context: RunContext, report: int, control: int) -> str:
     said, asked = b"", False
     while True:
         if not asked and context.is_stopped():
-            os.write(control, b"x")
+            with contextlib.suppress(BrokenPipeError):
+                # It may have ended just now.
+                os.write(control, b"x")
             asked = True
         ready, _, _ = select.select([report], [], [], _POLL_S)
         if ready:
@@ -114,7 +120,15 @@ def _outcome(context: RunContext, said: str) -> WorkOutcome:
         case "exit":
             return WorkOutcome(False, f"it ended with exit code {rest}", again=int(rest) not in _NEVER_RUNS)
         case "signal":
-            return WorkOutcome(False, f"it was ended by {signal.Signals(int(rest)).name}")
+            return WorkOutcome(False, f"it was ended by {_signal_name(int(rest))}")
         case "error":
             return WorkOutcome(False, f"its program cannot be started: {rest}", again=False)
     return WorkOutcome(False, "what held its program was killed, and nobody knows how it ended")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # Those between the named ones, which programs use among themselves.
+        return f"signal {number}"

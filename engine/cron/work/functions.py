@@ -14,8 +14,9 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from engine.core.error_text import text_of, words_of
-from engine.core.errors import BadInput, ConfigurationError, NotThere
+from engine.core.errors import ConfigurationError, NotThere
 from engine.core.prepared import prepared
+from engine.core.redaction import redact_text
 from engine.cron.work.call import SUMMARY_LIMIT, Hopeless, RunContext, Stopped, WorkOutcome
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -66,6 +67,8 @@ class JobFunction:
             return WorkOutcome(False, str(stopped))
         except Hopeless as error:
             return WorkOutcome(False, words_of(error), again=False)
+        except SystemExit as left:
+            return WorkOutcome(False, f"it left by sys.exit({left.code!r})")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is how the work ended
             context.log.write(traceback.format_exc())
             return WorkOutcome(False, text_of(error))
@@ -130,7 +133,20 @@ def forget_functions() -> None:
 def _described(name: str, function: Callable[..., Any]) -> JobFunction:
     if not name or len(name) > 200:
         raise ConfigurationError("A function needs a name of 1 to 200 characters.", field="function")
-    hints = get_type_hints(function)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigurationError(
+            f"{function.__qualname__} cannot be a job: calling it does not run it.",
+            remedy="Register a plain function that does the work before it returns.",
+            field="function",
+        )
+    try:
+        hints = get_type_hints(function)
+    except NameError as error:
+        raise ConfigurationError(
+            f"A type of {function.__qualname__} is not known: {error}.",
+            remedy="Import it where the function stands, not for type checkers alone.",
+            field="function",
+        ) from error
     wanted = list(inspect.signature(function).parameters.values())
     wants_context = bool(wanted) and hints.get(wanted[0].name) is RunContext
     fields: list[Any] = []
@@ -145,7 +161,10 @@ def _described(name: str, function: Callable[..., Any]) -> JobFunction:
     try:
         parameters = msgspec.defstruct("Parameters", fields, kw_only=True, forbid_unknown_fields=True)
         msgspec.json.schema(prepared(parameters))
-    except (TypeError, BadInput) as error:
+        for one in fields:
+            if len(one) == 3:
+                msgspec.convert(msgspec.to_builtins(one[2]), prepared(one[1]), strict=True)
+    except (TypeError, msgspec.ValidationError) as error:
         raise ConfigurationError(
             f"The parameters of {function.__qualname__} cannot be read from JSON: {words_of(error)}.",
             remedy="Use str, int, float, bool, lists, dates, or structs of these.",
@@ -155,7 +174,12 @@ def _described(name: str, function: Callable[..., Any]) -> JobFunction:
 
 
 def _summary(returned: object) -> str:
+    """What it returned, in a line: the work is done, so whatever that is must not fail it."""
     if returned is None:
         return ""
-    text = returned if isinstance(returned, str) else json.dumps(returned, default=str, ensure_ascii=False)
+    try:
+        text = returned if isinstance(returned, str) else json.dumps(returned, default=str, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = f"a {type(returned).__name__} that JSON cannot say"
+    text = redact_text(text.encode("utf-8", "replace").decode())
     return text if len(text) <= SUMMARY_LIMIT else f"{text[: SUMMARY_LIMIT - 1]}…"

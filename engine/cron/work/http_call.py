@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPMethod
+from typing import Any
 
 import httpx
 
@@ -41,26 +42,49 @@ def call_http(
     call, clock = context.call, clock or SystemClock()
     has_body = target.method not in _WITHOUT_BODY
     body = json.dumps(dict(call.parameters)).encode() if has_body else b""
-    headers = {
-        **target.headers,
-        **({"Content-Type": "application/json"} if has_body else {}),
-        SIGNATURE_HEADER: sign(secret, clock.now_ms() // 1000, body),
-        "Idempotency-Key": call.correlation_id,
-        "X-Hbus-Job": call.job,
-        "X-Hbus-Run": str(call.run),
-        "X-Hbus-Slot": to_rfc3339(call.slot * 1000),
-        "X-Hbus-Attempt": str(call.attempt),
-    }
-    query = None if has_body else {name: str(value) for name, value in call.parameters.items()}
+    headers = httpx.Headers({"Content-Type": "application/json"} if has_body else {})
+    headers.update(target.headers)
+    headers.update(
+        {
+            SIGNATURE_HEADER: sign(secret, clock.now_ms() // 1000, body),
+            "Idempotency-Key": call.correlation_id,
+            "X-Hbus-Job": call.job,
+            "X-Hbus-Run": str(call.run),
+            "X-Hbus-Slot": to_rfc3339(call.slot * 1000),
+            "X-Hbus-Attempt": str(call.attempt),
+        }
+    )
+    url = httpx.URL(target.url)
+    if not has_body and call.parameters:
+        url = url.copy_merge_params({name: _in_query(value) for name, value in call.parameters.items()})
     try:
-        answer = client.request(target.method, target.url, content=body or None, headers=headers, params=query or None)
+        # Streamed: of an answer, however long, no more is read than is kept.
+        with client.stream(target.method, url, content=body or None, headers=headers) as answer:
+            began = _beginning(answer)
     except httpx.HTTPError as error:
         return WorkOutcome(False, f"{shown_url(target.url)}: {text_of(error)}")
     said = f"{shown_url(target.url)} answered {answer.status_code} {answer.reason_phrase}".strip()
-    context.log.write(f"{said}\n{answer.text[:ANSWER_KEPT]}\n")
+    context.log.write(f"{said}\n{began}\n")
     if answer.is_success:
         return WorkOutcome(True, summary=said)
     again = answer.status_code in PASSING or answer.is_server_error
     wait_s = retry_after_s(answer.headers.get("Retry-After", ""), to_datetime(clock.now_ms()))
     asked = "" if wait_s is None or not again else f" and asked to be tried again in {wait_s:g} s"
     return WorkOutcome(False, said + asked, again=again)
+
+
+def _in_query(value: Any) -> str | list[str]:
+    """A parameter as a query says it: lists by repetition, true and false in lower case, what nests as JSON."""
+    if isinstance(value, list):
+        return [str(_in_query(each)) for each in value]
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value)
+
+
+def _beginning(answer: httpx.Response) -> str:
+    """The first of what it says; what is packed is not unpacked, for it may be of any size then."""
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        return "(its body is packed, and not shown)"
+    first = next(answer.iter_raw(), b"")
+    return first[: 4 * ANSWER_KEPT].decode("utf-8", "replace")[:ANSWER_KEPT]

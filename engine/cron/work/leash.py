@@ -1,7 +1,8 @@
 """Holds a command and all that it starts, and ends them: run as a program, by path, with nothing imported but Python's.
 
 ``leash.py CONTROL REPORT GRACE_S PROGRAM ARGUMENT…``: CONTROL and REPORT are descriptors of pipes. A byte on CONTROL
-ends the command (SIGTERM, and after the grace SIGKILL); its end, which is the worker's death, does so at once. On
+ends all that the command has started (SIGTERM, and after the grace SIGKILL); its end, which is the worker's death, does
+so at once. On
 REPORT it says how the command ended: ``exit N``, ``signal N``, or ``error TEXT`` when it could not be started. Then
 nothing of the command is left, not even what has put itself into another session: on Linux whatever loses its parent
 becomes a child of this process.
@@ -60,24 +61,29 @@ def _become(command: "list[str]", failed: int, libc: "ctypes.CDLL | None") -> No
 
 
 def _hold(child: int, control: int, wake: int, grace_s: float) -> str:
-    """Until the command has ended; how it did."""
-    kill_at = None
+    """Until the command has ended, and where it was asked to, all that it has started; how the command did."""
+    said: str | None = None
+    kill_at: float | None = None
     watched = [control, wake]
     while True:
-        status = _ended(child)
-        if status is not None:
-            return status
-        left_s = None if kill_at is None else max(0.0, kill_at - time.monotonic())
-        ready, _, _ = select.select(watched, [], [], left_s)
+        said = _ended(child) or said
+        if said is not None and (kill_at is None or not _descendants()):
+            return said
+        # What is no child of this process ends without a signal to it: it is looked for.
+        until_s = None if kill_at is None else max(0.0, min(kill_at - time.monotonic(), _AGAIN_S if said else 60.0))
+        ready, _, _ = select.select(watched, [], [], until_s)
         if wake in ready:
             os.read(wake, 1_000)
         if control in ready:
-            watched.remove(control)
-            asked = os.read(control, 1)
-            kill_at = time.monotonic() + (grace_s if asked else 0.0)
-            _signal_group(child, signal.SIGTERM)
+            if os.read(control, 1):
+                kill_at = time.monotonic() + grace_s
+                _signal_all(signal.SIGTERM)
+            else:
+                watched.remove(control)
+                kill_at = 0.0
         if kill_at is not None and time.monotonic() >= kill_at:
-            _signal_group(child, signal.SIGKILL)
+            _signal_all(signal.SIGKILL)
+            kill_at = time.monotonic() + _AGAIN_S
 
 
 def _ended(child: int) -> "str | None":
@@ -96,11 +102,7 @@ def _ended(child: int) -> "str | None":
 def _end_all() -> None:
     """Kill what descends from this process until nothing does: what is killed may have left children behind."""
     while True:
-        for pid in _descendants():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        _signal_all(signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -125,11 +127,12 @@ def _descendants() -> "set[int]":
     return found - {os.getpid()}
 
 
-def _signal_group(leader: int, number: int) -> None:
-    try:
-        os.killpg(leader, number)
-    except ProcessLookupError:
-        return
+def _signal_all(number: int) -> None:
+    for pid in _descendants():
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
 
 
 def _all_of(pipe: int) -> str:

@@ -41,6 +41,8 @@ class LogSpool:
             os.close(self._file)
             raise
         self._at = 0
+        #: Whether what comes next is the rest of a line whose beginning was shown.
+        self._in_long_line = False
         #: Bytes that were thrown away unread, and are still to be told of.
         self._left_out = 0
 
@@ -68,18 +70,40 @@ class LogSpool:
     def read(self, *, last: bool = False) -> str:
         """What is new, about :data:`PIECE` of it at most, as it may be shown; empty when there is nothing.
 
-        A line that has not ended waits for its end, unless it is the ``last`` of all, or longer than
-        :data:`LONGEST_LINE`.
+        Whole lines: one that has not ended waits for its end, unless it is the ``last`` of all. Of one that is longer
+        than a piece the beginning is shown, and the rest is passed over.
         """
+        while raw := self._whole_lines(last=last):
+            left_out, self._left_out = self._left_out, 0
+            self._empty_if_large()
+            told = (
+                f"… {left_out:,} bytes were left out here: they came faster than they were read\n" if left_out else ""
+            )
+            if text := told + self._shown(raw):
+                return text
+        return ""
+
+    def _whole_lines(self, *, last: bool) -> bytes:
         raw = os.pread(self._file, PIECE, self._at)
-        if not last and not raw.endswith(b"\n"):
-            whole = raw.rfind(b"\n") + 1
-            raw = raw[:whole] if whole or len(raw) < LONGEST_LINE else raw[:LONGEST_LINE]
+        whole = raw.rfind(b"\n") + 1
+        if len(raw) == PIECE:
+            raw = raw[:whole] or raw
+        elif not last:
+            raw = raw[:whole]
         self._at += len(raw)
-        left_out, self._left_out = self._left_out, 0
-        self._empty_if_large()
-        told = f"… {left_out:,} bytes were left out here: they came faster than they were read\n" if left_out else ""
-        return told + shown(raw)
+        return raw
+
+    def _shown(self, raw: bytes) -> str:
+        """Without the rest of a line whose beginning was shown."""
+        if self._in_long_line:
+            end = raw.find(b"\n") + 1
+            if not end:
+                return ""
+            self._in_long_line, raw = False, raw[end:]
+        if len(raw) == PIECE and b"\n" not in raw:
+            self._in_long_line = True
+            return f"{shown(raw)}\n"
+        return shown(raw)
 
     def close(self) -> None:
         """Give it up as it is; another may ship what is left."""
@@ -111,14 +135,14 @@ def left_behind(folder: Path) -> Iterator[LogSpool]:
 
 
 def shown(raw: bytes) -> str:
-    """Bytes of a log as a person may see them: text without control characters, long lines cut, secrets redacted."""
-    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
-    lines = (_cut(_CONTROL.sub(_escaped, line)) for line in text.split("\n"))
-    return redact_text("\n".join(lines))
+    """Bytes of a log as a person may see them: text without control characters, secrets redacted, long lines cut."""
+    text = redact_text(raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+    # After the redaction: half a secret looks like none.
+    return "\n".join(_cut(_CONTROL.sub(_escaped, line)) for line in text.split("\n"))
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut: {len(line):,} characters)"
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… (cut)"
 
 
 def _escaped(found: re.Match[Any]) -> str:

@@ -51,7 +51,11 @@ class HttpKind:
         if method not in _METHODS:
             raise BadInput(f"There is no method {method!r}.", remedy=f"Use {', '.join(_METHODS)}.", field="options")
         headers = texts_option(spec, "headers")
-        for name in headers:
+        for name, value in headers.items():
+            if not (name + value).isascii() or not (name + value).isprintable():
+                raise BadInput(
+                    f"The header {name} holds what no header can say.", remedy="Use ASCII alone.", field="options"
+                )
             if name.lower().startswith(_OURS):
                 raise BadInput(
                     f"The header {name} is not yours to set.",

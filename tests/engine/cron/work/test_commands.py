@@ -144,3 +144,27 @@ def test_when_the_worker_is_killed_its_programs_are(tmp_path: Path) -> None:
     while not gone(pids):
         assert time.monotonic() < until, "a part of its tree lives on"
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ([], "it names no program"),
+        (["a\0b"], "its program cannot be started: embedded null byte"),
+        (["sh", "-c", "kill -40 $$"], "it was ended by signal 40"),
+    ],
+)
+def test_what_no_system_takes_is_said(given: Given, command: list[str], reason: str) -> None:
+    assert run_program(given(), Program(command)).reason == reason
+
+
+def test_what_the_program_started_may_tidy_up_too(given: Given, tmp_path: Path) -> None:
+    context, told = given(), tmp_path / "told"
+    # The shell in front dies at once; the one behind it takes its time.
+    inner = f"trap 'sleep 0.3; echo tidied; exit 0' TERM; echo 1 > {told}; while :; do sleep 0.05; done"
+    script = f'(exec setsid sh -c "{inner}") & wait'
+    stopper = threading.Thread(target=lambda: (until_told(told), context.stop("cancelled")))
+    stopper.start()
+    run_program(context, Program(["sh", "-c", script], grace_s=20))
+    stopper.join()
+    assert "tidied\n" in context.log.read(last=True)

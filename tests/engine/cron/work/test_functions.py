@@ -114,3 +114,56 @@ def test_a_name_is_one_functions() -> None:
         job_function("it")(gives_up)
     with pytest.raises(NotThere):
         find_function("other")
+
+
+def leaves() -> None:
+    raise SystemExit(3)
+
+
+def test_one_that_leaves_python_has_failed(given: Given) -> None:
+    job_function("it")(leaves)
+    outcome = find_function("it").run(given())
+    assert (outcome.done, outcome.reason) == (False, "it left by sys.exit(3)")
+
+
+def returns_what_json_cannot_say() -> dict[tuple[int, int], int]:
+    return {(1, 2): 3}
+
+
+def returns_a_secret() -> str:
+    return "Bearer abcdefgh12345678 \ud800"
+
+
+@pytest.mark.parametrize(
+    ("function", "summary"),
+    [
+        (returns_what_json_cannot_say, "a dict that JSON cannot say"),
+        (returns_a_secret, "Bearer [redacted] ?"),
+    ],
+)
+def test_whatever_it_returns_the_work_is_done(given: Given, function: Callable[[], object], summary: str) -> None:
+    job_function("it")(function)
+    outcome = find_function("it").run(given())
+    assert (outcome.done, outcome.summary) == (True, summary)
+
+
+async def is_awaited() -> None: ...
+
+
+def yields() -> Iterator[int]:
+    yield 1
+
+
+def of_a_wrong_default(rooms: int = "many") -> None:  # type: ignore[assignment]
+    ...
+
+
+def of_an_unknown_type(hotel: "Hotel") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
+    ...
+
+
+@pytest.mark.parametrize("function", [is_awaited, yields, of_a_wrong_default, of_an_unknown_type])
+def test_what_would_not_do_its_work_is_refused_too(function: Callable[..., object]) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        job_function("it")(function)
+    assert refused.value.remedy

@@ -29,8 +29,30 @@ def test_only_whole_lines_are_read_until_the_last(spool: LogSpool) -> None:
 
 
 def test_a_line_without_end_is_not_waited_for(spool: LogSpool) -> None:
-    spool.write("x" * (log_spool.LONGEST_LINE + 5))
-    assert spool.read() == "x" * log_spool.LONGEST_LINE
+    spool.write("x" * (3 * log_spool.PIECE))
+    assert spool.read() == f"{'x' * log_spool.LONGEST_LINE}… (cut)\n"
+    # The rest of it is passed over.
+    assert spool.read() == ""
+    spool.write("x\nnext\n")
+    assert spool.read() == "next\n"
+
+
+def test_half_a_secret_is_never_shown(spool: LogSpool) -> None:
+    secret = "abcdefgh12345678" * 4
+    for before in (log_spool.PIECE - 40, log_spool.LONGEST_LINE - 10):
+        spool.write("y" * 60 + "\n" + "x" * (before - 61) + f" Bearer {secret}\n")
+        shown = spool.read() + spool.read() + spool.read(last=True)
+        assert secret[:8] not in shown
+
+
+def test_the_last_piece_of_a_long_log_ends_with_a_line_too(spool: LogSpool) -> None:
+    lines = [f"line {number} {'z' * 90}\n" for number in range(400)]
+    spool.write("".join(lines))
+    pieces = []
+    while piece := spool.read(last=True):
+        pieces.append(piece)
+    assert "".join(pieces) == "".join(lines)
+    assert all(piece.endswith("\n") for piece in pieces)
 
 
 def test_a_piece_is_no_larger_than_it_may_be(spool: LogSpool) -> None:

@@ -1,0 +1,142 @@
+"""A call is signed and named after its run, says what may be tried again, and takes little of what is answered."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from http import HTTPMethod
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from engine.core.http_client import MOST_ANSWER, timed_client
+from engine.core.signing import SIGNATURE_HEADER
+from engine.cron.work.call import WorkOutcome
+from engine.cron.work.http_call import ANSWER_KEPT, HttpTarget, call_http
+from tests.engine.cron.work.conftest import Given
+
+
+class Partner(ThreadingHTTPServer):
+    """Answers as it is told, and remembers what it was asked."""
+
+    status = 200
+    answer = b"thanks"
+    headers: dict[str, str] = {}
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answering)
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Answering(BaseHTTPRequestHandler):
+    server: Partner
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        told = {name.lower(): value for name, value in self.headers.items()}
+        self.server.asked.append((self.command, self.path, told, body))
+        self.send_response(self.server.status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(self.server.answer)))
+        self.end_headers()
+        try:
+            self.wfile.write(self.server.answer)
+        except ConnectionError:
+            self.close_connection = True
+
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - so the server looks them up
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def partner() -> Iterator[Partner]:
+    server = Partner()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with timed_client(10) as made:
+        yield made
+
+
+def test_its_parameters_are_the_body_and_its_headers_name_the_run(
+    partner: Partner, client: httpx.Client, given: Given
+) -> None:
+    context = given(hotel="HB-1")
+    target = HttpTarget(f"{partner.url}/close", headers={"content-type": "application/vnd.x+json", "X-Own": "1"})
+    assert call_http(context, target, client, b"secret").done
+    ((method, path, headers, body),) = partner.asked
+    assert (method, path, json.loads(body)) == ("POST", "/close", {"hotel": "HB-1"})
+    assert headers["content-type"] == "application/vnd.x+json"
+    assert (headers["x-hbus-job"], headers["x-hbus-run"], headers["x-hbus-attempt"]) == ("close-of-day", "1", "1")
+    assert headers["idempotency-key"] == "run-1"
+    assert headers[SIGNATURE_HEADER.lower()].startswith("t=")
+    assert "thanks" in context.log.read()
+
+
+def test_the_query_of_a_get_is_kept_and_says_values_as_queries_do(
+    partner: Partner, client: httpx.Client, given: Given
+) -> None:
+    context = given(hotel="H 1", full=True, none=None, rooms=[1, 2])
+    call_http(context, HttpTarget(f"{partner.url}/x?own=1", HTTPMethod.GET), client, b"s")
+    assert partner.asked[0][1] == "/x?own=1&hotel=H+1&full=true&none=&rooms=1&rooms=2"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (204, (True, True)),
+        (302, (False, False)),
+        (404, (False, False)),
+        (408, (False, True)),
+        (429, (False, True)),
+        (503, (False, True)),
+    ],
+)
+def test_what_passes_by_itself_may_be_tried_again(
+    partner: Partner, client: httpx.Client, given: Given, status: int, said: tuple[bool, bool]
+) -> None:
+    done, again = said
+    partner.status, partner.answer, partner.headers = status, b"", {"Retry-After": "7"}
+    outcome = call_http(given(), HttpTarget(partner.url), client, b"s")
+    assert (outcome.done, outcome.again) == (done, again)
+    assert ("asked to be tried again in 7 s" in outcome.reason) == (not done and again)
+
+
+def test_nobody_there_may_be_tried_again(client: httpx.Client, given: Given) -> None:
+    outcome = call_http(given(), HttpTarget("http://127.0.0.1:1/"), client, b"s")
+    assert (outcome.done, outcome.again) == (False, True)
+
+
+def test_a_long_answer_is_an_answer_and_its_beginning_is_kept(
+    partner: Partner, client: httpx.Client, given: Given
+) -> None:
+    partner.answer = b"a" * (4 * MOST_ANSWER)
+    context = given()
+    assert call_http(context, HttpTarget(partner.url), client, b"s") == WorkOutcome(
+        True, summary=f"{partner.url} answered 200 OK"
+    )
+    assert context.log.read().count("a" * ANSWER_KEPT) == 1
+
+
+def test_what_is_packed_is_not_unpacked(partner: Partner, client: httpx.Client, given: Given) -> None:
+    partner.answer, partner.headers = gzip.compress(b"0" * 50_000_000), {"Content-Encoding": "gzip"}
+    context = given()
+    assert call_http(context, HttpTarget(partner.url), client, b"s").done
+    assert "(its body is packed, and not shown)" in context.log.read()
