@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from engine.cron.slots.steps import RunState
 from hbus_console.jobs.models import JobRun
+from hbus_console.registry.pages import page
 from hbus_console.ui import formats
 
 #: Bars of a strip.
@@ -48,14 +50,15 @@ def strip(runs: Sequence[JobRun], now_us: int) -> SafeString:
     shown = list(reversed(runs[:STRIP]))
     longest = max((took_us(run, now_us) or 0 for run in shown), default=0) or 1
     said = formats.counted(len(shown), "run") if shown else "no run yet"
+    # Links for who points; who uses keys finds the same runs on the job's page, and need not pass hundreds of bars.
     bars = format_html_join(
         "",
-        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>',
+        '<a href="{}" tabindex="-1"><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></a>',
         (_bar(run, place, longest, now_us) for place, run in enumerate(shown, STRIP - len(shown))),
     )
     width = STRIP * (_BAR + _GAP)
     return format_html(
-        '<svg class="run-strip" width="{}" height="{}" role="img" aria-label="the last {}">{}</svg>',
+        '<svg class="run-strip" width="{}" height="{}" role="group" aria-label="the last {}">{}</svg>',
         width,
         _HEIGHT,
         said,
@@ -69,7 +72,8 @@ def _bar(run: JobRun, place: int, longest: int, now_us: int) -> tuple[object, ..
     said = f"{formats.clock(run.slot * 1000)} {run.state}"
     if took is not None:
         said += f", {formats.duration(took)}"
-    return tone_of_run(run.state), place * (_BAR + _GAP), _HEIGHT - height, _BAR, height, said
+    link = page("jobs:run", run.job, str(run.pk))
+    return link, said, tone_of_run(run.state), place * (_BAR + _GAP), _HEIGHT - height, _BAR, height
 
 
 @dataclass(frozen=True)
@@ -80,15 +84,35 @@ class DayLine:
     runs: Sequence[JobRun]
     #: Slots to come, in seconds.
     coming: Sequence[int]
+    #: How much time the line shows, in seconds.
+    span_s: int = DAY_S
+    #: Before this instant there were more runs than are drawn; 0: there were not.
+    cut_s: int = 0
+    #: What the picture says to who does not see it; empty: how many runs and slots are drawn.
+    said: str = ""
+
+
+class _Scale(NamedTuple):
+    """Where an instant stands in the picture."""
+
+    begin_s: int
+    span_s: int
+
+    def x(self, at_s: int) -> int:
+        return min(_DAY, max(0, round((at_s - self.begin_s) * _DAY / self.span_s)))
 
 
 def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     """The line of a job: what ran, what was skipped, what comes, and where now is."""
-    drawn = [*_merged(line.runs, begin_s, now_us), *_apart(line.coming, begin_s)]
+    scale = _Scale(begin_s, line.span_s)
+    drawn = [*_merged(line.runs, scale, now_us), *_apart(line.coming, scale)]
+    now = scale.x(now_us // 1_000_000)
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
     )
-    said = f"{formats.counted(len(line.runs), 'run')} today, {formats.num(len(line.coming))} to come"
+    if line.cut_s:
+        drawn.insert(0, ("more", 0, scale.x(line.cut_s)))
+    said = line.said or f"{formats.counted(len(line.runs), 'run')}, {formats.num(len(line.coming))} to come"
     return format_html(
         '<svg class="run-day" viewBox="0 0 {} 18" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}<line class="now" x1="{}" x2="{}" y1="0" y2="18"/></svg>',
@@ -96,18 +120,18 @@ def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
         said,
         _DAY,
         bars,
-        _x(now_us // 1_000_000, begin_s),
-        _x(now_us // 1_000_000, begin_s),
+        now,
+        now,
     )
 
 
-def _merged(runs: Iterable[JobRun], begin_s: int, now_us: int) -> list[tuple[str, int, int]]:
+def _merged(runs: Iterable[JobRun], scale: _Scale, now_us: int) -> list[tuple[str, int, int]]:
     """Bars from left to right; those of one colour that touch are one, so that a run a second is no thousand shapes."""
     bars: list[tuple[str, int, int]] = []
     for run in sorted(runs, key=lambda each: (each.slot, each.pk)):
         start_us = run.begun_us or run.slot * 1_000_000
-        x = _x(start_us // 1_000_000, begin_s)
-        width = max(_THIN, round((took_us(run, now_us) or 0) / 1_000_000 * _DAY / DAY_S))
+        x = scale.x(start_us // 1_000_000)
+        width = max(_THIN, round((took_us(run, now_us) or 0) / 1_000_000 * _DAY / scale.span_s))
         width, tone = min(width, _DAY - x), tone_of_run(run.state)
         if bars and bars[-1][0] == tone and x <= bars[-1][1] + bars[-1][2]:
             before = bars.pop()
@@ -118,15 +142,11 @@ def _merged(runs: Iterable[JobRun], begin_s: int, now_us: int) -> list[tuple[str
     return bars
 
 
-def _apart(slots: Iterable[int], begin_s: int) -> list[tuple[str, int, int]]:
+def _apart(slots: Iterable[int], scale: _Scale) -> list[tuple[str, int, int]]:
     """Slots to come, without those that would lie on each other."""
     drawn: list[tuple[str, int, int]] = []
     for slot in slots:
-        x = _x(slot, begin_s)
+        x = scale.x(slot)
         if x <= _DAY - _THIN and (not drawn or x >= drawn[-1][1] + 2 * _THIN):
             drawn.append(("next", x, _THIN))
     return drawn
-
-
-def _x(at_s: int, begin_s: int) -> int:
-    return min(_DAY, max(0, round((at_s - begin_s) * _DAY / DAY_S)))

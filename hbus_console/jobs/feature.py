@@ -48,6 +48,7 @@ FEATURE = Feature(
         "abandoned": "bad",
         "cancelled": "warn",
         "unreadable": "bad",
+        "failing": "bad",
         "scheduled": "neutral",
     },
     ledger_models=("LogPiece",),
