@@ -91,7 +91,7 @@ def test_what_is_paused_or_nobodys_is_said_and_found(page: Client, job: Job) -> 
     assert "No job fits" in html_of(page, "/jobs/?state=on")
     assert "It is paused by system: “a release”." in html_of(page, f"/jobs/{NAME}/")
     Job.objects.update(team=None, paused=False)
-    assert "nobody owns it" in html_of(page, "/jobs/?state=ownerless")
+    assert "ownerless: its slots are skipped" in html_of(page, "/jobs/?state=ownerless")
 
 
 def test_a_job_shows_its_runs_newest_first_and_by_state(page: Client, job: Job) -> None:
