@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from engine.cron.slots.steps import RunState
 from hbus_console.jobs.models import JobRun
+from hbus_console.registry.pages import page
 from hbus_console.ui import formats
 
 #: Bars of a strip.
@@ -49,14 +50,15 @@ def strip(runs: Sequence[JobRun], now_us: int) -> SafeString:
     shown = list(reversed(runs[:STRIP]))
     longest = max((took_us(run, now_us) or 0 for run in shown), default=0) or 1
     said = formats.counted(len(shown), "run") if shown else "no run yet"
+    # Links for who points; who uses keys finds the same runs on the job's page, and need not pass hundreds of bars.
     bars = format_html_join(
         "",
-        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>',
+        '<a href="{}" tabindex="-1"><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></a>',
         (_bar(run, place, longest, now_us) for place, run in enumerate(shown, STRIP - len(shown))),
     )
     width = STRIP * (_BAR + _GAP)
     return format_html(
-        '<svg class="run-strip" width="{}" height="{}" role="img" aria-label="the last {}">{}</svg>',
+        '<svg class="run-strip" width="{}" height="{}" role="group" aria-label="the last {}">{}</svg>',
         width,
         _HEIGHT,
         said,
@@ -70,7 +72,8 @@ def _bar(run: JobRun, place: int, longest: int, now_us: int) -> tuple[object, ..
     said = f"{formats.clock(run.slot * 1000)} {run.state}"
     if took is not None:
         said += f", {formats.duration(took)}"
-    return tone_of_run(run.state), place * (_BAR + _GAP), _HEIGHT - height, _BAR, height, said
+    link = page("jobs:run", run.job, str(run.pk))
+    return link, said, tone_of_run(run.state), place * (_BAR + _GAP), _HEIGHT - height, _BAR, height
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,10 @@ class DayLine:
     coming: Sequence[int]
     #: How much time the line shows, in seconds.
     span_s: int = DAY_S
+    #: Before this instant there were more runs than are drawn; 0: there were not.
+    cut_s: int = 0
+    #: What the picture says to who does not see it; empty: how many runs and slots are drawn.
+    said: str = ""
 
 
 class _Scale(NamedTuple):
@@ -103,7 +110,9 @@ def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
     )
-    said = f"{formats.counted(len(line.runs), 'run')}, {formats.num(len(line.coming))} to come"
+    if line.cut_s:
+        drawn.insert(0, ("more", 0, scale.x(line.cut_s)))
+    said = line.said or f"{formats.counted(len(line.runs), 'run')}, {formats.num(len(line.coming))} to come"
     return format_html(
         '<svg class="run-day" viewBox="0 0 {} 18" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}<line class="now" x1="{}" x2="{}" y1="0" y2="18"/></svg>',

@@ -51,6 +51,7 @@ FEATURE = Feature(
         "abandoned": "bad",
         "cancelled": "warn",
         "unreadable": "bad",
+        "failing": "bad",
     },
     ledger_models=("LogPiece",),
     roles=(

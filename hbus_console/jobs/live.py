@@ -1,5 +1,7 @@
 """What moves: marks of the jobs whose runs or settings changed lately, of ``runs`` and ``jobs`` as families, and of the
 logs that grow (``log:RUN``).
+
+A page of many jobs shows ``job``, which is any of them: that one was deleted, the audit log's marks tell.
 """
 
 from __future__ import annotations
@@ -25,12 +27,18 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     marks: dict[str, Hashable] = {}
     runs = JobRun.objects.filter(scopes_q(scopes, "job"), changed_us__gte=since_us)
     for job, newest, count in runs.order_by().values_list("job").annotate(Max("changed_us"), Count("pk")):
-        marks[str(job_subject(job))] = marks["runs"] = (newest, count)
+        marks[str(job_subject(job))] = (newest, count)
+    if marks:
+        # All of them: the token differs also when the last of the jobs stands still.
+        marks["runs"] = frozenset(marks.items())
     since = to_datetime(now_ms) - timedelta(milliseconds=LATELY_MS)
     versions = JobVersion.objects.filter(scopes_q(scopes, "job__name"), made_at__gte=since)
-    for job, number in versions.order_by().values_list("job__name").annotate(Max("number")):
+    numbers = list(versions.order_by().values_list("job__name").annotate(Max("number")))
+    for job, number in numbers:
         name = str(job_subject(job))
-        marks[name] = marks["jobs"] = (marks.get(name), number)
+        marks[name] = (marks.get(name), number)
+    if numbers:
+        marks["jobs"] = frozenset(numbers)
     growing = LogPiece.objects.filter(at_us__gte=since_us).order_by().values_list("run").annotate(Max("seq"))
     marks |= {f"log:{run}": seq for run, seq in growing}
     return LiveCells(marks=marks)

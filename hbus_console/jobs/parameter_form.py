@@ -17,6 +17,7 @@ PREFIX = "p."
 #: A schema with more is written as JSON.
 MOST_FIELDS = 20
 _KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "checkbox"}
+_TRUTHS = {True: "yes", False: "no"}
 _FORMATS = {"date": "date", "date-time": "text", "password": "password"}
 
 
@@ -50,10 +51,11 @@ def read_parameters(form: Form, schema: Mapping[str, Any] | None) -> dict[str, A
     if "parameters" in form:
         return _read_json(lines(form, "parameters"))
     properties = (schema or {}).get("properties", {})
+    needed = (schema or {}).get("required", ())
     found: dict[str, Any] = {}
     for name, each in properties.items():
         typed = form.get(PREFIX + name)
-        if _kind(each) == "boolean":
+        if _kind(each) == "boolean" and name in needed:
             found[name] = typed is not None
         elif typed not in (None, ""):
             found[name] = _value(str(typed), each)
@@ -84,14 +86,16 @@ def _field(name: str, schema: Any, value: Any, required: bool) -> ParameterField
     value = schema.get("default") if value is None else value
     options = tuple(str(each) for each in schema.get("enum", ()))
     shown = "" if value is None or value == MASK or is_secret(name, schema) else str(value)
-    if kind == "boolean":
+    if kind == "boolean" and required:
         shown = "on" if value else ""
+    elif kind == "boolean":
+        # A box that is not ticked would say no where nobody said anything.
+        shown, options = "" if value is None else _TRUTHS[bool(value)], (_TRUTHS[True], _TRUTHS[False])
     input_type = "select" if options else _FORMATS.get(schema.get("format", ""), _KINDS[kind])
+    told = schema.get("description", "")
     if is_secret(name, schema):
-        input_type = "password"
-    return ParameterField(
-        name, input_type, shown, required, schema.get("description", ""), options, "any" if kind == "number" else ""
-    )
+        input_type, told = "password", f"{told} Left empty, it is the job's own.".strip()
+    return ParameterField(name, input_type, shown, required, told, options, "any" if kind == "number" else "")
 
 
 def _kind(schema: Any) -> str:
@@ -101,6 +105,8 @@ def _kind(schema: Any) -> str:
 
 def _value(typed: str, schema: Mapping[str, Any]) -> Any:
     kind = _kind(schema)
+    if kind == "boolean":
+        return {word: truth for truth, word in _TRUTHS.items()}.get(typed, typed)
     if kind not in ("integer", "number"):
         return typed
     try:

@@ -7,25 +7,27 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils.safestring import SafeString
 
 from engine.core.errors import HbusError
 from engine.cron.expression import Slot
+from engine.cron.slots.overlap import RUNS
 from engine.cron.slots.steps import RunState
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
+from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.drawing import STRIP, strip, took_us
 from hbus_console.jobs.known import schedule_of
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
-from hbus_console.ui import formats
+from hbus_console.jobs.wall import SlotOnWall, short_wall, told_slot
 from hbus_console.ui.rows import Filters, owned
 
 #: Rows of one page.
 PAGE = 50
 #: What the list can be narrowed to.
-STATES = ("on", "paused", "ownerless")
+STATES = ("on", "failing", "paused", "ownerless")
 _TROUBLE = {
     RunState.FAILED: "bad",
     RunState.LOST: "bad",
@@ -33,12 +35,24 @@ _TROUBLE = {
     RunState.SKIPPED: "warn",
     RunState.CANCELLED: "warn",
 }
+_FAILED = frozenset(state for state, tone in _TROUBLE.items() if tone == "bad")
+#: Reasons in the word that a row of the list has room for; another that is short stands as it is.
+_WORDS = {RUNS: "overlap"}
+_ROOM = 26
 
 
 @dataclass(frozen=True)
 class JobFilters(Filters):
     """What the list of jobs is narrowed to."""
 
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class RunFilters(Filters):
+    """What the list of all runs is narrowed to."""
+
+    job: str = ""
     kind: str = ""
 
 
@@ -52,6 +66,8 @@ class JobRow:
     #: Why its schedule cannot be read, if it cannot.
     unreadable: str
     now_us: int
+    #: Who paused it, if it is.
+    paused_by: str = ""
 
     @property
     def strip(self) -> SafeString:
@@ -64,12 +80,20 @@ class JobRow:
             return "unreadable"
         if self.job.paused:
             return "paused"
-        return "ownerless" if self.job.team_id is None else "on"
+        if self.job.team_id is None:
+            return "ownerless"
+        return "failing" if self.ended and RunState(self.ended.state) in _FAILED else "on"
 
     @property
-    def next_us(self) -> int | None:
-        """How long until the next slot."""
-        return None if self.next is None else max(0, self.next.at * 1_000_000 - self.now_us)
+    def ended(self) -> JobRun | None:
+        """Of the runs that are over the newest."""
+        return next((run for run in self.runs if run.ended_us is not None), None)
+
+    @property
+    def coming(self) -> SlotOnWall | None:
+        """The next slot that would run."""
+        held = self.job.paused or self.job.team_id is None
+        return None if self.next is None or held else told_slot(self.next, self.now_us)
 
     @property
     def usual_us(self) -> int | None:
@@ -83,14 +107,15 @@ class JobRow:
         if self.unreadable:
             return "its schedule cannot be read", "bad", self.unreadable
         if self.job.paused:
-            return "paused", "warn", self.job.pause_reason
+            return f"paused by {self.paused_by}" if self.paused_by else "paused", "warn", self.job.pause_reason
         if self.job.team_id is None:
-            return "nobody owns it: its slots are skipped", "bad", ""
-        newest = next((run for run in self.runs if run.ended_us is not None), None)
-        if newest is None or RunState(newest.state) not in _TROUBLE:
+            return "ownerless: its slots are skipped", "bad", ""
+        run = self.ended
+        if run is None or RunState(run.state) not in _TROUBLE:
             return "", "", ""
-        told = f"{formats.clock(newest.slot * 1000)[:5]} {newest.state}"
-        return told, _TROUBLE[RunState(newest.state)], newest.reason
+        why = _WORDS.get(run.reason, run.reason)
+        told = f"{short_wall(run.slot, self.job.zone, self.now_us)} {run.state}"
+        return f"{told}, {why}" if 0 < len(why) <= _ROOM else told, _TROUBLE[RunState(run.state)], run.reason
 
 
 def found_jobs(who: Actor, wanted: JobFilters) -> QuerySet[Job]:
@@ -106,22 +131,40 @@ def found_jobs(who: Actor, wanted: JobFilters) -> QuerySet[Job]:
         case "ownerless":
             rows = rows.filter(team=None)
         case "on":
-            rows = rows.filter(paused=False).exclude(team=None)
+            rows = rows.filter(paused=False).exclude(team=None).exclude(name__in=_failing(rows))
+        case "failing":
+            rows = rows.filter(paused=False, name__in=_failing(rows)).exclude(team=None)
     return rows.order_by("name")
 
 
+def _failing(jobs: QuerySet[Job]) -> QuerySet[Job, str]:
+    """The names of those whose newest run that is over did not do what it should: one look at an index for each."""
+    newest = JobRun.objects.filter(job=OuterRef("name"), ended_us__isnull=False).order_by("-slot", "-pk")
+    last = jobs.order_by().annotate(last_state=Subquery(newest.values("state")[:1]))
+    return last.filter(last_state__in=_FAILED).values_list("name", flat=True)
+
+
 def job_rows(jobs: Sequence[Job], now_us: int) -> list[JobRow]:
-    """How they stand: one question for the runs of all of them."""
+    """How they stand: one question for the runs of all of them, and one for who paused those that are."""
     runs = newest_runs([job.name for job in jobs], STRIP)
-    return [_row(job, runs[job.name], now_us) for job in jobs]
+    paused = _paused_by([job for job in jobs if job.paused])
+    return [_row(job, runs[job.name], now_us, paused.get(job.name, "")) for job in jobs]
 
 
-def _row(job: Job, runs: Sequence[JobRun], now_us: int) -> JobRow:
+def _paused_by(jobs: Sequence[Job]) -> dict[str, str]:
+    """Who paused each, by its name."""
+    if not jobs:
+        return {}
+    entries = AuditEntry.objects.filter(action="job.pause", namespace__in=[job.name for job in jobs])
+    return dict(entries.order_by("seq").values_list("namespace", "actor"))
+
+
+def _row(job: Job, runs: Sequence[JobRun], now_us: int, paused_by: str) -> JobRow:
     try:
         following = next(iter(schedule_of(job).slots(now_us // 1_000_000)), None)
     except HbusError as error:
-        return JobRow(job, runs, None, error.what, now_us)
-    return JobRow(job, runs, following, "", now_us)
+        return JobRow(job, runs, None, error.what, now_us, paused_by)
+    return JobRow(job, runs, following, "", now_us, paused_by)
 
 
 def next_slots(job: Job, now_s: int, most: int) -> list[Slot]:

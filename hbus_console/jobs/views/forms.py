@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import Any
 
@@ -26,9 +25,10 @@ from hbus_console.jobs.services.draft import GOVERNANCE, SETTINGS, TIMES, TROUBL
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked, unmasked
 from hbus_console.jobs.views.job import frame
+from hbus_console.jobs.wall import told_slot
 from hbus_console.teams.services import team_names
 from hbus_console.ui.forms import revision, text
-from hbus_console.ui.pages import form_page
+from hbus_console.ui.pages import clock, form_page
 
 #: Slots that the preview tells.
 TOLD = 6
@@ -101,6 +101,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     """A fragment: what the schedule of the form means, and when it would run next."""
     form = request.POST
     context: dict[str, Any] = {}
+    now_ms = clock.now_ms()
     if not text(form, "schedule"):
         return HttpResponse("")
     try:
@@ -112,8 +113,9 @@ def preview(request: HttpRequest) -> HttpResponse:
             fold=text(form, "fold") or "first",
             job=text(form, "name"),
         )
-        found = previewed(question, int(time.time()))
-        context = {"words": explain(found.schedule), "slots": found.slots, "zone": found.schedule.zone}
+        found = previewed(question, now_ms // 1_000)
+        slots = [told_slot(slot, now_ms * 1_000) for slot in found.slots]
+        context = {"words": explain(found.schedule), "slots": slots, "zone": found.schedule.zone}
     except BadExpression as error:
         context = {"refused": error.reason, "remedy": error.remedy, "spec": question.spec, "position": error.position}
     except BadInput as error:

@@ -30,6 +30,7 @@ from hbus_console.jobs.showing import masked
 from hbus_console.jobs.standing import job_rows, next_slots
 from hbus_console.jobs.views.lists import page_of_runs, told_runs
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
+from hbus_console.jobs.wall import told_slot
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, reason_act, refuse_act, tell_done
 
@@ -70,12 +71,13 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         **frame(who, row),
         **trigger_sheet(row, row.parameters),
         "standing": standing,
-        "slots": next_slots(row, now_ms // 1_000, SLOTS),
+        "slots": [told_slot(slot, now_ms * 1_000) for slot in next_slots(row, now_ms // 1_000, SLOTS)],
         "runs": told_runs(runs, now_ms * 1_000),
         "next_cursor": more,
         "state": state,
         "states": [each.value for each in RunState],
         "told_settings": _told(row),
+        "schema": schema_of(snapshot(row)),
     }
     if context["may_audit"]:
         entries = visible(who).filter(about(row.subject)).order_by("-seq")
@@ -156,6 +158,9 @@ def _told(row: Job) -> list[tuple[str, str]]:
     told = []
     for part in (WORK, TIMES, TROUBLE):
         for each in SETTINGS.part(part):
+            if each.name == "parameters_schema":
+                # The page shows it apart: it may be long.
+                continue
             value = values[each.name]
             meant = dict(getattr(each, "options", ())).get(value) if isinstance(value, str) else None
             shown = each.reads(value) or meant or each.shown(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import Counter
+from collections.abc import Sequence
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -16,18 +17,21 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.services import living
-from hbus_console.jobs.drawing import DAY_S, DayLine, day, tone_of_run, took_us
+from hbus_console.jobs.drawing import DayLine, day, tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_EDIT
+from hbus_console.jobs.known import schedule_of
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.services.draft import KIND_WORDS
-from hbus_console.jobs.standing import PAGE, STATES, JobFilters, JobRow, found_jobs, job_rows, next_slots
+from hbus_console.jobs.standing import PAGE, STATES, JobFilters, JobRow, RunFilters, found_jobs, job_rows
+from hbus_console.jobs.wall import Day, day_of
 from hbus_console.teams.services import team_names
+from hbus_console.ui import formats
 from hbus_console.ui.pages import clock
-from hbus_console.ui.rows import NOBODY, read_filters
+from hbus_console.ui.rows import NOBODY, owned, read_filters
 
-#: Jobs in the picture of the day, and of each so many runs and slots to come.
-MOST_LINES, MOST_RUNS, MOST_COMING = 12, 400, 100
+#: Jobs in the picture of the day, of each so many runs, and of its slots to come one in so many seconds.
+MOST_LINES, MOST_RUNS, APART_S = 12, 400, 900
 #: Slots of a day are counted as far as this.
 MOST_COUNTED = 10_000
 #: Runs of one page.
@@ -42,23 +46,22 @@ def jobs(request: HttpRequest) -> HttpResponse:
     cursor = request.GET.get("cursor", "")
     page = list(found.filter(name__gt=cursor)[: PAGE + 1] if cursor else found[: PAGE + 1])
     rows = job_rows(page[:PAGE], now_ms * 1_000)
-    begin_s = _midnight_s(now_ms)
-    slots = list(_seen(who).filter(slot__gte=begin_s, kind=JobRun.Kind.SCHEDULE)[: MOST_COUNTED + 1].values_list("pk"))
+    today = day_of(now_ms, timezone.get_current_timezone())
+    drawn = _most_to_tell(rows, today)
     context = {
         "nav": "jobs",
         "rows": rows,
         "next_cursor": page[PAGE - 1].name if len(page) > PAGE else "",
         "found": found.count(),
-        "any": Job.objects.exists(),
+        "any": Job.objects.filter(namespace_q(who, "name")).exists(),
         "wanted": wanted,
         "teams": team_names(),
         "nobody": NOBODY,
         "kinds": KIND_WORDS.items(),
         "states": STATES,
-        "lines": _lines(rows, begin_s, now_ms * 1_000),
-        "hours": [f"{hour:02}:00" for hour in range(0, 25, 3)],
-        "slots": len(slots),
-        "most_slots": MOST_COUNTED,
+        "lines": _lines(drawn, today, now_ms * 1_000),
+        "axis": today.axis(now_ms // 1_000),
+        "today": _today(who, today),
         "nodes": _nodes(),
         "may_edit": allows(who, JOB_EDIT, SOMEWHERE),
     }
@@ -69,17 +72,20 @@ def jobs(request: HttpRequest) -> HttpResponse:
 @console_view(VIEW, resource=SOMEWHERE)
 def runs(request: HttpRequest) -> HttpResponse:
     who, now_us = actor(request), clock.now_ms() * 1_000
-    wanted = {name: request.GET.get(name, "") for name in ("job", "state", "kind")}
-    found = _seen(who).filter(**{name: value for name, value in wanted.items() if value})
+    wanted = read_filters(RunFilters, request.GET)
+    found = _seen(who).filter(**{name: value for name in ("job", "state", "kind") if (value := getattr(wanted, name))})
+    if wanted.owner:
+        found = found.filter(job__in=list(owned(Job.objects.all(), wanted.owner).values_list("name", flat=True)))
     rows, more = page_of_runs(found, request.GET.get("cursor", ""))
     context = {
         "nav": "runs",
         "runs": told_runs(rows, now_us),
         "next_cursor": more,
         "wanted": wanted,
-        "narrowed": any(wanted.values()),
         "states": [state.value for state in RunState],
         "kinds": JobRun.Kind.values,
+        "teams": team_names(),
+        "nobody": NOBODY,
     }
     return render(request, "jobs/runs.html", context)
 
@@ -112,30 +118,55 @@ def _seen(who: Actor) -> QuerySet[JobRun]:
     return JobRun.objects.filter(namespace_q(who, "job"))
 
 
-def _lines(rows: list[JobRow], begin_s: int, now_us: int) -> list[dict[str, object]]:
-    """The day of the first jobs on the page."""
-    shown = rows[:MOST_LINES]
-    ran = newest_runs([row.job.name for row in shown], MOST_RUNS, begin_s)
+def _today(who: Actor, today: Day) -> dict[str, object]:
+    """What became of the slots of today: how many there were, and how many of them are not over."""
+    found = _seen(who).filter(slot__gte=today.begin_s, kind=JobRun.Kind.SCHEDULE)
+    states = Counter(found.order_by("-slot", "-pk").values_list("state", flat=True)[: MOST_COUNTED + 1])
+    count = states.total()
+    return {
+        "slots": min(count, MOST_COUNTED),
+        "more": count > MOST_COUNTED,
+        "open": states[RunState.CLAIMED] + states[RunState.RUNNING],
+    }
+
+
+def _most_to_tell(rows: list[JobRow], today: Day) -> list[JobRow]:
+    """Of the jobs on the page those whose day is worth a line: trouble first, then work; in the order of the page."""
+
+    def told(row: JobRow) -> tuple[int, int, int]:
+        states = [tone_of_run(run.state) for run in row.runs if run.slot >= today.begin_s]
+        comes = row.coming is not None and row.next is not None and row.next.at < today.end_s
+        return states.count("bad") + states.count("warn"), len(states), comes
+
+    ranked = sorted(rows, key=told, reverse=True)[:MOST_LINES]
+    chosen = {row.job.name for row in ranked if any(told(row))}
+    return [row for row in rows if row.job.name in chosen]
+
+
+def _lines(rows: list[JobRow], today: Day, now_us: int) -> list[dict[str, object]]:
+    ran = newest_runs([row.job.name for row in rows], MOST_RUNS, today.begin_s)
     return [
-        {
-            "job": row.job.name,
-            "drawn": day(DayLine(row.job.name, ran[row.job.name], _coming(row, begin_s, now_us)), begin_s, now_us),
-        }
-        for row in shown
+        {"job": row.job.name, "drawn": day(_line(row, ran[row.job.name], today), today.begin_s, now_us)} for row in rows
     ]
 
 
-def _coming(row: JobRow, begin_s: int, now_us: int) -> list[int]:
-    if row.state != "on":
-        return []
-    found = next_slots(row.job, now_us // 1_000_000, MOST_COMING)
-    return [slot.at for slot in found if slot.at < begin_s + DAY_S]
+def _line(row: JobRow, ran: Sequence[JobRun], today: Day) -> DayLine:
+    cut = len(ran) == MOST_RUNS
+    said = f"{'the last ' if cut else ''}{formats.counted(len(ran), 'run')} today"
+    failed = sum(tone_of_run(run.state) == "bad" for run in ran)
+    said += f", {formats.num(failed)} failed" if failed else ""
+    said += f"; the next in {formats.duration(row.coming.in_us)}" if row.coming else ""
+    return DayLine(row.job.name, ran, _coming(row, today), today.span_s, ran[-1].slot if cut else 0, said)
 
 
-def _midnight_s(now_ms: int) -> int:
-    """When the day began, in the zone of whoever looks."""
-    now: datetime = timezone.localtime(datetime.fromtimestamp(now_ms / 1_000, tz=timezone.get_current_timezone()))
-    return int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
+def _coming(row: JobRow, today: Day) -> list[int]:
+    """Slots to come today, so far apart that each is seen: of one a second that is one in a thousand."""
+    found: list[int] = []
+    slot = row.next if row.coming else None
+    while slot is not None and slot.at < today.end_s:
+        found.append(slot.at)
+        slot = schedule_of(row.job).after(slot.at + APART_S - 1)
+    return found
 
 
 def _nodes() -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, NotThere
 from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
@@ -27,11 +28,14 @@ from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked, unmasked
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
+from hbus_console.jobs.wall import on_wall
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, refuse_act
 
 #: Pieces of a log that the page shows, the newest; all of them are downloaded.
 MOST_PIECES = 24
+#: Lines that a search in the log shows.
+MOST_LINES = 2_000
 
 
 @require_GET
@@ -43,7 +47,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
     said = version.settings if version else {}
     schema = schema_of(said) if said else None
     parameters = said.get("parameters", {}) if row.parameters is None else row.parameters
-    wanted = request.GET.get("q", "")
+    wanted, zone = request.GET.get("q", ""), said.get("zone", "UTC")
     context: dict[str, Any] = {
         "nav": "runs",
         "run": row,
@@ -51,6 +55,9 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "name": job,
         "tone": tone_of_run(row.state),
         "slot_ms": row.slot * 1_000,
+        "slot_utc": to_rfc3339(row.slot * 1_000),
+        "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
+        "zone": zone,
         "took_us": took_us(row, now_us),
         "late_us": None if row.begun_us is None else max(0, row.begun_us - row.slot * 1_000_000),
         "parameters": masked(parameters, schema),
@@ -139,25 +146,51 @@ def _moments(run: JobRun) -> list[dict[str, Any]]:
 
 
 def _log_of(run: JobRun, wanted: str) -> dict[str, Any]:
-    pieces = list(LogPiece.objects.filter(run=run.pk).order_by("-seq")[: MOST_PIECES + 1])
-    earlier = len(pieces) > MOST_PIECES
-    parts = _parts(pieces[:MOST_PIECES][::-1])
+    """The newest pieces; with ``wanted`` the lines that have it, of all that is kept."""
+    newest = LogPiece.objects.filter(run=run.pk).order_by("-seq")
+    pieces = list(newest if wanted else newest[: MOST_PIECES + 1])
+    earlier = not wanted and len(pieces) > MOST_PIECES
+    pieces = pieces if wanted else pieces[:MOST_PIECES]
+    parts = _parts(pieces[::-1])
+    lines, more = 0, False
     if wanted:
-        for part in parts:
-            kept = [line for line in part["text"].splitlines(keepends=True) if wanted.lower() in line.lower()]
-            part["text"] = "".join(kept)
-        parts = [part for part in parts if part["text"]]
+        parts, lines, more = _lines_with(wanted.lower(), parts)
     shown = 1
     for part in parts:
         part["begins"], shown = part["attempt"] != shown, part["attempt"]
-    return {"log": parts, "earlier": earlier, "log_key": f"log:{run.pk}"}
+    return {"log": parts, "earlier": earlier, "lines": lines, "more_lines": more, "log_key": f"log:{run.pk}"}
+
+
+def _lines_with(wanted: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int, bool]:
+    """The parts with those of their lines that have it, how many these are, and whether there are more.
+
+    A line may begin in one piece and end in the next: pieces of one attempt are read as one text.
+    """
+    found: list[dict[str, Any]] = []
+    count = 0
+    for _, each in groupby(parts, key=lambda part: (part["attempt"], part["left_out"])):
+        same = list(each)
+        text = "".join(part["text"] for part in same)
+        kept = [line for line in text.splitlines(keepends=True) if wanted in line.lower()]
+        if kept and not same[0]["left_out"]:
+            room = MOST_LINES - count
+            found.append({**same[0], "text": "".join(kept[:room])})
+            count += len(kept)
+            if count > MOST_LINES:
+                return found, MOST_LINES, True
+    return found, count, False
 
 
 def _parts(pieces: list[LogPiece]) -> list[dict[str, Any]]:
     """The pieces' texts; what is missing between two of them is said in its place."""
-    parts = [{"at_ms": piece.at_us // 1_000, "text": piece.text, "attempt": piece.attempt} for piece in pieces]
+    parts = [
+        {"at_ms": piece.at_us // 1_000, "text": piece.text, "attempt": piece.attempt, "left_out": False}
+        for piece in pieces
+    ]
     for place, (before, after) in reversed(list(enumerate(pairwise(pieces), 1))):
         if (missing := after.seq - before.seq - 1) > 0:
             said = f"… {missing:,} pieces of the log were left out here: of a long one its beginning and end are kept\n"
-            parts.insert(place, {"at_ms": after.at_us // 1_000, "text": said, "attempt": after.attempt})
+            parts.insert(
+                place, {"at_ms": after.at_us // 1_000, "text": said, "attempt": after.attempt, "left_out": True}
+            )
     return parts

@@ -120,6 +120,12 @@
     return true;
   }
 
+  // ---- what grows at its end ------------------------------------------------------------------
+  // Who has scrolled back reads; who stands at the end follows it.
+  const atEnd = (tail) => tail.scrollHeight - tail.scrollTop - tail.clientHeight < 30;
+  const toEnd = (tail) => { tail.scrollTop = tail.scrollHeight; };
+  for (const tail of all("[data-tail]", page)) toEnd(tail);
+
   // ---- the page -------------------------------------------------------------------------------
   let shows = (page.dataset.shows ?? "").split(/\s+/).filter(Boolean);
   const concerns = (name) => name === "*" || shows.some((shown) => name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
@@ -154,7 +160,9 @@
     try {
       const fresh = await read();
       if (leaving) return;
+      const tails = all("[data-tail]", page).filter(atEnd);
       morph(page, fresh.querySelector("#content"), { held: inHand(), kept, still });
+      for (const tail of tails) toEnd(tail);
       document.title = fresh.title;
       began = Number(fresh.body.dataset.began);
       from = asked;
