@@ -70,6 +70,11 @@ class JobRow:
     paused_by: str = ""
 
     @property
+    def city(self) -> str:
+        """The last of its zone's name: ``Sao Paulo``."""
+        return self.job.zone.rpartition("/")[2].replace("_", " ")
+
+    @property
     def strip(self) -> SafeString:
         return strip(self.runs, self.now_us)
 

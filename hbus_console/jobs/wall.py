@@ -77,7 +77,7 @@ def _short(local: datetime, now: datetime) -> str:
 
 
 @dataclass(frozen=True)
-class Day:
+class WallDay:
     """From a midnight to the next, in seconds; where clocks change it has 23 or 25 hours."""
 
     begin_s: int
@@ -120,13 +120,13 @@ class Day:
         return [at for at in hours if self._wall(at).hour % _EACH == 0]
 
 
-def day_of(now_ms: int, of: tzinfo) -> Day:
+def day_of(now_ms: int, of: tzinfo) -> WallDay:
     """The day that it is in the zone of whoever looks."""
     now = datetime.fromtimestamp(now_ms / 1_000, tz=of)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     following = (midnight.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=of)
     begin, end = (int(each.astimezone(UTC).timestamp()) for each in (midnight, following))
-    return Day(begin, end, of)
+    return WallDay(begin, end, of)
 
 
 def _percent(share: float) -> str:

@@ -24,7 +24,7 @@ from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.services.draft import KIND_WORDS
 from hbus_console.jobs.standing import PAGE, STATES, JobFilters, JobRow, RunFilters, found_jobs, job_rows
-from hbus_console.jobs.wall import Day, day_of
+from hbus_console.jobs.wall import WallDay, day_of
 from hbus_console.teams.services import team_names
 from hbus_console.ui import formats
 from hbus_console.ui.pages import clock
@@ -118,7 +118,7 @@ def _seen(who: Actor) -> QuerySet[JobRun]:
     return JobRun.objects.filter(namespace_q(who, "job"))
 
 
-def _today(who: Actor, today: Day) -> dict[str, object]:
+def _today(who: Actor, today: WallDay) -> dict[str, object]:
     """What became of the slots of today: how many there were, and how many of them are not over."""
     found = _seen(who).filter(slot__gte=today.begin_s, kind=JobRun.Kind.SCHEDULE)
     states = Counter(found.order_by("-slot", "-pk").values_list("state", flat=True)[: MOST_COUNTED + 1])
@@ -130,7 +130,7 @@ def _today(who: Actor, today: Day) -> dict[str, object]:
     }
 
 
-def _most_to_tell(rows: list[JobRow], today: Day) -> list[JobRow]:
+def _most_to_tell(rows: list[JobRow], today: WallDay) -> list[JobRow]:
     """Of the jobs on the page those whose day is worth a line: trouble first, then work; in the order of the page."""
 
     def told(row: JobRow) -> tuple[int, int, int]:
@@ -143,14 +143,14 @@ def _most_to_tell(rows: list[JobRow], today: Day) -> list[JobRow]:
     return [row for row in rows if row.job.name in chosen]
 
 
-def _lines(rows: list[JobRow], today: Day, now_us: int) -> list[dict[str, object]]:
+def _lines(rows: list[JobRow], today: WallDay, now_us: int) -> list[dict[str, object]]:
     ran = newest_runs([row.job.name for row in rows], MOST_RUNS, today.begin_s)
     return [
         {"job": row.job.name, "drawn": day(_line(row, ran[row.job.name], today), today.begin_s, now_us)} for row in rows
     ]
 
 
-def _line(row: JobRow, ran: Sequence[JobRun], today: Day) -> DayLine:
+def _line(row: JobRow, ran: Sequence[JobRun], today: WallDay) -> DayLine:
     cut = len(ran) == MOST_RUNS
     said = f"{'the last ' if cut else ''}{formats.counted(len(ran), 'run')} today"
     failed = sum(tone_of_run(run.state) == "bad" for run in ran)
@@ -159,7 +159,7 @@ def _line(row: JobRow, ran: Sequence[JobRun], today: Day) -> DayLine:
     return DayLine(row.job.name, ran, _coming(row, today), today.span_s, ran[-1].slot if cut else 0, said)
 
 
-def _coming(row: JobRow, today: Day) -> list[int]:
+def _coming(row: JobRow, today: WallDay) -> list[int]:
     """Slots to come today, so far apart that each is seen: of one a second that is one in a thousand."""
     found: list[int] = []
     slot = row.next if row.coming else None

@@ -109,7 +109,7 @@ class RunProcess:
             outcome = self._outcome(held, stop, spool)
             if not outcome.done:
                 # The row tells of the last attempt alone.
-                spool.write(f"hbus: attempt {held.row.attempt} failed: {outcome.reason}\n")
+                spool.write(f"hbus: attempt {held.row.attempt}: {outcome.reason}\n")
         finally:
             shipper.finish()
         if outcome.summary:

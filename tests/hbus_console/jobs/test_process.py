@@ -116,9 +116,7 @@ def test_each_attempt_that_failed_leaves_its_reason_in_the_log(
     run = triggered(admin_actor)
     assert worker.run(run.pk) is RunState.CLAIMED
     assert worker.run(run.pk) is RunState.FAILED
-    assert log_of(run) == (
-        "hbus: attempt 1 failed: it ended with exit code 1\nhbus: attempt 2 failed: it ended with exit code 2\n"
-    )
+    assert log_of(run) == ("hbus: attempt 1: it ended with exit code 1\nhbus: attempt 2: it ended with exit code 2\n")
 
 
 def test_a_program_writes_its_log_itself(
