@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from itertools import count
@@ -60,6 +62,8 @@ class Crowd:
                 return act(what)
             except Unavailable:
                 self.refused += 1
+                # Whoever holds the lock needs the processor that asking again at once would take.
+                time.sleep(random.uniform(0.001, 0.01))
 
 
 def _count_running(_: None) -> int:
