@@ -40,6 +40,8 @@ class _Beside:
 
     def measure(self) -> Row:
         said: dict[str, Any] = {"conditions": self.conditions, "goal": self.goal}
+        # What is loaded on first use is loaded for both.
+        self.ours()
         try:
             self.theirs()
         except ConfigurationError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from time import time
 
 from django.db import connection, transaction
@@ -81,7 +80,7 @@ class SlotJudge:
                 for each in decided
                 if not each.skipped and (each.job, each.slot) in ids
             )
-            cursors = (replace(each.cursor, at=each.decisions[-1].slot) for each in step.openings)
+            cursors = (each.cursor._replace(at=each.decisions[-1].slot) for each in step.openings)
             return Opened(tuple(each for each in cursors if each.job in moved), tuple(rows))
 
     def read_run(self, step: ReadRun) -> RunRow | None:

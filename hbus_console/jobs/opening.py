@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
@@ -23,16 +24,20 @@ _MOVE = f"""
 """  # noqa: S608 - the names are ours
 _A_MOVE = "(%s, CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint))"
 
+# What is alike in all of them stands once: a statement of hundreds is long enough. SQLite asks for the WHERE.
 _INSERT = f"""
     INSERT INTO {_RUNS} (
         job, version, slot, kind, state, reason, epoch, attempt, last_end, not_before_us, waits, cancel_us,
         cancel_reason, node, owner, decided_us, begun_us, ended_us, changed_us, asked_by, asked_why, key, summary
-    ) VALUES {{values}} ON CONFLICT (job, slot, kind) WHERE kind = 'schedule' DO NOTHING RETURNING id, job, slot
+    ) SELECT
+        v.column1, v.column2, v.column3, '{JobRun.Kind.SCHEDULE.value}',
+        CASE v.column4 WHEN '' THEN '{RunState.CLAIMED.value}' ELSE '{RunState.SKIPPED.value}' END, v.column4,
+        0, 1, '', 0, FALSE, CAST(NULL AS bigint), '', %s, '', now.us, CAST(NULL AS bigint),
+        CASE v.column4 WHEN '' THEN CAST(NULL AS bigint) ELSE now.us END, now.us, '', '', '', ''
+    FROM (SELECT CAST(%s AS bigint) AS us) AS now, (VALUES {{values}}) AS v WHERE TRUE
+    ON CONFLICT (job, slot, kind) WHERE kind = 'schedule' DO NOTHING RETURNING id, job, slot
 """  # noqa: S608 - likewise
-_A_RUN = f"""
-    (%s, %s, %s, '{JobRun.Kind.SCHEDULE.value}', %s, %s, 0, 1, '', 0, FALSE, NULL,
-     '', %s, '', %s, NULL, %s, %s, '', '', '', '')
-"""
+_A_RUN = "(%s, %s, %s, %s)"
 
 
 class CursorMove(NamedTuple):
@@ -69,14 +74,8 @@ def insert_runs(decided: Sequence[Decided], node: str, now_us: int) -> dict[tupl
     return {
         (str(job), int(slot)): int(pk)
         for part in _parts(decided)
-        for pk, job, slot in _asked(_INSERT, _A_RUN, [_run(each, node, now_us) for each in part])
+        for pk, job, slot in _asked(_INSERT, _A_RUN, part, (node, now_us))
     }
-
-
-def _run(each: Decided, node: str, now_us: int) -> tuple[Any, ...]:
-    state = RunState.SKIPPED if each.skipped else RunState.CLAIMED
-    ended_us = now_us if each.skipped else None
-    return each.job, each.version, each.slot, state.value, each.skipped, node, now_us, ended_us, now_us
 
 
 def _parts(rows: Sequence[Each]) -> Iterator[Sequence[Each]]:
@@ -84,8 +83,10 @@ def _parts(rows: Sequence[Each]) -> Iterator[Sequence[Each]]:
         yield rows[start : start + _CHUNK]
 
 
-def _asked(statement: str, form: str, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def _asked(
+    statement: str, form: str, rows: Sequence[tuple[Any, ...]], first: tuple[Any, ...] = ()
+) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         values = ", ".join([form] * len(rows))
-        cursor.execute(statement.format(values=values), [value for row in rows for value in row])
+        cursor.execute(statement.format(values=values), [*first, *chain.from_iterable(rows)])
         return list(cursor.fetchall())

@@ -46,7 +46,18 @@ class Slot:
 class Schedule:
     """Compiled; immutable and thread-safe. Had by :func:`compile_schedule`."""
 
-    __slots__ = ("_skip_second", "_take_gap", "_until_second", "_zone", "fields", "fold", "gap", "rule", "spec")
+    __slots__ = (
+        "_last",
+        "_skip_second",
+        "_take_gap",
+        "_until_second",
+        "_zone",
+        "fields",
+        "fold",
+        "gap",
+        "rule",
+        "spec",
+    )
 
     def __init__(self, spec: str, read: Parsed, of: Zone, gap: GapPolicy, fold: FoldPolicy) -> None:
         self.spec, self.rule, self.fields = spec, read.rule, read.fields
@@ -56,6 +67,9 @@ class Schedule:
         self._take_gap = binds and gap is GapPolicy.END
         self._skip_second = binds and fold is FoldPolicy.FIRST
         self._until_second = binds and fold is FoldPolicy.LAST
+        #: What :meth:`next_after` was asked last, and its answer: many jobs that share a schedule ask alike.
+        #: Replaced whole.
+        self._last: tuple[int, int | None] = (-1, None)
 
     @property
     def zone(self) -> str:
@@ -75,8 +89,12 @@ class Schedule:
 
     def next_after(self, at: int) -> int | None:
         """The instant of :meth:`after`."""
-        slot = self.after(at)
-        return None if slot is None else slot.at
+        asked, found = self._last
+        if asked != at:
+            slot = self.after(at)
+            found = None if slot is None else slot.at
+            self._last = (at, found)
+        return found
 
     def slots(self, after: int) -> Iterator[Slot]:
         """Each slot after the instant ``after``."""

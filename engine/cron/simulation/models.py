@@ -125,7 +125,7 @@ class ModelDatabase:
         for opening in step.openings:
             job = opening.cursor.job
             if self.cursors.get(job) == opening.cursor:
-                self.cursors[job] = replace(opening.cursor, at=opening.decisions[-1].slot)
+                self.cursors[job] = opening.cursor._replace(at=opening.decisions[-1].slot)
                 cursors.append(self.cursors[job])
                 new = [each for each in opening.decisions if (job, each.slot) not in self.by_slot]
                 rows += [row for each in new if (row := self.insert(job, each.slot, each.skipped, now))]

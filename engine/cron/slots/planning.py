@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.cron.slots.job import CatchUp, CronJob
 
@@ -10,8 +10,7 @@ from engine.cron.slots.job import CatchUp, CronJob
 MOST_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What becomes of one slot: it runs, or it is skipped for a reason that its row keeps."""
 
     slot: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy
 from engine.cron.slots.planning import Decision
@@ -38,8 +38,7 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """How far a job's slots are decided; from the database."""
 
     job: str
@@ -81,8 +80,7 @@ class ReadCursors(Step):
     jobs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlotKey:
+class SlotKey(NamedTuple):
     """What a marker follows from: it is the same on every node."""
 
     job: str

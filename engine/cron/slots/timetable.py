@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from itertools import islice
 
 from engine.cron.slots import planning
 from engine.cron.slots.job import CronJob
@@ -12,15 +12,6 @@ from engine.cron.slots.steps import Cursor, SlotKey
 
 #: A slot that another node has claimed is looked at again after so many seconds: by then it is decided, or nearly.
 LOOK_AGAIN_S = 0.5
-
-
-class _Turn(NamedTuple):
-    """When one job is looked at; out of use once the job has another turn."""
-
-    at: float
-    #: The order among those of one instant: no two are alike.
-    number: int
-    job: str
 
 
 class Timetable:
@@ -35,9 +26,11 @@ class Timetable:
         self._cursors: dict[str, Cursor] = {}
         #: Jobs whose cursor is elsewhere, as it seems.
         self._doubted: set[str] = set()
-        self._turns: dict[str, _Turn] = {}
-        self._heap: list[_Turn] = []
-        self._number = 0
+        #: When each job is looked at; the jobs of each such instant, in the order in which they came to it; and the
+        #: instants as a heap, each once. Many jobs come at the same instant: the heap stays small.
+        self._turns: dict[str, float] = {}
+        self._jobs_at: dict[float, dict[str, None]] = {}
+        self._instants: list[float] = []
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -52,24 +45,27 @@ class Timetable:
 
     def drop(self, name: str) -> None:
         """A job that is gone; one that is not there is left so."""
-        for known in (self._jobs, self._cursors, self._turns):
-            known.pop(name, None)
+        self._jobs.pop(name, None)
+        self._cursors.pop(name, None)
         self._doubted.discard(name)
+        self._take_out(name)
 
     def next_at(self) -> float | None:
         """When the first of them is to be looked at, by the node's clock; ``None`` when no slot will come."""
-        while self._heap and not self._is_used(self._heap[0]):
-            heapq.heappop(self._heap)
-        return self._heap[0].at if self._heap else None
+        while self._instants and not self._jobs_at[self._instants[0]]:
+            del self._jobs_at[heapq.heappop(self._instants)]
+        return self._instants[0] if self._instants else None
 
     def due(self, now_s: float, most: int) -> list[str]:
         """Up to ``most`` jobs to look at, the longest due first. They stay due until something is learnt of them."""
-        found: list[_Turn] = []
+        found: list[str] = []
+        looked_at: list[float] = []
         while len(found) < most and (at := self.next_at()) is not None and at <= now_s:
-            found.append(heapq.heappop(self._heap))
-        for turn in found:
-            heapq.heappush(self._heap, turn)
-        return [turn.job for turn in found]
+            looked_at.append(heapq.heappop(self._instants))
+            found += islice(self._jobs_at[at], most - len(found))
+        for at in looked_at:
+            heapq.heappush(self._instants, at)
+        return found
 
     def learn(self, asked: Collection[str], cursors: Iterable[Cursor]) -> None:
         """The cursors as they are now. A job without one is gone; one of another version waits for its :meth:`put`."""
@@ -80,7 +76,7 @@ class Timetable:
             if cursor is None:
                 self.drop(name)
             elif cursor.version != self._jobs[name].version:
-                self._turns.pop(name, None)
+                self._take_out(name)
             elif cursor != self._cursors[name]:
                 self._remember(cursor)
 
@@ -114,14 +110,18 @@ class Timetable:
         self._cursors[cursor.job] = cursor
         slot = self._jobs[cursor.job].slots.next_after(cursor.at)
         if slot is None:
-            self._turns.pop(cursor.job, None)
+            self._take_out(cursor.job)
         else:
             self._put(cursor.job, slot)
 
     def _put(self, name: str, at: float) -> None:
-        self._number += 1
-        turn = self._turns[name] = _Turn(at, self._number, name)
-        heapq.heappush(self._heap, turn)
+        self._take_out(name)
+        if at not in self._jobs_at:
+            self._jobs_at[at] = {}
+            heapq.heappush(self._instants, at)
+        self._turns[name] = at
+        self._jobs_at[at][name] = None
 
-    def _is_used(self, turn: _Turn) -> bool:
-        return self._turns.get(turn.job) is turn
+    def _take_out(self, name: str) -> None:
+        if (at := self._turns.pop(name, None)) is not None:
+            del self._jobs_at[at][name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -53,6 +54,7 @@ class HostedNode:
         name = store.node_name()
         act = telling(places(slots, SlotJudge(), offer), fact_log.emitter(), name)
         self._node = CronNode(name, act, self._known.changes, slots.time)
+        self._knows = False
         self._turned_ms = _now_ms()
         self._beat = NodeBeat(
             store.client(),
@@ -87,6 +89,9 @@ class HostedNode:
     def _tick(self) -> float:
         pause_s = self._node.tick()
         self._turned_ms = _now_ms()
+        if self._node.jobs and not self._knows:
+            keep_what_is_known()
+            self._knows = True
         return pause_s
 
     def _again(self, work: Callable[[], float]) -> None:
@@ -94,6 +99,12 @@ class HostedNode:
             with fresh_connections():
                 pause_s = work()
             self._told.wait(pause_s)
+
+
+def keep_what_is_known() -> None:
+    """Take what is in memory out of the garbage collector's rounds: with 100,000 jobs one holds all up for 0.25 s."""
+    gc.collect()
+    gc.freeze()
 
 
 def _now_ms() -> int:

@@ -102,7 +102,7 @@ class OnBoth(World):
                 return replace(answer, next=self._translated_ids(answer.next))
             case set():
                 return set(self._translated_ids(answer))
-            case list() | tuple():
+            case list() | tuple() if not isinstance(answer, Cursor):
                 return type(answer)(self._translated(each) for each in answer)
         return answer
 

@@ -97,7 +97,7 @@ def test_one_job_that_cannot_be_decided_keeps_no_other_from_its_slots(caplog: py
     # Not with every tick.
     assert len(caplog.records) == 1
     mended = replace(broken, version=2, slots=Seconds())
-    places.database.cursors["broken"] = replace(places.database.cursors["broken"], version=2)
+    places.database.cursors["broken"] = places.database.cursors["broken"]._replace(version=2)
     jobs.tell(Changed("broken", mended, places.begin + 9))
     turn(places, node, seconds=3)
     assert node.failing == {}
@@ -132,7 +132,7 @@ def test_jobs_come_change_and_go_while_it_runs() -> None:
     node = jobs.node("n1")
     turn(places, node, seconds=2)
     jobs.tell(Changed("rates", RATES, places.begin + 2))
-    places.database.cursors["close"] = replace(places.database.cursors["close"], version=2)
+    places.database.cursors["close"] = places.database.cursors["close"]._replace(version=2)
     jobs.tell(Changed("close", replace(CLOSE, version=2, held="paused: the ledger is closed"), places.begin + 2))
     turn(places, node, seconds=CHANGES_S + 4)
     later = [row for row in places.database.runs.values() if row.job == "close" and row.slot > places.begin + 2]

@@ -97,7 +97,7 @@ class TrustedMarker(World):
         def open_runs(step: OpenRuns, now: float) -> Opened:
             made = []
             for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
-                database.cursors[cursor.job] = replace(cursor, at=decisions[-1].slot)
+                database.cursors[cursor.job] = cursor._replace(at=decisions[-1].slot)
                 made += [database.insert(cursor.job, each.slot, each.skipped, now) for each in decisions]
             return Opened(rows=tuple(row for row in made if row is not None))
 
@@ -141,7 +141,7 @@ class CursorFirst(World):
         def open_runs(step: OpenRuns, now: float) -> Opened | Unavailable:
             for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
                 if database.cursors[cursor.job] == cursor and self.rng.random() < 0.02:
-                    database.cursors[cursor.job] = replace(cursor, at=decisions[-1].slot)
+                    database.cursors[cursor.job] = cursor._replace(at=decisions[-1].slot)
                     return Unavailable("killed in between")
             return database.open_runs(step, now)
 
