@@ -11,7 +11,7 @@ from engine.core.errors import HbusError
 from engine.cron.slots.steps import RunState
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
 from hbus_console.alerts.round import Case, Round
-from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobCursor, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.targets import JOBS
@@ -104,7 +104,7 @@ class FirstSlots:
 
 def _first(row: Job, at: int) -> int | None:
     try:
-        return schedule_of(row).next_after(at)
+        return next((slot.at for slot in coming(row, at)), None)
     except HbusError:
         return None
 

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.cron.slots.job import JobPolicy, Overlap
+from engine.cron.slots.job import Overlap
 from engine.cron.slots.overlap import REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.steps import (
     Again,
@@ -35,9 +35,22 @@ from engine.cron.slots.steps import (
 )
 from hbus_console.database import fresh_connections, is_away
 from hbus_console.jobs import opening
+from hbus_console.jobs.following import open_followers
 from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
 
-_COLUMNS = ("pk", "job", "slot", "state", "epoch", "attempt", "changed_us", "waits", "not_before_us", "last_end")
+_COLUMNS = (
+    "pk",
+    "job",
+    "slot",
+    "state",
+    "epoch",
+    "attempt",
+    "changed_us",
+    "waits",
+    "not_before_us",
+    "last_end",
+    "kind",
+)
 
 
 def database_time() -> float:
@@ -69,14 +82,29 @@ class SlotJudge:
             )
             now_us = self._now_us()
             decided = [
-                opening.Decided(each.cursor.job, each.cursor.version, decision.slot, _fitting(decision.skipped))
+                opening.Decided(
+                    each.cursor.job,
+                    each.cursor.version,
+                    decision.slot,
+                    _fitting(decision.skipped),
+                    (decision.slot + decision.wait_s) * 1_000_000 if decision.wait_s else 0,
+                )
                 for each in step.openings
                 if each.cursor.job in moved
                 for decision in each.decisions
             ]
             ids = opening.insert_runs(decided, step.node, now_us)
             rows = (
-                RunRow(ids[each.job, each.slot], each.job, each.slot, RunState.CLAIMED, 0, 1, now_us / 1_000_000)
+                RunRow(
+                    ids[each.job, each.slot],
+                    each.job,
+                    each.slot,
+                    RunState.CLAIMED,
+                    0,
+                    1,
+                    now_us / 1_000_000,
+                    not_before_s=each.not_before_us / 1_000_000,
+                )
                 for each in decided
                 if not each.skipped and (each.job, each.slot) in ids
             )
@@ -98,13 +126,13 @@ class SlotJudge:
             now_us = self._now_us()
             if now_us < run.not_before_us:
                 return Beginning.WAITS
-            verdict = judged_overlap(_row(run), _beside(run, step.policy), step.policy)
+            verdict = judged_overlap(_row(run), _beside(run, step), step.policy)
             self._clear_the_way(verdict, now_us)
             if verdict.beginning is Beginning.BEGUN:
                 begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
                 _write(run, state=RunState.RUNNING, waits=False, **begun)
             elif verdict.ends:
-                _write(run, **_ended(*not_begun(_row(run), RunState.SKIPPED, verdict.ends), now_us))
+                _finish(run, *not_begun(_row(run), RunState.SKIPPED, verdict.ends), now_us)
             elif verdict.beginning is Beginning.WAITS:
                 _write(run, waits=True)
             return verdict.beginning
@@ -124,7 +152,8 @@ class SlotJudge:
             if not (cancelled or is_again or run.state == step.state):
                 return Ending()
             itself = (run.pk,) if is_again and not run.not_before_us else ()
-            return Ending(RunState(run.state), (*(_next(run.job) if step.policy.limit else ()), *itself))
+            waited = _next(run.job) if step.policy.limit else ()
+            return Ending(RunState(run.state), (*waited, *itself, *open_followers(run, run.state, self._now_us())))
 
     def cancelled(self, step: CancelledRuns) -> set[int]:
         # The thread that asks has no unit of work of its own.
@@ -144,7 +173,7 @@ class SlotJudge:
                 return False
             now_us = self._now_us()
             if found.state == RunState.CLAIMED:
-                _write(found, **_ended(RunState.CANCELLED, why, now_us))
+                _finish(found, RunState.CANCELLED, why, now_us)
             elif found.cancel_us is None:
                 _write(found, cancel_us=now_us, cancel_reason=_fitting(why))
             return True
@@ -154,8 +183,12 @@ class SlotJudge:
             return [_row(run) for run in JobRun.objects.filter(ended_us=None).only(*_COLUMNS)], self._now_s()
 
     def give_up(self, step: GiveUp) -> bool:
-        with asked():
-            return _changed(_as_seen(step.seen), **_ended(step.state, step.reason, self._now_us()))
+        with asked(), transaction.atomic():
+            now_us = self._now_us()
+            given_up = _changed(_as_seen(step.seen), **_ended(step.state, step.reason, now_us))
+            if given_up and step.final:
+                open_followers(JobRun(pk=step.seen.id, job=step.seen.job), step.state, now_us)
+            return given_up
 
     def again(self, step: Again) -> bool:
         seen = step.seen
@@ -180,8 +213,10 @@ class SlotJudge:
         running = JobRun.objects.filter(pk__in=verdict.cancelled, state=RunState.RUNNING, cancel_us=None)
         running.update(cancel_us=now_us, cancel_reason=STOPPED)
         for each in verdict.replaced:
+            state, why = not_begun(each, RunState.SKIPPED, REPLACED)
             # Whoever gives it up has not waited for us.
-            _as_seen(each).update(**_ended(*not_begun(each, RunState.SKIPPED, REPLACED), now_us))
+            if _changed(_as_seen(each), **_ended(state, why, now_us)):
+                open_followers(JobRun(pk=each.id, job=each.job), state, now_us)
 
     def _now_us(self) -> int:
         return round(self._now_s() * 1_000_000)
@@ -217,13 +252,18 @@ def _locked(run: int, columns: Sequence[str]) -> JobRun | None:
     return JobRun.objects.select_for_update().filter(pk=run).only(*columns).first()
 
 
-def _beside(run: JobRun, policy: JobPolicy) -> list[RunRow]:
+def _beside(run: JobRun, step: Begin) -> list[RunRow]:
     """The others of its job that matter to whether it begins."""
-    if not policy.limit:
+    policy = step.policy
+    if not policy.limit or (run.kind == JobRun.Kind.MANUAL and not policy.binds_manual):
         return []
     # Any number may wait under a limit, and no further one hangs on them.
     matter = Q(state=RunState.RUNNING) if policy.overlap is Overlap.RUN else Q(state=RunState.RUNNING) | Q(waits=True)
     others = JobRun.objects.filter(matter, job=run.job, ended_us=None).exclude(pk=run.pk)
+    if not policy.binds_manual:
+        others = others.exclude(kind=JobRun.Kind.MANUAL)
+    if policy.per_node:
+        others = others.filter(Q(owner__startswith=node_prefix(step.owner)) | Q(waits=True))
     return [_row(other) for other in others.only(*_COLUMNS)]
 
 
@@ -239,6 +279,17 @@ def _as_seen(seen: RunRow) -> QuerySet[JobRun]:
 def _write(run: JobRun, **columns: object) -> None:
     """In the transaction that holds the row."""
     JobRun.objects.filter(pk=run.pk).update(**columns)
+
+
+def _finish(run: JobRun, state: RunState, reason: str, now_us: int) -> None:
+    """End it in the transaction that holds the row, and begin what runs after it."""
+    _write(run, **_ended(state, reason, now_us))
+    open_followers(run, state, now_us)
+
+
+def node_prefix(owner: str) -> str:
+    """How the owners on the same node begin: ``HOST:ROLE:SLOT:PROCESS#…`` is what a worker calls itself."""
+    return owner.rsplit(":", 3)[0] + ":"
 
 
 def _ended(state: RunState, reason: str, now_us: int) -> dict[str, object]:
@@ -272,4 +323,5 @@ def _row(run: JobRun) -> RunRow:
         run.waits,
         not_before_s=run.not_before_us / 1_000_000,
         last_end=RunState(run.last_end) if run.last_end else None,
+        manual=run.kind == JobRun.Kind.MANUAL,
     )

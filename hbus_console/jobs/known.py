@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 import structlog
 
 from engine.core.error_text import text_of
 from engine.core.errors import HbusError
-from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_schedule
+from engine.cron.exclusions import Exclusions, compile_exclusions
+from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, Slot, compile_schedule
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.node import Changed
+from hbus_console.jobs.following import held_by
 from hbus_console.jobs.judge import asked
-from hbus_console.jobs.models import Job, JobCursor, JobVersion
+from hbus_console.jobs.models import Job, JobCursor, JobVersion, ManualRuns, OverlapOn
 
 #: So many entries before the newest known are asked for again: one that was committed late may have a smaller number
 #: than one that was committed before it.
 LOOK_BACK = 200
+#: Slots that are looked at for those that are not left out.
+MOST_LOOKED_AT = 50_000
 #: Names in one question.
 _CHUNK = 500
 
@@ -39,17 +44,15 @@ def policy_of(row: Job) -> JobPolicy:
         attempts=row.attempts,
         backoff_s=row.backoff_s,
         backoff_most_s=row.backoff_most_s,
+        jitter_s=row.jitter_s,
+        binds_manual=row.manual_runs == ManualRuns.BOUND,
+        per_node=row.overlap_on == OverlapOn.NODE,
     )
 
 
 def cron_job(row: Job) -> CronJob:
     """Raises ``BadInput`` for a schedule or a zone that cannot be read (any more)."""
-    held = ""
-    if row.paused:
-        held = f"paused: {row.pause_reason}" if row.pause_reason else "paused"
-    elif row.team_id is None:
-        held = "nobody owns the job"
-    return CronJob(row.name, row.version, schedule_of(row), policy_of(row), held)
+    return CronJob(row.name, row.version, schedule_of(row), policy_of(row), held_by(row), exclusions_of(row))
 
 
 def schedule_of(row: Job) -> Schedule:
@@ -57,6 +60,21 @@ def schedule_of(row: Job) -> Schedule:
     # One that spreads by the job's name is that job's alone.
     by = row.name if "H" in row.schedule.upper() else ""
     return _schedule(row.schedule, row.zone, row.gap, row.fold, by)
+
+
+def exclusions_of(row: Job) -> Exclusions | None:
+    """When nothing of it runs; raises as :func:`cron_job`."""
+    return _exclusions(row.excluded, schedule_of(row).zone) if row.excluded else None
+
+
+def coming(row: Job, after: int, most: int = MOST_LOOKED_AT) -> Iterator[Slot]:
+    """Its slots after the instant ``after`` that are not left out, among the next ``most``; raises likewise."""
+    left_out = exclusions_of(row)
+    slots = islice(schedule_of(row).slots(after), most)
+    return slots if left_out is None else (slot for slot in slots if not left_out.why(slot.at))
+
+
+_exclusions = lru_cache(1024)(compile_exclusions)
 
 
 # Many jobs share few schedules, which are the larger part of what a node holds of a job.

@@ -23,6 +23,20 @@ def _choices(words: type[StrEnum]) -> list[tuple[str, str]]:
     return [(word.value, word.value) for word in words]
 
 
+class OverlapOn(StrEnum):
+    """Which runs of a job meet."""
+
+    CLUSTER = "cluster"
+    NODE = "node"
+
+
+class ManualRuns(StrEnum):
+    """Whether a triggered run meets the others of its job."""
+
+    BOUND = "bound"
+    FREE = "free"
+
+
 class Job(models.Model):
     """Work that is to be done at planned instants, with an owner and rules for what does not go as planned."""
 
@@ -62,6 +76,15 @@ class Job(models.Model):
     attempts = models.PositiveIntegerField(default=1)
     backoff_s = models.PositiveIntegerField(default=10)
     backoff_most_s = models.PositiveIntegerField(default=600)
+    #: A run begins so much later than its slot at most, in seconds.
+    jitter_s = models.PositiveIntegerField(default=0)
+    #: Whether runs meet those on the same node alone, and whether triggered ones meet any.
+    overlap_on = models.CharField(max_length=7, choices=_choices(OverlapOn), default=OverlapOn.CLUSTER.value)
+    manual_runs = models.CharField(max_length=5, choices=_choices(ManualRuns), default=ManualRuns.BOUND.value)
+    #: Lines of days and times at which nothing of it runs, as :mod:`engine.cron.exclusions` reads them.
+    excluded = models.TextField(blank=True)
+    #: Lines of jobs that it runs after, as :mod:`hbus_console.jobs.following` reads them.
+    after = models.TextField(blank=True)
     #: Its slots are skipped meanwhile, each with a row.
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)
@@ -77,6 +100,18 @@ class Job(models.Model):
     def subject(self) -> Subject:
         """As others speak of it."""
         return job_subject(self.name)
+
+
+class JobAfter(models.Model):
+    """That one job runs after another, to be found by the other. What says so is :attr:`Job.after`."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs_after")
+    upstream = models.CharField(max_length=200, db_index=True)
+    #: As :class:`~hbus_console.jobs.following.EndedAs` says.
+    ended = models.CharField(max_length=7)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "upstream"], name="one_after_each")]
 
 
 class JobVersion(models.Model):
@@ -109,7 +144,7 @@ class JobRun(models.Model):
     """What became of one slot, or of one trigger. Kept when its job is deleted: it names it and does not refer to it.
 
     One row for each slot, whoever and however many decide it: this is the judge of "exactly once". Likewise one for
-    each key of a trigger, however often that is asked for.
+    each key of a trigger, however often that is asked for, and one for each end of a run that it follows.
     """
 
     class Kind(models.TextChoices):
@@ -117,6 +152,8 @@ class JobRun(models.Model):
         SCHEDULE = "schedule"
         #: Somebody triggered it; its slot is when.
         MANUAL = "manual"
+        #: A run of another job ended, which its key names; its slot is when.
+        AFTER = "after"
 
     job = models.CharField(max_length=200)
     #: Of the job, when it was decided.
@@ -163,6 +200,9 @@ class JobRun(models.Model):
                 fields=["job", "slot", "kind"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
             ),
             models.UniqueConstraint(fields=["job", "key"], condition=models.Q(kind="manual"), name="one_run_of_a_key"),
+            models.UniqueConstraint(
+                fields=["job", "key"], condition=models.Q(kind="after"), name="one_run_after_a_run"
+            ),
         ]
         indexes = [
             # What is open, and whether another run of a job is.

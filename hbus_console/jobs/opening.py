@@ -32,12 +32,12 @@ _INSERT = f"""
     ) SELECT
         v.column1, v.column2, v.column3, '{JobRun.Kind.SCHEDULE.value}',
         CASE v.column4 WHEN '' THEN '{RunState.CLAIMED.value}' ELSE '{RunState.SKIPPED.value}' END, v.column4,
-        0, 1, '', 0, FALSE, CAST(NULL AS bigint), '', %s, '', now.us, CAST(NULL AS bigint),
+        0, 1, '', v.column5, FALSE, CAST(NULL AS bigint), '', %s, '', now.us, CAST(NULL AS bigint),
         CASE v.column4 WHEN '' THEN CAST(NULL AS bigint) ELSE now.us END, now.us, '', '', '', ''
     FROM (SELECT CAST(%s AS bigint) AS us) AS now, (VALUES {{values}}) AS v WHERE TRUE
     ON CONFLICT (job, slot, kind) WHERE kind = 'schedule' DO NOTHING RETURNING id, job, slot
 """  # noqa: S608 - likewise
-_A_RUN = "(%s, %s, %s, %s)"
+_A_RUN = "(%s, %s, %s, %s, CAST(%s AS bigint))"
 
 
 class CursorMove(NamedTuple):
@@ -54,6 +54,8 @@ class Decided(NamedTuple):
     version: int
     slot: int
     skipped: str
+    #: Before this it is not to begin; 0: at once.
+    not_before_us: int
 
 
 def move_cursors(moves: Sequence[CursorMove]) -> set[str]:

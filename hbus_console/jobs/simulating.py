@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from engine.core.errors import HbusError
 from engine.cron.expression import Slot
-from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job
 
 #: A job with more slots in the span is told in one line: a list of them tells nobody anything.
@@ -56,8 +56,7 @@ def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s
             found.held.append(job.name)
             continue
         try:
-            coming = takewhile(lambda slot: slot.at < end_s, schedule_of(job).slots(begin_s - 1))
-            slots = [slot for slot, _ in zip(coming, range(MOST_OF_ONE + 1), strict=False)]
+            slots = list(islice(takewhile(lambda slot: slot.at < end_s, coming(job, begin_s - 1)), MOST_OF_ONE + 1))
         except HbusError as error:
             found.unreadable[job.name] = error.what
             continue

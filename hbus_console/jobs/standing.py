@@ -18,7 +18,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.drawing import STRIP, strip, took_us
-from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.wall import SlotOnWall, short_wall, told_slot
@@ -166,7 +166,7 @@ def _paused_by(jobs: Sequence[Job]) -> dict[str, str]:
 
 def _row(job: Job, runs: Sequence[JobRun], now_us: int, paused_by: str) -> JobRow:
     try:
-        following = next(iter(schedule_of(job).slots(now_us // 1_000_000)), None)
+        following = next(coming(job, now_us // 1_000_000), None)
     except HbusError as error:
         return JobRow(job, runs, None, error.what, now_us, paused_by)
     return JobRow(job, runs, following, "", now_us, paused_by)
@@ -175,6 +175,6 @@ def _row(job: Job, runs: Sequence[JobRun], now_us: int, paused_by: str) -> JobRo
 def next_slots(job: Job, now_s: int, most: int) -> list[Slot]:
     """The slots to come; none of a schedule that cannot be read."""
     try:
-        return list(islice(schedule_of(job).slots(now_s), most))
+        return list(islice(coming(job, now_s), most))
     except HbusError:
         return []

@@ -24,6 +24,14 @@ class Every:
         return ((at - self.phase) // self.period + 1) * self.period + self.phase
 
 
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No instant at all: for what runs after something else, or when somebody asks for it."""
+
+    def after(self, at: int) -> None:
+        return None
+
+
 def read_every(piece: Piece) -> Every:
     """Of ``5H`` or ``5H/45M``, in capitals. Raises :class:`~engine.cron.expression.errors.BadExpression`."""
     period_text, slash, phase_text = piece.text.partition("/")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.cron.expression.days import STARS, read_days
 from engine.cron.expression.errors import BadExpression, UnknownZone
-from engine.cron.expression.every import Every, read_every
+from engine.cron.expression.every import Every, Never, read_every
 from engine.cron.expression.fields import HOUR, MINUTE, MONTH, SECOND, Field, Piece, item
 from engine.cron.expression.offsets import Zone, zone
 from engine.cron.expression.pattern import Pattern
@@ -32,10 +32,10 @@ _PRINTABLE = re.compile(r"[\t\n -~]*")
 class Parsed:
     """What an expression says."""
 
-    rule: Pattern | Every
+    rule: Pattern | Every | Never
     #: The zone that it names itself.
     zone: Zone | None
-    #: Its fields in capitals from seconds to weekday; empty for ``@every``.
+    #: Its fields in capitals from seconds to weekday; empty for ``@every`` and ``@never``.
     fields: tuple[str, ...]
 
 
@@ -72,6 +72,8 @@ def _descriptor(pieces: list[Piece], own_zone: Zone | None, job: str) -> Parsed:
             raise name.refuse("@every says no period", "Write for example @every 90s.")
         rule = read_every(more.pop(0))
         read = Parsed(rule, own_zone, ())
+    elif name.text == "@NEVER":
+        read = Parsed(Never(), own_zone, ())
     elif name.text in DESCRIPTORS:
         written = parse(DESCRIPTORS[name.text], job)
         read = Parsed(written.rule, own_zone, written.fields)
@@ -79,7 +81,7 @@ def _descriptor(pieces: list[Piece], own_zone: Zone | None, job: str) -> Parsed:
         raise name.refuse("a cluster is never started as one", "Trigger the job from what starts the machine.")
     else:
         known = ", ".join(each.lower() for each in DESCRIPTORS)
-        raise name.refuse(f"{name.text.lower()} is not known", f"Known are {known} and @every.")
+        raise name.refuse(f"{name.text.lower()} is not known", f"Known are {known}, @every and @never.")
     if more:
         raise more[0].refuse(f"nothing stands after {name.text.lower()}", "Take out the rest.")
     return read

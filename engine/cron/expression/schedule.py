@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
-from engine.cron.expression.every import Every
+from engine.cron.expression.every import Every, Never
 from engine.cron.expression.offsets import Span, Zone, zone
 from engine.cron.expression.parsing import Parsed, parse
 from engine.cron.expression.pattern import DAY_S, Pattern
@@ -81,10 +81,10 @@ class Schedule:
         return isinstance(self.rule, Pattern) and self.rule.asks_both_days
 
     def after(self, at: int) -> Slot | None:
-        """The first slot after the instant ``at`` (seconds UTC); none once the calendar ends with the year 9998."""
-        if isinstance(self.rule, Every):
+        """The first slot after the instant ``at`` (seconds UTC); none of ``@never``, nor after the year 9998."""
+        if isinstance(self.rule, Every | Never):
             found = self.rule.after(at)
-            return Slot(found, self._zone.span(found).offset, "")
+            return None if found is None else Slot(found, self._zone.span(found).offset, "")
         return self._in_spans(self.rule, at + 1)
 
     def next_after(self, at: int) -> int | None:

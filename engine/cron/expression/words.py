@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.cron.expression.days import STARS
-from engine.cron.expression.every import Every
+from engine.cron.expression.every import Every, Never
 from engine.cron.expression.schedule import Schedule
 
 # Not those of the calendar module, which change with the locale.
@@ -26,6 +26,8 @@ def explain(schedule: Schedule) -> str:
         every = schedule.rule
         phase = f", {_duration(every.phase)} after" if every.phase else ""
         return f"Every {_duration(every.period)}{phase}, counted from 1970-01-01 00:00 UTC."
+    if isinstance(schedule.rule, Never):
+        return "Never by itself: after another job, or when somebody triggers it."
     seconds, minutes, hours, numbers, months, weekdays = schedule.fields
     said = [_time(seconds, minutes, hours)]
     by_number = "" if numbers in STARS else _list(numbers, "day of the month", _number)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.cron.slots.job import CronJob
 from engine.cron.slots.overlap import REPLACED, STOPPED, judged_overlap, not_begun
+from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Acquire,
     Again,
@@ -128,7 +129,7 @@ class ModelDatabase:
                 self.cursors[job] = opening.cursor._replace(at=opening.decisions[-1].slot)
                 cursors.append(self.cursors[job])
                 new = [each for each in opening.decisions if (job, each.slot) not in self.by_slot]
-                rows += [row for each in new if (row := self.insert(job, each.slot, each.skipped, now))]
+                rows += [row for each in new if (row := self.insert(job, each, now))]
         return Opened(tuple(cursors), tuple(rows))
 
     def read_run(self, step: ReadRun, now: float) -> RunRow | None:
@@ -194,12 +195,14 @@ class ModelDatabase:
         self._try_again(row, RunState.LOST, 0.0, now)
         return True
 
-    def insert(self, job: str, slot: int, skipped: str, now: float) -> RunRow | None:
+    def insert(self, job: str, decision: Decision, now: float) -> RunRow | None:
         """A row, which is given back where it is to run."""
+        slot, skipped = decision.slot, decision.skipped
         if slot > now:
             self.early.append(f"{job} at {slot}")
         state = RunState.SKIPPED if skipped else RunState.CLAIMED
-        row = RunRow(len(self.runs) + 1, job, slot, state, 0, 1, now)
+        not_before_s = float(slot + decision.wait_s) if decision.wait_s else 0.0
+        row = RunRow(len(self.runs) + 1, job, slot, state, 0, 1, now, not_before_s=not_before_s)
         self._keep(row)
         self.history.append(row)
         self.reasons[row.id] = skipped

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Protocol
+
+from engine.cron.exclusions import Exclusions
 
 #: A pause is not doubled more often than a float bears.
 MOST_DOUBLED = 64
@@ -82,6 +85,12 @@ class JobPolicy:
     #: The pause after the first failed attempt; each further one is twice as long, up to :attr:`backoff_most_s`.
     backoff_s: float = 10.0
     backoff_most_s: float = 600.0
+    #: Each slot's run begins so much later at most, by a share of it that follows from job and slot.
+    jitter_s: int = 0
+    #: Whether runs that somebody triggered meet the others as a slot's run does; else they begin at once, beside all.
+    binds_manual: bool = True
+    #: Whether runs meet those alone that run on the same node.
+    per_node: bool = False
 
     def pause_s(self, attempt: int) -> float:
         """From the failure of ``attempt`` to the next one."""
@@ -103,3 +112,16 @@ class CronJob:
     policy: JobPolicy = JobPolicy()
     #: Why none of its slots runs: the end of a sentence. Empty: they do.
     held: str = ""
+    #: When nothing of it runs.
+    exclusions: Exclusions | None = None
+
+    def excluded(self, slot: int) -> str:
+        """What leaves this slot out; empty: nothing does."""
+        return self.exclusions.why(slot) if self.exclusions else ""
+
+    def wait_s(self, slot: int) -> int:
+        """How long after ``slot`` its run is to begin: the same on every node."""
+        if not self.policy.jitter_s:
+            return 0
+        chance = blake2b(f"{self.name} {slot}".encode(), digest_size=6).digest()
+        return int.from_bytes(chance, "big") % (self.policy.jitter_s + 1)

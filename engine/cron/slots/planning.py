@@ -16,6 +16,8 @@ class Decision(NamedTuple):
     slot: int
     #: Empty: it runs.
     skipped: str = ""
+    #: How long after its slot it is to begin, in seconds.
+    wait_s: int = 0
 
 
 def due_after(job: CronJob, cursor: int, now_s: float) -> list[int]:
@@ -36,9 +38,13 @@ def decide(job: CronJob, slots: list[int], now_s: float) -> list[Decision]:
     if job.held:
         return [Decision(slot, job.held) for slot in slots]
     policy = job.policy
-    late = [slot for slot in slots if now_s - slot > policy.grace_s]
+    left_out = {slot: f"left out: {why}" for slot in slots if (why := job.excluded(slot))}
+    late = [slot for slot in slots if now_s - slot > policy.grace_s and slot not in left_out]
     caught_up = set(_caught_up(job, [slot for slot in late if now_s - slot <= policy.catch_up_window_s], now_s))
-    return [Decision(slot, "" if slot not in late or slot in caught_up else _why(job, slot, now_s)) for slot in slots]
+    left_out |= {slot: _why(job, slot, now_s) for slot in late if slot not in caught_up}
+    return [
+        Decision(slot, left_out[slot]) if slot in left_out else Decision(slot, "", job.wait_s(slot)) for slot in slots
+    ]
 
 
 def _caught_up(job: CronJob, late: list[int], now_s: float) -> list[int]:
@@ -49,6 +55,8 @@ def _caught_up(job: CronJob, late: list[int], now_s: float) -> list[int]:
             return late[-job.policy.catch_up_most :]
     # The newest of what came and was missed, and it is not among these while one behind them has come too.
     following = job.slots.next_after(late[-1]) if late else None
+    while following is not None and following <= now_s and job.excluded(following):
+        following = job.slots.next_after(following)
     return [] if not late or (following is not None and following <= now_s) else late[-1:]
 
 

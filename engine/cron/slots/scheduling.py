@@ -68,8 +68,8 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
     opened: Opened = yield OpenRuns(openings, node)
     table.learn([cursor.job for cursor in opened.cursors], opened.cursors)
     # What is not offered here is found by :class:`RunSweeper`.
-    if opened.rows:
-        yield Offer(tuple(row.id for row in opened.rows))
+    if at_once := tuple(row.id for row in opened.rows if row.not_before_s <= row.changed_s):
+        yield Offer(at_once)
     return len(opened.rows)
 
 
@@ -120,8 +120,9 @@ class RunSweeper:
         found = []
         for row in waiting:
             key = (row.id, row.attempt)
-            # A further attempt is offered by nobody else.
-            first_s = 0.0 if row.attempt > 1 and not row.waits else OFFER_AGAIN_S
+            # A further attempt, and one that begins later than its slot, is offered by nobody else.
+            by_us = row.attempt > 1 or row.not_before_s > row.changed_s
+            first_s = 0.0 if by_us and not row.waits else OFFER_AGAIN_S
             # One that waited for another run was not to be offered until that had ended.
             ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else _due_s(row), first_s)
             waited_s = now_s - ready.since
@@ -144,10 +145,12 @@ def _due_s(row: RunRow) -> float:
 
 def _with_room(waiting: Sequence[RunRow], running: Sequence[RunRow], jobs: Mapping[str, CronJob]) -> list[RunRow]:
     """Of those that wait for another run as many of each job, the oldest, as may begin; and all that wait for none."""
-    taken = Counter(row.job for row in running)
+    taken = Counter(row.job for row in running if not row.manual or _policy(jobs, row.job).binds_manual)
     found = []
     for row in sorted(waiting, key=_age):
-        limit = _policy(jobs, row.job).limit
+        policy = _policy(jobs, row.job)
+        # Where room is on each node, whoever asks for the run finds it.
+        limit = 0 if policy.per_node else policy.limit
         if row.waits and limit:
             taken[row.job] += 1
             if taken[row.job] > limit:
@@ -167,10 +170,11 @@ def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
 
 
 def _end_lost(row: RunRow, policy: JobPolicy, waiting: Sequence[RunRow]) -> Steps[None]:
-    given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease")
+    again = policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts
+    given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease", not again)
     if not given_up:
         return
-    if policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts:
+    if again:
         yield Again(row)
     if waited := [each for each in waiting if each.waits and each.job == row.job]:
         yield Offer((min(waited, key=_age).id,))

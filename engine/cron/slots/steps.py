@@ -65,6 +65,8 @@ class RunRow:
     not_before_s: float = field(default=0.0, kw_only=True)
     #: How the attempt before ended; ``None`` at the first.
     last_end: RunState | None = field(default=None, kw_only=True)
+    #: Whether somebody triggered it.
+    manual: bool = field(default=False, kw_only=True)
 
 
 class Step:
@@ -234,7 +236,7 @@ class Ending:
 
     #: What it is by that, such as claimed when it is tried again; ``None`` where that was not the asker's to say.
     state: RunState | None = None
-    #: Runs that are to be offered now: the one that has waited longest for another, and itself.
+    #: Runs that are to be offered now: the one that has waited longest for another, itself, and those that follow it.
     next: tuple[int, ...] = ()
 
 
@@ -273,6 +275,8 @@ class GiveUp(Step):
     seen: RunRow
     state: RunState
     reason: str
+    #: Whether it ends with that, and who runs after it does; else :class:`Again` follows.
+    final: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hbus_console.api.query import PAGE_SIZE
 from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
-from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, JobDraft
@@ -169,5 +169,5 @@ class NextSlots(ApiView):
     def get(self, request: Request, job: str) -> Response:
         require(self.actor, VIEW, job)
         most = page_size(request, 10, 500)
-        found = schedule_of(jobs.job(job)).slots(int(time.time()))
+        found = coming(jobs.job(job), int(time.time()))
         return only_page([plain(shapes.SlotOut(slot.local, slot.utc, slot.mark)) for slot in islice(found, most)])

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from engine.core.errors import BadInput
+from engine.cron.exclusions import compile_exclusions
 from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
 from engine.cron.expression.offsets import zone
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from hbus_console.drafts.setting import Choice, Clean, JsonObject, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
+from hbus_console.jobs.following import read_after, written
 from hbus_console.jobs.kinds.known import KINDS
-from hbus_console.jobs.models import Job
+from hbus_console.jobs.models import Job, ManualRuns, OverlapOn
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
 WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
@@ -39,6 +41,14 @@ OVERLAPS = {
     Overlap.SKIP.value: "it is skipped",
     Overlap.QUEUE.value: "it waits until the other has ended; a further one is skipped",
     Overlap.CANCEL.value: "the other is told to stop, and it runs when that has ended",
+}
+OVERLAPS_ON = {
+    OverlapOn.CLUSTER.value: "on any node",
+    OverlapOn.NODE.value: "on the same node",
+}
+MANUAL_RUNS = {
+    ManualRuns.BOUND.value: "meets the others as a slot's run does",
+    ManualRuns.FREE.value: "begins at once, and the others do not count it",
 }
 AFTER_LOSSES = {
     AfterLoss.END.value: "it stays lost, and a person decides",
@@ -72,6 +82,26 @@ class ScheduleText(Text):
         except BadExpression as error:
             raise BadInput(error.what, remedy=error.remedy, field=self.name) from error
         return spec
+
+
+@dataclass(frozen=True)
+class ExcludedText(Lines):
+    """Days and times at which nothing runs."""
+
+    rows: int = 3
+
+    def check(self, value: Any, clean: Clean) -> str:
+        text = super().check(value, clean)
+        compile_exclusions(text)
+        return text
+
+
+@dataclass(frozen=True)
+class AfterText(Lines):
+    """Jobs that it runs after. Whether they are there is asked when it is saved."""
+
+    def check(self, value: Any, clean: Clean) -> str:
+        return written(read_after(super().check(value, clean)))
 
 
 @dataclass(frozen=True)
@@ -170,6 +200,40 @@ class JobDraft:
     fold: Annotated[str, Choice(FOLDS, label="A time that comes twice", act=JOB_EDIT, part=TIMES)] = (
         FoldPolicy.FIRST.value
     )
+    after: Annotated[
+        str,
+        AfterText(
+            5_000,
+            label="Also after other jobs",
+            placeholder="hotel.close-of-day success",
+            help="A job and success, failure or any, a line each. With the schedule @never, after these alone.",
+            act=JOB_EDIT,
+            part=TIMES,
+        ),
+    ] = ""
+    excluded: Annotated[
+        str,
+        ExcludedText(
+            20_000,
+            label="Not on these days",
+            placeholder="2026-12-25 Christmas",
+            help="A line each: 12-25, 2026-12-24..2027-01-02, Sat,Sun, 22:00..06:00. Such slots are skipped.",
+            act=JOB_EDIT,
+            part=TIMES,
+        ),
+    ] = ""
+    jitter_s: Annotated[
+        int,
+        Whole(
+            0,
+            DAY_S,
+            "seconds",
+            label="Begins later by up to, in seconds",
+            help="A share that follows from the slot spreads the load; it stays the run of its slot.",
+            act=JOB_EDIT,
+            part=TIMES,
+        ),
+    ] = 0
     grace_s: Annotated[
         int,
         Whole(
@@ -214,6 +278,12 @@ class JobDraft:
             part=TROUBLE,
         ),
     ] = 0
+    overlap_on: Annotated[
+        str, Choice(OVERLAPS_ON, label="Another run that counts is one", act=JOB_EDIT, part=TROUBLE)
+    ] = OverlapOn.CLUSTER.value
+    manual_runs: Annotated[
+        str, Choice(MANUAL_RUNS, label="A run that somebody triggers", act=JOB_EDIT, part=TROUBLE)
+    ] = ManualRuns.BOUND.value
     lease_s: Annotated[
         int,
         Whole(

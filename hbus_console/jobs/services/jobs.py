@@ -18,6 +18,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUSE
+from hbus_console.jobs.following import check_after, following, keep_after
 from hbus_console.jobs.judge import database_time
 from hbus_console.jobs.known import cron_job
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
@@ -55,8 +56,10 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
         raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
     clean = checked(asdict(draft))
     check_work(actor, clean)
+    check_after(name, clean["after"])
     made = Job(name=name, team=teams.owner(draft.owner), acts_as=identity_of(actor), **clean)
     made.save()
+    keep_after(made)
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
     entry = record(actor, "job.create", made.subject, reason=reason, after=snapshot(made))
     JobVersion.objects.create(job=made, number=made.version, settings=snapshot(made), audit_seq=entry.seq)
@@ -138,6 +141,8 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     row = job(name, lock=True)
     reason = checks.reason(reason)
     checks.typed(typed_name, name)
+    if after := list(following(name).values_list("job__name", flat=True)):
+        raise Conflict(f"{', '.join(after)} would never run: it runs after {name}.", remedy="Change that first.")
     now_us = round(now_s() * 1_000_000)
     # Before its runs, as whoever begins or ends one of them locks the two.
     JobCursor.objects.filter(job=name).delete()
@@ -177,6 +182,8 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     if any(clean[field] != before[field] for field in WORK_SETTINGS):
         check_work(actor, clean)
         row.acts_as = identity_of(actor)
+    if clean["after"] != before["after"]:
+        check_after(row.name, clean["after"])
     if any(clean[field] != before[field] for field in WHEN):
         _tell_undecided(row, now_s())
     for field, value in clean.items():
@@ -198,6 +205,7 @@ def _set_pause(actor: Actor, row: Job, paused: bool, reason: str) -> Job:
 def _save_version(actor: Actor, row: Job, why: Why, before: Mapping[str, Any]) -> None:
     row.version += 1
     row.save()
+    keep_after(row)
     # A node that knows the version before decides nothing from here on.
     JobCursor.objects.filter(job=row.name).update(version=row.version)
     after = snapshot(row)

@@ -20,6 +20,7 @@ from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_PAUSE, JOB_RUN
+from hbus_console.jobs.following import following, read_after
 from hbus_console.jobs.known import schedule_of
 from hbus_console.jobs.models import Job, JobRun, JobVersion
 from hbus_console.jobs.rights import words_of_identity
@@ -72,6 +73,8 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         **trigger_sheet(row, row.parameters),
         "standing": standing,
         "slots": [told_slot(slot, now_ms * 1_000) for slot in next_slots(row, now_ms // 1_000, SLOTS)],
+        "before": read_after(row.after),
+        "behind": following(row.name),
         "runs": told_runs(runs, now_ms * 1_000),
         "next_cursor": more,
         "state": state,

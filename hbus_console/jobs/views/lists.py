@@ -19,7 +19,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.services import living
 from hbus_console.jobs.drawing import DayLine, day, tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_EDIT
-from hbus_console.jobs.known import schedule_of
+from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.services.draft import KIND_WORDS
@@ -165,7 +165,7 @@ def _coming(row: JobRow, today: WallDay) -> list[int]:
     slot = row.next if row.coming else None
     while slot is not None and slot.at < today.end_s:
         found.append(slot.at)
-        slot = schedule_of(row.job).after(slot.at + APART_S - 1)
+        slot = next(coming(row.job, slot.at + APART_S - 1), None)
     return found
 
 

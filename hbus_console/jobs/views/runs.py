@@ -19,6 +19,7 @@ from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.drawing import tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
+from hbus_console.jobs.following import key_after, upstream_of
 from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.rights import words_of_identity
@@ -63,6 +64,8 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "parameters": masked(parameters, schema),
         "moments": _moments(row),
         "moves": row.ended_us is None,
+        "upstream": upstream_of(row),
+        "followers": JobRun.objects.filter(kind=JobRun.Kind.AFTER, key=key_after(row.pk)).order_by("job"),
         "acts_as": words_of_identity(said.get("acts_as", "")),
         "lease_key": f"{settings.HBUS_PREFIX}:{{run:{row.pk}}}:lease",
         "marker_key": f"{settings.HBUS_PREFIX}:{{cron:{job}}}:slot:{row.version}:{row.slot}",
@@ -119,8 +122,12 @@ def trigger_job(request: HttpRequest, job: str) -> HttpResponse:
 
 def _moments(run: JobRun) -> list[dict[str, Any]]:
     """What is known of its course, in its order."""
-    manual = run.kind == JobRun.Kind.MANUAL
-    asked = f"{run.asked_by} asked for it" if manual else f"its slot was decided by {run.node}"
+    begins = {
+        JobRun.Kind.MANUAL: f"{run.asked_by} asked for it",
+        JobRun.Kind.AFTER: f"{run.asked_by} ended",
+        JobRun.Kind.SCHEDULE: f"its slot was decided by {run.node}",
+    }
+    asked = begins[JobRun.Kind(run.kind)]
     moments = [{"at_ms": run.decided_us // 1_000, "tone": "info", "says": asked, "note": run.asked_why}]
     if run.begun_us is not None:
         note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"

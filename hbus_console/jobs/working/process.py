@@ -101,7 +101,10 @@ class RunProcess:
 
     def _work(self, held: Held, stop: threading.Event) -> Ended:
         self._held, self._began = held, self._clock.monotonic()
-        late_us = self._clock.now_ms() * 1_000 - held.row.slot * 1_000_000
+        row = held.row
+        # What is to begin later than its slot is not late until then.
+        due_s = max(row.slot, row.not_before_s) if row.attempt == 1 else row.slot
+        late_us = self._clock.now_ms() * 1_000 - round(due_s * 1_000_000)
         self._facts.emit([begun_fact(held.row.job, self._clock, self._name, late_us)])
         spool = LogSpool(spool_folder(), held.row.id, held.row.attempt)
         shipper = LogShipper(spool).start()

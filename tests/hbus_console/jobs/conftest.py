@@ -31,6 +31,6 @@ def make_job(db: None) -> MakeJob:
     Team.objects.get_or_create(name="ops", defaults={"contact": "#ops"})
 
     def make(kind: str, target: str, name: str = "close-of-day", *, by: Actor = SYSTEM, **more: Any) -> Job:
-        return create_job(by, JobDraft(name, "ops", kind, target, "0 3 * * *", **more))
+        return create_job(by, JobDraft(name, "ops", kind, target, more.pop("schedule", "0 3 * * *"), **more))
 
     return make

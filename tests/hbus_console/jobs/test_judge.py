@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.cron.simulation.world import DATABASE, Cancel, World, judged
-from engine.cron.slots.job import JobPolicy
+from engine.cron.slots.job import JobPolicy, Overlap
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Again,
@@ -232,3 +232,34 @@ def test_what_is_open_is_found_without_looking_at_what_is_over() -> None:
     still_open = JobRun.objects.filter(ended_us=None).only("pk")
     running = JobRun.objects.filter(job="close", ended_us=None, state=RunState.RUNNING).only("pk")
     assert ["job_run_open" in query.order_by().explain() for query in (still_open, running)] == [True, True]
+
+
+def test_a_free_manual_run_begins_beside_all_and_nobody_counts_it(judge: SlotJudge) -> None:
+    free = JobPolicy(overlap=Overlap.SKIP, binds_manual=False)
+    first, second = judge.open_runs(OpenRuns((opening(slots=(10, 20)),), "n1")).rows
+    by_hand = JobRun.objects.create(
+        job="close", version=1, slot=15, kind="manual", key="k", state="claimed", decided_us=1, changed_us=1
+    )
+    assert judge.begin(Begin(first.id, 1, "w1", free)) is Beginning.BEGUN
+    assert judge.begin(Begin(by_hand.pk, 1, "w2", free)) is Beginning.BEGUN
+    assert judge.end(End(first.id, 1, RunState.DONE, free)) == Ending(RunState.DONE)
+    assert judge.begin(Begin(second.id, 1, "w1", free)) is Beginning.BEGUN
+    bound = JobPolicy(overlap=Overlap.SKIP)
+    (third,) = judge.open_runs(OpenRuns((opening(at=20, slots=(30,)),), "n1")).rows
+    judge.end(End(second.id, 1, RunState.DONE, free))
+    assert judge.begin(Begin(third.id, 1, "w1", bound)) is Beginning.REFUSED
+
+
+def test_on_the_same_node_alone_runs_of_others_do_not_count(judge: SlotJudge) -> None:
+    per_node = JobPolicy(overlap=Overlap.SKIP, per_node=True)
+    rows = judge.open_runs(OpenRuns((opening(slots=(10, 20, 30, 40)),), "n1")).rows
+    owners = ("n1:jobs:0:7#a", "n10:jobs:0:7#b", "n1:jobs:1:8#c", "n1:jobs:0:7#d")
+    begun = [judge.begin(Begin(row.id, 1, owner, per_node)) for row, owner in zip(rows, owners, strict=True)]
+    assert begun == [Beginning.BEGUN, Beginning.BEGUN, Beginning.REFUSED, Beginning.REFUSED]
+
+
+def test_a_run_that_begins_later_than_its_slot_says_from_when(judge: SlotJudge) -> None:
+    late = Opening(Cursor("close", 1, 0), (Decision(10, "", 7), Decision(20, "paused", 0)))
+    (row,) = judge.open_runs(OpenRuns((late,), "n1")).rows
+    assert row.not_before_s == 17.0
+    assert dict(JobRun.objects.values_list("slot", "not_before_us")) == {10: 17_000_000, 20: 0}

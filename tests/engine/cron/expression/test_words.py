@@ -11,6 +11,7 @@ from engine.cron.expression import compile_schedule, explain
         ("* * * * *", "Every minute, Europe/Lisbon time."),
         ("*/5 * * * *", "Every 5th minute, Europe/Lisbon time."),
         ("0 * * * *", "Minute 0 of every hour, Europe/Lisbon time."),
+        ("@never", "Never by itself: after another job, or when somebody triggers it."),
         ("@hourly", "Minute 0 of every hour, Europe/Lisbon time."),
         ("30 2 * * *", "At 02:30 every day, Europe/Lisbon time."),
         ("30 2 * * 1-5", "At 02:30 on Monday to Friday, Europe/Lisbon time."),

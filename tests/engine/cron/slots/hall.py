@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.cron.slots.job import CronJob, JobPolicy
 from engine.cron.slots.keeping import LeaseKeeper
+from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import LeasesHeld, RunRow, RunState
 from engine.cron.slots.worker import RunWorker
 from tests.engine.cron.slots.places import Places, Seconds
@@ -23,7 +24,7 @@ class Hall:
     def claim(self) -> int:
         """A further run, of the next slot."""
         database = self.places.database
-        made = database.insert("close", self.places.begin - 100 + len(database.runs), "", self.places.now_s())
+        made = database.insert("close", Decision(self.places.begin - 100 + len(database.runs)), self.places.now_s())
         assert made is not None
         return made.id
 

@@ -10,6 +10,7 @@ from engine.core.errors import Unavailable
 from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
 from engine.cron.slots.driving import Act
 from engine.cron.slots.job import CronJob
+from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Acquire,
     Again,
@@ -93,5 +94,5 @@ class Places:
     def claimed(self, names: Iterable[str] = ("close",)) -> list[int]:
         """A run of each job that waits for a worker, by its number."""
         for name in names:
-            self.database.insert(name, self.begin, "", self.now_s())
+            self.database.insert(name, Decision(self.begin), self.now_s())
         return list(self.database.runs)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from engine.cron.exclusions import compile_exclusions
 from engine.cron.slots.job import CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.node import CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, SWEEP_S, Changed, CronNode
 from engine.cron.slots.steps import Acquire, RunState
@@ -231,3 +233,41 @@ def test_a_further_attempt_is_offered_when_its_time_has_come() -> None:
     # It is not offered with each look from then on.
     turn(places, node, seconds=9)
     assert places.queue.waiting == [run]
+
+
+def test_what_begins_later_than_its_slot_is_offered_then_and_not_before() -> None:
+    spread = replace(CLOSE, slots=Seconds(60), policy=JobPolicy(jitter_s=40))
+    places = Places(spread)
+    node = Jobs(places, spread).node("n1")
+    turn(places, node, seconds=60 - places.begin % 60 + 0.25)
+    (row,) = places.database.runs.values()
+    wait_s = spread.wait_s(row.slot)
+    assert 0 < wait_s <= 40
+    assert row.not_before_s == row.slot + wait_s
+    assert places.queue.waiting == []
+    turn(places, node, seconds=row.not_before_s - places.now_s() - 0.25)
+    assert places.queue.waiting == []
+    turn(places, node, seconds=0.75)
+    assert places.queue.waiting == [row.id]
+
+
+def test_shares_of_the_delay_follow_from_job_and_slot_and_spread() -> None:
+    spread = replace(CLOSE, policy=JobPolicy(jitter_s=9))
+    shares = [spread.wait_s(slot) for slot in range(1_000)]
+    assert set(shares) == set(range(10))
+    assert shares == [spread.wait_s(slot) for slot in range(1_000)]
+    assert shares != [replace(spread, name="rates").wait_s(slot) for slot in range(1_000)]
+
+
+def test_slots_that_are_left_out_have_a_row_that_says_so_and_count_for_no_catching_up() -> None:
+    places = Places(CLOSE)
+    at = datetime.fromtimestamp(places.begin - places.begin % 60 + 60, UTC)
+    line = f"{at:%H:%M}..{at + timedelta(minutes=1):%H:%M} the minute of the audit"
+    quiet = replace(CLOSE, exclusions=compile_exclusions(line), policy=JobPolicy(grace_s=5, catch_up=CatchUp.LAST))
+    first = int(at.timestamp()) - places.begin
+    places.clock.advance(first + 50)
+    Jobs(places, quiet).node("n1").tick()
+    told = {row.slot - places.begin: places.database.reasons[row.id] for row in places.database.runs.values()}
+    # The newest that was missed is the one before that minute.
+    assert [slot for slot, why in told.items() if not why] == [first - 1]
+    assert [slot for slot, why in told.items() if why == f"left out: {line}"] == list(range(first, first + 51))

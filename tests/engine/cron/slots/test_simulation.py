@@ -98,7 +98,7 @@ class TrustedMarker(World):
             made = []
             for cursor, decisions in ((opening.cursor, opening.decisions) for opening in step.openings):
                 database.cursors[cursor.job] = cursor._replace(at=decisions[-1].slot)
-                made += [database.insert(cursor.job, each.slot, each.skipped, now) for each in decisions]
+                made += [database.insert(cursor.job, each, now) for each in decisions]
             return Opened(rows=tuple(row for row in made if row is not None))
 
         self.answers(OpenRuns, open_runs)
