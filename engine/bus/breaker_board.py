@@ -49,6 +49,11 @@ class Standing(msgspec.Struct, frozen=True):
     changed: bool = False
 
     @property
+    def tried(self) -> int:
+        """How many messages were tried since it opened, and failed."""
+        return max(0, self.opens - 1)
+
+    @property
     def probe_due(self) -> bool:
         """Whether somebody may try a message now."""
         return self.state == "open" and not self.forced and self.now_ms >= self.until_ms

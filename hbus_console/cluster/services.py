@@ -116,6 +116,7 @@ class Cluster:
     def worst(self) -> str:
         """``ok``, ``warn`` or ``bad``."""
         tones = {role.tone for role in self.roles} | {each.tone for each in self.standings}
+        tones |= {"warn"} if any(line.last_error and not line.last_error_age_s for line in self.processes) else set()
         cares = "warn" in tones or self.facts_dropped or self.wrong_clocks
         return "bad" if "bad" in tones else "warn" if cares else "ok"
 
@@ -274,11 +275,19 @@ def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Seq
         return RoleStanding(name, "ok", "not needed", role.declared.unneeded_words)
     if not alive:
         return RoleStanding(name, "bad", "none alive", role.declared.without.format(kept=kept_words()))
-    words = _detail_words(name, alive, scopes)
-    count = _count(len(alive), "node")
     if silent:
+        count = _count(len(alive), "node")
         return RoleStanding(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
-    return RoleStanding(name, "ok", "alive", " · ".join(part for part in (count, words) if part))
+    return _living(name, alive, scopes)
+
+
+def _living(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> RoleStanding:
+    count, words = _count(len(alive), "node"), _detail_words(name, alive, scopes)
+    note = " · ".join(part for part in (count, words) if part)
+    tones = {duty.tone for duty in duties(alive, scopes)} if name == "keeper" else set()
+    if tones - {"ok"}:
+        return RoleStanding(name, "bad" if "bad" in tones else "warn", "alive, with trouble", note)
+    return RoleStanding(name, "ok", "alive", note)
 
 
 def _detail_words(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> str:

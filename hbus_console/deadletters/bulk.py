@@ -46,6 +46,7 @@ class Bulk:
     #: Of the places and a sample of the letters, what the dry run tells.
     findings: Callable[[Sequence[forecast.Held], forecast.LetterSample], list[PlanLine]]
     rate_per_s: int
+    died: str = "died again"
     destructive: bool = False
     works_on: str = "message"
     facets: tuple[str, ...] = ("subscription",)

@@ -24,6 +24,7 @@ from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.services import send_on_commit
+from hbus_console.subscriptions.holding import holds
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog, lookup
 from hbus_console.topics.leaving import record_leaving, require_return
@@ -61,7 +62,10 @@ class Effect:
 
     #: The subscription is still there to take it.
     wanted: bool
-    paused: bool
+    #: Why the copy would wait, as the end of "it waits …"; empty: it would not.
+    waits: str
+    #: The letter is itself a copy that a redrive made, and died again.
+    redriven: bool
     #: The original's expiry, when it has passed: the copy has none.
     expired_at: str
     #: Why it cannot be redriven at all; empty when it can.
@@ -80,12 +84,14 @@ def letter_for(actor: Actor, letter_id: int, action: Act = VIEW) -> DeadLetter:
 def effect(letter: DeadLetter, *, clock: Clock = _clock) -> Effect:
     """The dry run of :func:`redrive`."""
     subscription = Subscription.objects.filter(topic__name=letter.topic, group=letter.subscription).first()
+    pair = (letter.topic, letter.subscription)
     message, obstacle = _message(letter)
     if not obstacle and subscription is None:
         obstacle = f"{letter.subscription} is no longer subscribed to {letter.topic}."
     return Effect(
         wanted=subscription is not None,
-        paused=subscription is not None and subscription.paused,
+        waits=held.words if (held := holds([pair]).get(pair)) is not None and subscription is not None else "",
+        redriven=message is not None and message.hbusreplay == "redrive",
         expired_at=message.expirytime if message is not None and has_expired(message, clock.now_ms()) else "",
         obstacle=obstacle,
     )

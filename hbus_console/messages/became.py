@@ -98,7 +98,7 @@ def unsettled(
     judged, back_to_ms = 0, None
     while True:
         messages, cursor = page(cursor, _CHUNK)
-        for message, is_open in zip(messages, _open(messages), strict=True):
+        for message, is_open in zip(messages, open_of(messages), strict=True):
             judged, back_to_ms = judged + 1, message.published_ms
             if is_open:
                 found.append(message)
@@ -114,7 +114,7 @@ def _failures(kind: str) -> Happening:
     return Happening(LedgerEvent.objects.filter(FAILED, kind=kind), LedgerEvent.objects.filter(kind=kind))
 
 
-def _open(messages: Sequence[LedgerMessage]) -> list[bool]:
+def open_of(messages: Sequence[LedgerMessage]) -> list[bool]:
     """Of each whether a subscription is not done with it, in a fixed number of queries."""
     alone = meant_for_one(messages)
     made = [

@@ -24,6 +24,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import browsing, graph, search, services
 from hbus_console.messages import export as evidence
+from hbus_console.messages.became import open_of
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, conversation, same_key
 from hbus_console.messages.models import LedgerMessage
@@ -49,6 +50,8 @@ class MessageRow:
     waiting: int
     #: Somebody subscribes to its topic.
     wanted: bool
+    #: A subscription is not done with it.
+    is_open: bool
 
 
 @require_GET
@@ -180,13 +183,16 @@ def _from_log(request: HttpRequest, who_asks: Actor, query: search.Query, field:
 
 
 def rows_of(messages: list[LedgerMessage]) -> list[MessageRow]:
-    """Messages with their outcomes, in three queries."""
+    """Messages with their outcomes, in a fixed number of queries."""
     outcomes = search.outcomes(messages)
     dead = [message.message_id for message in messages if outcomes[message.identity].dead]
     letters = DeadLetter.objects.filter(message_id__in=dead, state=DeadLetter.State.DEAD)
     waiting = Counter(letters.values_list("topic", "message_id"))
     read = set(Subscription.objects.values_list("topic__name", flat=True).distinct().order_by())
-    return [MessageRow(row, outcomes[row.identity], waiting[row.identity], row.topic in read) for row in messages]
+    return [
+        MessageRow(row, outcomes[row.identity], waiting[row.identity], row.topic in read, is_open)
+        for row, is_open in zip(messages, open_of(messages), strict=True)
+    ]
 
 
 def _message(
@@ -241,7 +247,7 @@ def _told(found: Life) -> Iterator[tuple[Moment, str, int]]:
 
 def _badges(found: Life) -> Iterator[tuple[str, str]]:
     """(tone, words) beside the title: how it stands."""
-    parts = len(found.subscriptions)
+    parts = len(_wanted(found))
     waiting = {letter.subscription for letter in found.waiting_letters}
     redriven = [letter for letter in found.letters if letter.state == DeadLetter.State.REDRIVEN]
     discarded = [letter for letter in found.letters if letter.state == DeadLetter.State.DISCARDED]

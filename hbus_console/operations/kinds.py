@@ -184,6 +184,11 @@ class OperationKind(Protocol):
         ...
 
     @property
+    def died(self) -> str:
+        """What is said of those of its copies that died: ``died again`` where their originals had died."""
+        ...
+
+    @property
     def rate_per_s(self) -> int:
         """How many a second where nobody says it; 0: as fast as it goes."""
         ...
@@ -257,6 +262,7 @@ class NotInstalled:
     facets: tuple[str, ...] = ()
     effect: str = ""
     did: str = "done"
+    died: str = "died"
     rate_per_s: int = 0
 
     @property

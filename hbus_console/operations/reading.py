@@ -14,6 +14,7 @@ from engine.core.subject import Subject
 from hbus_console import cursors
 from hbus_console.access.permissions import Actor
 from hbus_console.operations import services
+from hbus_console.operations.kinds import kind_named
 from hbus_console.operations.models import Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import PATIENCE, holdings
 from hbus_console.ui.formats import duration, num
@@ -63,7 +64,7 @@ def sentences(operations: Sequence[Operation]) -> dict[int, str]:
 def _sentence(operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str]) -> str:
     known = [
         (operation.settled, "settled"),
-        (operation.died, "died again"),
+        (operation.died, kind_named(operation.kind).died),
         (operation.unhandled, "ended unhandled"),
         (operation.unknown, "cannot be known"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +30,8 @@ from hbus_console.outbox.services import send_on_commit
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
+from hbus_console.replays.target import ReplayTarget
 from hbus_console.subjects import readable
-from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.leaving import record_leaving
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
@@ -44,6 +45,8 @@ PLAN_MOST = 20_000
 #: The most messages one step looks at, matching or not.
 SCAN_MOST = 5_000
 _SAMPLES = 5
+#: Causes for which messages are left that a dry run names, those with the most messages.
+_CAUSES = 3
 _SHOWN = 120
 
 _clock = SystemClock()
@@ -68,6 +71,7 @@ class Replay:
         "The originals stay as they are. What was published cannot be taken back."
     )
     did = "replayed"
+    died = "died"
     rate_per_s = 20
     works_on = "message"
     destructive = False
@@ -92,7 +96,7 @@ class Replay:
         return f"Replay {wanted.topic} {wanted.words}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
-        return survey(specs.stored(spec))
+        return survey(actor, specs.stored(spec))
 
     def look(self, task: Task, limit: int) -> Do:
         wanted = specs.stored(task.spec)
@@ -100,7 +104,7 @@ class Replay:
         if topic is None:
             raise BadInput(f"There is no topic {wanted.topic!r} any more.")
         shows = _still_allowed(task.actor, wanted)
-        chosen, now_ms = Chosen(wanted), _clock.now_ms()
+        chosen, now_ms, target = Chosen(wanted), _clock.now_ms(), ReplayTarget(task.actor, wanted)
         after, scanned = str(task.cursor.get("after", "")), 0
         items: list[Item] = []
         copies: list[Message] = []
@@ -117,6 +121,8 @@ class Replay:
                 continue
             elif not _fit_to_copy(found.message):
                 items.append(_unreadable(wanted, found.stored, "its payload is not JSON"))
+            elif problem := target.problem(found.message):
+                items.append(_unreadable(wanted, found.stored, problem))
             else:
                 copy = _copy(found.message, wanted, now_ms)
                 copies.append(copy)
@@ -151,11 +157,12 @@ def _publish(wanted: Selection, copies: Sequence[Message], facts: Sequence[Fact]
     return step
 
 
-def survey(wanted: Selection) -> Plan:
+def survey(actor: Actor, wanted: Selection) -> Plan:
     """What a replay would find, as far as one look reaches; changes nothing."""
-    chosen = Chosen(wanted)
+    chosen, target = Chosen(wanted), ReplayTarget(actor, wanted)
     topic = Topic.objects.get(name=wanted.topic)
     scanned = matched = unreadable = 0
+    unfit: Counter[str] = Counter()
     samples: list[Sample] = []
     why = "the end of the range was reached"
     for found in _walk(topic, wanted, ""):
@@ -169,6 +176,8 @@ def survey(wanted: Selection) -> Plan:
             continue
         elif not _fit_to_copy(found.message):
             unreadable += 1
+        elif problem := target.problem(found.message):
+            unfit[problem] += 1
         else:
             matched += 1
             if len(samples) < _SAMPLES:
@@ -177,7 +186,7 @@ def survey(wanted: Selection) -> Plan:
     return Plan(
         total=matched if complete else None,
         samples=samples,
-        warnings=_warnings(wanted, unreadable),
+        warnings=[*_left(unreadable, unfit), *target.warnings()],
         scanned=f"Scanned {scanned:,}, matched {matched:,}, stopped because {why}",
         horizon=wanted.to_ms,
     )
@@ -247,17 +256,13 @@ def _still_allowed(actor: Actor, wanted: Selection) -> bool:
         raise BadInput(f"It may not go on: {error.what}") from error
 
 
-def _warnings(wanted: Selection, unreadable: int) -> list[str]:
-    said = []
+def _left(unreadable: int, unfit: Counter[str]) -> Iterator[str]:
     if unreadable:
-        said.append(f"{counted(unreadable, 'message')} cannot be read and will be left.")
-    if wanted.into_group:
-        row = Subscription.objects.filter(topic__name=wanted.topic, group=wanted.into_group).first()
-        if row is not None and (row.paused or row.topic.paused):
-            said.append(f"The copies will wait: {wanted.into_group} is paused.")
-        if row is not None and row.transactional:
-            said.append(f"{wanted.into_group} keeps an inbox; copies have new ids, so their effects happen again.")
-    return said
+        yield f"{counted(unreadable, 'message')} cannot be read and will be left."
+    for problem, count in unfit.most_common(_CAUSES):
+        yield f"{counted(count, 'message')} will be left: {problem}."
+    if (more := sum(unfit.values()) - sum(count for _, count in unfit.most_common(_CAUSES))) > 0:
+        yield f"{counted(more, 'message')} more do not fit there and will be left."
 
 
 def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -> Sample:

@@ -57,8 +57,8 @@ def test(request: HttpRequest, topic: str) -> HttpResponse:
     given = {name: value for name, value in specs.from_address(request.GET).items() if value}
     context: dict[str, object]
     try:
-        wanted = specs.read_range(actor(request), {**given, "topic": topic}, _clock.now_ms())
-        context = {"plan": survey(wanted)}
+        wanted = specs.read_range(who := actor(request), {**given, "topic": topic}, _clock.now_ms())
+        context = {"plan": survey(who, wanted)}
     except BadInput as refused:
         context = {"refused": refused}
     return render(request, "replays/_test.html", context)

@@ -40,6 +40,7 @@ class Move:
         "Until then it can turn back at once, by the same act; afterwards what the old one kept for replay is gone."
     )
     did = "moved"
+    died = "died"
     #: It waits for the old transport, and has nothing to be slow about.
     rate_per_s = 0
     works_on = "subscription"

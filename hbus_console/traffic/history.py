@@ -26,7 +26,7 @@ from hbus_console.ui.timerange import TimeRange
 #: Facts reach the ledger within this time.
 BOOKED_AFTER_MS = 3_000
 #: An answer older than this is not shown any more, in multiples of what is fresh.
-_TOO_OLD = 6
+_TOO_OLD = 1.5
 #: Ranges and sights kept at once.
 _MOST = 32
 _SPARK_POINTS = 30

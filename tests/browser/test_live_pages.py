@@ -185,6 +185,13 @@ def test_a_list_of_which_nothing_is_left_shows_that(console: Console, new_page: 
     expect(page.locator(".as-of")).to_have_count(0)
 
 
+def test_a_page_that_does_not_move_says_so(console: Console, new_page: Callable[..., Watched]) -> None:
+    page = new_page().open("/topics/new/")
+    indicator = page.locator("[data-live-indicator]")
+    expect(indicator).to_contain_text("Still")
+    expect(indicator).to_have_attribute("title", re.compile("What stands here is of"))
+
+
 def test_a_page_that_cannot_be_read_again_says_so(console: Console, new_page: Callable[..., Watched]) -> None:
     page = new_page().open("/topics/")
     expect(page.locator("[data-live-indicator]")).to_contain_text("Live")

@@ -125,7 +125,8 @@ def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     wanted, reason = request.POST.get("act", ""), request.POST.get("reason", "")
     said = {
         "open": f"The breaker of {group} is open until somebody closes it: nothing is delivered.",
-        "try": f"One message of {group} is tried within a second: handled it closes the breaker.",
+        "try": f"One message of {group} is tried within a second, and handled it closes the breaker. "
+        "What came of it stands under Breaker.",
     }.get(wanted, f"The breaker of {group} is closed; its consumers go on within a second.")
     return act(
         request,

@@ -35,7 +35,8 @@
       : !standing.connected
         ? standing.begun ? ["waiting", "Reconnecting", "The connection was lost; trying again."] : ["off", "Not live", "Not connected yet."]
         : standing.stale ? ["waiting", "Behind", standing.stale]
-          : ["live", "Live", shows.length ? whole() : "Figures update by themselves."];
+          : shows.length ? ["live", "Live", whole()]
+            : ["still", "Still", `Only the figures of the menu move by themselves. What stands here is of ${clock.format(from)}.`];
     indicator.dataset.state = state;
     indicator.title = title;
     const word = indicator.querySelector(".live-word");

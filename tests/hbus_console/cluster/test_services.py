@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hbus_console.access.permissions import Actor
@@ -37,7 +39,7 @@ def test_a_role_is_as_well_as_its_nodes() -> None:
     assert word("consumer", [consumer("0"), consumer("1", silent=True)]) == ("warn", "1 node alive, 1 silent")
     assert word("consumer", [consumer("0", silent=True)]) == ("bad", "no subscription is read")
     assert word("keeper", []) == ("bad", "delays, outbox and evidence stand still")
-    assert word("keeper", [duty("running", last_error="Timeout")]) == ("ok", "1 node · 1 failing of 1 duties")
+    assert word("keeper", [duty("running", last_error="Timeout")]) == ("warn", "1 node · 1 failing of 1 duties")
 
 
 def test_without_the_store_nothing_is_claimed_about_roles() -> None:
@@ -69,9 +71,18 @@ def test_a_duty_is_shown_where_it_runs() -> None:
     # One that hangs shows, until another node does it.
     (line,) = services.duties([duty("elsewhere", "0"), duty("hung", "1")], ALL)
     assert (line.node, line.state, line.tone) == ("h:keeper:1", "hung", "bad")
-    assert word("keeper", [duty("hung")]) == ("ok", "1 node · 1 hung of 1 duties")
+    assert word("keeper", [duty("hung")]) == ("bad", "1 node · 1 hung of 1 duties")
     (line,) = services.duties([duty("hung", "0"), duty("running", "1")], ALL)
     assert (line.node, line.state) == ("h:keeper:1", "running")
+
+
+def test_all_is_not_well_while_duties_fail_or_a_process_is_not_ready() -> None:
+    line = status.ProcessLine("web", "0", "running", 7, "h", 9, 0, 1, "", "the store is still reading its data")
+    now = services.Cluster([], [line], 0, STORE, [], [], [], 0)
+    assert now.worst == "warn"
+    assert replace(now, processes=[replace(line, last_error_age_s=60)]).worst == "ok"
+    failing = services.roles([duty("running", last_error="Timeout")], STORE, [DatabaseState("default")], ALL)
+    assert replace(now, processes=[], roles=[role for role in failing if role.name == "keeper"]).worst == "warn"
 
 
 def test_consumers_of_a_silent_node_are_silent_and_the_idle_say_why() -> None:

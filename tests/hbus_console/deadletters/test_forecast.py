@@ -15,6 +15,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.deadletters import forecast
+from hbus_console.deadletters import services as single
 from hbus_console.operations import services
 from hbus_console.operations.kinds import Plan
 from hbus_console.operations.models import Operation
@@ -169,3 +170,13 @@ def test_letters_of_one_topic_chosen_one_by_one_are_told_there(olga: Actor, make
     started = services.start(olga, "redrive", {"letters": [one.pk, two.pk]}, reason="why").operation
     assert started.namespace == "booking.changed"
     assert Subscription.objects.count() == 1
+
+
+def test_the_dry_run_of_one_letter_says_what_that_of_many_would(
+    make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again = make_letter(), make_letter({"hbusreplay": "redrive"})
+    assert (single.effect(first).waits, single.effect(first).redriven) == ("", False)
+    monkeypatch.setattr(holding, "open_breakers", lambda pairs: {("booking.changed", "partner-sync"): "open"})
+    found = single.effect(again)
+    assert (found.waits, found.redriven) == ("behind the open breaker of partner-sync", True)

@@ -6,9 +6,12 @@ import pytest
 from django.test import Client
 
 from engine.bus.options import PublishOptions
+from hbus_console.messages.models import LedgerMessage
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus, store
-from tests.hbus_console.messages.conftest import BOOKING, TOPIC, publish
+from tests.hbus_console.messages.conftest import AT, BOOKING, TOPIC, event, publish
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 SignIn = Callable[..., Client]
@@ -28,6 +31,20 @@ def test_it_lists_the_newest_with_what_became_of_them(sign_in: SignIn, sent: str
     assert "The ledger holds 2 messages and reaches back to" in page
     assert "not handled yet" in page
     assert "nobody subscribes" in page
+
+
+def test_what_one_is_done_with_and_another_is_not_waits_elsewhere(sign_in: SignIn, sent: str) -> None:
+    topic = Topic.objects.get(name=TOPIC)
+    groups = list(topic.subscriptions.order_by("group").values_list("group", flat=True))
+    other = Subscription.objects.create(topic=topic, group="zz-late", team=topic.team)
+    Subscription.objects.filter(pk=other.pk).update(created_at=topic.created_at)
+    at = LedgerMessage.objects.get(message_id=sent).published_ms
+    for group in groups:
+        event(sent, "settled", at - AT + 9, attempt=1, topic=TOPIC, subscription=group)
+    client = sign_in()
+    assert "waiting elsewhere" in client.get(f"/messages/?id={sent}").content.decode()
+    event(sent, "settled", at - AT + 12, attempt=1, topic=TOPIC, subscription=other.group)
+    assert "waiting elsewhere" not in client.get(f"/messages/?id={sent}").content.decode()
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ class Words:
     action = DEAD_LETTER_REDRIVE
     effect = "Each word is said. It cannot be unsaid."
     did = "said"
+    died = "died again"
     rate_per_s = 0
     works_on = "message"
     destructive = False

@@ -74,6 +74,11 @@ def editor(topic: Topic, make_user: MakeUser) -> Actor:
     return actor_of(make_user())
 
 
+@pytest.fixture
+def admin(topic: Topic, make_user: MakeUser) -> Actor:
+    return actor_of(make_user("admin", name="ada"))
+
+
 def replay(actor: Actor, **spec: str) -> Operation:
     """Start a replay, run it to its end, and let the outbox publish."""
     given = {"topic": TOPIC, **{name.rstrip("_"): value for name, value in spec.items()}}

@@ -17,12 +17,14 @@ from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
-from hbus_console.operations import services
+from hbus_console.operations import reading, services
 from hbus_console.operations.models import OperationItem
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.replays import kind as replays
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.subscriptions import holding
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -313,10 +315,52 @@ def test_a_refusal_does_not_tell_what_exists(published: list[Receipt], make_user
             services.dry_run(narrow, "replay", spec)
 
 
-def test_a_paused_target_is_said_before(editor: Actor, published: list[Receipt]) -> None:
-    Subscription.objects.filter(group="billing").update(paused=True)
-    plan = services.dry_run(editor, "replay", {"topic": TOPIC, "into_group": "billing"})
-    assert plan.warnings == ["The copies will wait: billing is paused."]
+AGAIN = "billing does not know them again: copies have new ids, so what was handled before is done again."
+
+
+def test_who_does_not_take_them_now_is_said_before(
+    editor: Actor, published: list[Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"topic": TOPIC, "into_group": "billing"}
+    monkeypatch.setattr(holding, "open_breakers", lambda pairs: {(TOPIC, "billing"): "open"})
+    assert services.dry_run(editor, "replay", spec).warnings == [
+        "The copies will wait behind the open breaker of billing.",
+        AGAIN,
+    ]
+    Subscription.objects.filter(group="billing").update(paused=True, transactional=True)
+    assert services.dry_run(editor, "replay", spec).warnings == [
+        "The copies will wait because billing is paused.",
+        "billing keeps an inbox, but copies have new ids, so what was handled before is done again.",
+    ]
+
+
+def test_what_does_not_fit_where_it_goes_is_said_before_and_left(admin: Actor, published: list[Receipt]) -> None:
+    into = Topic.objects.get(name="booking.again")
+    body = {"type": "object", "properties": {"n": {"maximum": 29}}}
+    SchemaVersion.objects.create(topic=into, version=1, body=body, created_by="ana")
+    plan = services.dry_run(admin, "replay", {"topic": TOPIC, "into_topic": into.name})
+    assert plan.total == 30
+    assert plan.warnings == ["10 messages will be left: it does not fit the schema of booking.again, at n."]
+    operation = replay(admin, into_topic=into.name)
+    assert (operation.done, operation.failed) == (30, 10)
+    assert reading.sentences([operation])[operation.pk].startswith("copied; ")
+
+
+def test_a_schema_tells_nobody_what_is_masked(editor: Actor, published: list[Receipt]) -> None:
+    into = Topic.objects.get(name="booking.again")
+    body = {"type": "object", "properties": {"guest": {"const": "g7"}}}
+    SchemaVersion.objects.create(topic=into, version=1, body=body, created_by="edith")
+    plan = services.dry_run(editor, "replay", {"topic": TOPIC, "into_topic": into.name})
+    assert (plan.total, plan.warnings) == (40, [])
+
+
+def test_that_the_copies_show_what_is_masked_is_said_before(admin: Actor, published: list[Receipt]) -> None:
+    Topic.objects.filter(name="booking.again").update(masked_fields=[])
+    plan = services.dry_run(admin, "replay", {"topic": TOPIC, "into_topic": "booking.again"})
+    assert plan.warnings == [
+        "The copies show what booking.created masks: booking.again masks less, or sends out. "
+        "The audit log will say that you revealed it."
+    ]
 
 
 def test_what_is_no_json_is_left_where_it_lies(editor: Actor, published: list[Receipt]) -> None:

@@ -1,0 +1,88 @@
+"""What a replay meets where it goes: who would not take the copies now, what does not fit there, and what it shows."""
+
+from __future__ import annotations
+
+from engine.bus.message import Message
+from engine.core.errors import HbusError
+from engine.core.strict_json import NotJson
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.replays import spec as specs
+from hbus_console.replays.spec import Selection
+from hbus_console.schemas.checking import PayloadCheck, check_of
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.subscriptions.holding import holds
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import MaskingRules
+from hbus_console.ui.formats import num
+
+#: Subscriptions of another topic that are told by name.
+_NAMED = 3
+
+
+class ReplayTarget:
+    """A subscription of the topic, or another topic."""
+
+    def __init__(self, actor: Actor, wanted: Selection) -> None:
+        self._actor, self._wanted = actor, wanted
+        rules = MaskingRules.of(Topic.objects.filter(name=wanted.topic).first())
+        # A schema that somebody wrote for it would tell, message by message, what is masked.
+        tells = not rules.hide_something or allows(actor, PAYLOAD_REVEAL, wanted.topic)
+        self._check = _check_of(wanted.into_topic) if wanted.into_topic and tells else None
+
+    def problem(self, message: Message) -> str:
+        """Why a publish there would refuse the payload; empty: it would not. Of the same topic it was taken once.
+
+        Nothing is said to who may not see what the topic masks.
+        """
+        if self._check is None:
+            return ""
+        try:
+            found = self._check.problem(message.json())
+        except NotJson:
+            return ""
+        return f"it does not fit the schema of {self._wanted.into_topic}, at {found[0] or 'its root'}" if found else ""
+
+    def warnings(self) -> list[str]:
+        """What whoever starts it should know of the place."""
+        return [*self._shown(), *self._held(), *self._repeated()]
+
+    def _shown(self) -> list[str]:
+        try:
+            shows = specs.require_still(self._actor, self._wanted)
+        except HbusError as error:
+            return [f"It would be refused: {error.what}"]
+        if not shows:
+            return []
+        return [
+            f"The copies show what {self._wanted.topic} masks: {self._wanted.into_topic} masks less, or sends out. "
+            "The audit log will say that you revealed it."
+        ]
+
+    def _held(self) -> list[str]:
+        topic = self._wanted.into_topic or self._wanted.topic
+        groups = [self._wanted.into_group] if self._wanted.into_group else self._groups()
+        found = holds((topic, group) for group in groups)
+        said = [f"The copies will wait {hold.words}." for hold in found.values()]
+        more = len(said) - _NAMED
+        return said if more <= 0 else [*said[:_NAMED], f"Likewise for {num(more)} more of its subscriptions."]
+
+    def _groups(self) -> list[str]:
+        rows = Subscription.objects.filter(topic__name=self._wanted.into_topic)
+        return list(rows.order_by("group").values_list("group", flat=True))
+
+    def _repeated(self) -> list[str]:
+        group = self._wanted.into_group
+        if not group:
+            return []
+        row = Subscription.objects.filter(topic__name=self._wanted.topic, group=group).first()
+        if row is None:
+            return []
+        keeps = "keeps an inbox, but copies" if row.transactional else "does not know them again: copies"
+        return [f"{group} {keeps} have new ids, so what was handled before is done again."]
+
+
+def _check_of(topic: str) -> PayloadCheck | None:
+    row = SchemaVersion.objects.filter(topic__name=topic).order_by("-version").first()
+    return check_of(row) if row is not None else None
