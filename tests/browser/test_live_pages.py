@@ -25,8 +25,15 @@ PAGES = (
     "/subscriptions/booking.created/availability/",
     "/operations/",
     "/operations/1/",
+    "/operations/plan/redrive/?topic=booking.cancelled",
     "/alerts/",
+    "/alerts/rules/",
+    "/topics/booking.created/settings/",
+    "/topics/booking.created/audit/",
     "/cluster/",
+    "/jobs/",
+    "/runs/",
+    "/jobs/nodes/",
 )
 #: A page follows within a look of the stream and a refresh; ages and charts within a quarter of a minute.
 FOLLOWS_S = 120
