@@ -19,6 +19,7 @@ urlpatterns = [
     path(f"{_ONE}/versions/", job.versions, name="versions"),
     path(f"{_ONE}/versions/<int:version>/restore/", job.restore, name="restore"),
     path(f"{_ONE}/trigger/", runs.trigger_job, name="trigger"),
+    path(f"{_ONE}/trigger/dry-run/", runs.foresee_trigger, name="foresee"),
     path(f"{_ONE}/pause/", job.pause, name="pause"),
     path(f"{_ONE}/resume/", job.resume, name="resume"),
     path(f"{_ONE}/delete/", job.delete, name="delete"),

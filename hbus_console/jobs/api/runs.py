@@ -22,6 +22,7 @@ from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
 from hbus_console.jobs.models import JobRun, JobVersion, LogPiece
 from hbus_console.jobs.services import triggering
+from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.leases import release_lease
 from hbus_console.jobs.services.triggering import Trigger
 
@@ -47,6 +48,23 @@ class TriggerJob(ApiView):
         (shown,) = _shown([made.run])
         code = status.HTTP_201_CREATED if made.new else status.HTTP_200_OK
         return Response({"new": made.new, "run": shown}, status=code)
+
+
+class ForeseeTrigger(ApiView):
+    @extend_schema(
+        operation_id="jobs_trigger_dry_run",
+        summary="What a run would meet if it were asked for now",
+        description="The dry run of a trigger, with the same body: nothing is written, and nothing done. A reason may "
+        "be left out.",
+        tags=["jobs"],
+        request=takes(bodies.TriggerBody),
+        responses=answers(shapes.ForesightOut),
+    )
+    def post(self, request: Request, job: str) -> Response:
+        body = read(request, bodies.TriggerBody)
+        found = foresee(self.actor, job, Trigger(body.parameters, body.reason, body.key))
+        lines = [shapes.ForeseenOut(each.label, each.said, each.tone) for each in found]
+        return Response(plain(shapes.ForesightOut(lines)))
 
 
 class Runs(ApiView):

@@ -91,6 +91,20 @@ class TriggeredOut(msgspec.Struct):
     run: RunOut
 
 
+class ForeseenOut(msgspec.Struct):
+    """One thing to know beforehand; ``tone`` is empty, ``warn`` or ``bad``."""
+
+    label: str
+    said: str
+    tone: str
+
+
+class ForesightOut(msgspec.Struct):
+    """What a run would meet."""
+
+    foreseen: list[ForeseenOut]
+
+
 class LogOut(msgspec.Struct):
     """A piece of a log: some lines. What is missing between two ``seq`` was left out, for the log is bounded."""
 

@@ -15,6 +15,7 @@ urlpatterns = [
     path("jobs/<str:job>/versions/<int:version>/restore", jobs.Restore.as_view(), name="job-restore"),
     path("jobs/<str:job>/slots", jobs.NextSlots.as_view(), name="job-slots"),
     path("jobs/<str:job>/trigger", runs.TriggerJob.as_view(), name="job-trigger"),
+    path("jobs/<str:job>/trigger/dry-run", runs.ForeseeTrigger.as_view(), name="job-trigger-dry-run"),
     path("jobs/<str:job>/runs", runs.RunsOfJob.as_view(), name="job-runs"),
     path("jobs/<str:job>/runs/<int:run_id>", runs.OneRun.as_view(), name="job-run"),
     path("jobs/<str:job>/runs/<int:run_id>/log", runs.LogOfRun.as_view(), name="job-run-log"),

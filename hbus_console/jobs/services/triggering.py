@@ -54,8 +54,8 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     row = job(name, lock=True)
     reason = checks.reason(asked.reason)
     key = checks.text(asked.key, "key", most=_KEY_LIMIT) or uuid4().hex
-    parameters = _parameters(row, asked.parameters)
-    known = JobRun.objects.filter(job=name, key=key, kind=JobRun.Kind.MANUAL).first()
+    parameters = checked_parameters(row, asked.parameters)
+    known = run_of_key(name, key)
     if known is not None:
         _refuse_another(known, parameters)
         return Triggered(known, new=False)
@@ -104,7 +104,13 @@ def run_of(job_name: str, run_id: int) -> JobRun:
     return found
 
 
-def _parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
+def run_of_key(job_name: str, key: str) -> JobRun | None:
+    """The run that this key has made."""
+    return JobRun.objects.filter(job=job_name, key=key, kind=JobRun.Kind.MANUAL).first()
+
+
+def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``."""
     if given is not None and not isinstance(given, Mapping):
         raise BadInput(
             "The parameters are no JSON object.", remedy='For example {"hotel": "HB-1"}.', field="parameters"

@@ -25,6 +25,7 @@ from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs, triggering
 from hbus_console.jobs.services.draft import snapshot
+from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked, unmasked
@@ -118,6 +119,23 @@ def trigger_job(request: HttpRequest, job: str) -> HttpResponse:
     else:
         messages.info(request, f"This was asked for before: run {made.run.pk}.")
     return redirect("jobs:run", job, made.run.pk)
+
+
+@require_POST
+@console_view(VIEW, post=JOB_RUN, resource="{job}")
+def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
+    """A fragment of the sheet: what the run would meet. Nothing is done."""
+    form, row = request.POST, jobs.job(job)
+    context: dict[str, Any]
+    try:
+        schema = schema_of(snapshot(row))
+        parameters = unmasked(read_parameters(form, schema), row.parameters, schema)
+        context = {"foreseen": foresee(actor(request), job, Trigger(parameters, "", form.get("key", "")))}
+    except NotThere:
+        raise
+    except BadInput as refused:
+        context = {"refused": refused}
+    return render(request, "jobs/_foreseen.html", context)
 
 
 def _moments(run: JobRun) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import Actor
 from hbus_console.jobs import as_code
 from hbus_console.jobs.models import JobRun, LogPiece
+from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.triggering import Trigger, trigger
 
 #: Seconds between two looks at the run.
@@ -34,7 +36,8 @@ class Command(BaseCommand):
         now = acts.add_parser("trigger", help="one run, beside its slots")
         now.add_argument("job", help="its name")
         now.add_argument("--parameters", default="", help="a JSON object; the job's own without it")
-        now.add_argument("--reason", required=True, help="kept in the audit log")
+        now.add_argument("--reason", default="", help="kept in the audit log; may be left out of a dry run alone")
+        now.add_argument("--dry-run", action="store_true", help="say what it would meet, and do nothing")
         now.add_argument("--key", default="", help="under the same key it is one run, however often it is asked for")
         now.add_argument("--wait", action="store_true", help="until it has ended; Ctrl-C only stops looking")
         now.add_argument("--json", action="store_true", help="print the run as one JSON object")
@@ -83,6 +86,9 @@ class Command(BaseCommand):
 
     def _trigger(self, options: dict[str, Any]) -> None:
         asked = Trigger(_parameters(options["parameters"]), options["reason"], options["key"])
+        if options["dry_run"]:
+            self._foresee(options, asked)
+            return
         made = trigger(command_line_actor(), options["job"], asked)
         run = made.run
         if not options["json"]:
@@ -97,6 +103,15 @@ class Command(BaseCommand):
             raise HbusError(
                 f"Run {run.pk} of {run.job} is {run.state}: {run.reason}.", remedy="Its log says more.", field="run"
             )
+
+    def _foresee(self, options: dict[str, Any], asked: Trigger) -> None:
+        found = foresee(command_line_actor(), options["job"], asked)
+        if options["json"]:
+            self.stdout.write(json.dumps([asdict(each) for each in found]))
+            return
+        for each in found:
+            self.stdout.write(f"{each.label}: {each.said}")
+        self.stdout.write("Nothing has happened.")
 
     def _follow(self, run: JobRun, *, quiet: bool) -> None:
         shown = 0

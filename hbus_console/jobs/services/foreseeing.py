@@ -1,0 +1,107 @@
+"""The dry run of a trigger: what a run would meet if it were asked for now. Nothing is written, and nothing done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.core.errors import HbusError
+from engine.cron.slots.overlap import judged_overlap
+from engine.cron.slots.steps import Beginning, RunRow, RunState
+from hbus_console.access.permissions import Actor, require
+from hbus_console.cluster.services import living
+from hbus_console.jobs.feature import JOB_RUN
+from hbus_console.jobs.following import following
+from hbus_console.jobs.kinds.known import KINDS
+from hbus_console.jobs.known import policy_of
+from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.rights import actor_named, words_of_identity
+from hbus_console.jobs.services.draft import snapshot
+from hbus_console.jobs.services.jobs import job
+from hbus_console.jobs.services.triggering import Trigger, checked_parameters, run_of_key
+from hbus_console.jobs.services.work import spec_of
+from hbus_console.ui.formats import counted
+
+_BEFORE_ANY_NUMBER = 2**62
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """One thing that is to be known. ``tone``: empty, ``warn`` or ``bad``."""
+
+    label: str
+    said: str
+    tone: str = ""
+
+
+def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
+    """What :func:`~hbus_console.jobs.services.triggering.trigger` would lead to.
+
+    Raises what that would, but asks for no reason.
+    """
+    require(actor, JOB_RUN, name)
+    row = job(name)
+    checked_parameters(row, asked.parameters)
+    known = run_of_key(name, asked.key) if asked.key else None
+    if known is not None:
+        return [Foresight("the key", f"has made run {known.pk} already: nothing new would run", "warn")]
+    return [*_work(row), *_way(row), *_then(row)]
+
+
+def _work(row: Job) -> Iterator[Foresight]:
+    yield Foresight("does", f"{KINDS[row.kind].words}: {row.target}")
+    try:
+        KINDS[row.kind].check(actor_named(row.acts_as), spec_of(snapshot(row)))
+    except HbusError as error:
+        yield Foresight("by the rights of", f"{words_of_identity(row.acts_as)}, and would fail: {error.what}", "bad")
+    else:
+        yield Foresight("by the rights of", words_of_identity(row.acts_as))
+    if row.paused:
+        yield Foresight("paused", "a run that is asked for runs all the same")
+
+
+def _way(row: Job) -> Iterator[Foresight]:
+    policy = policy_of(row)
+    open_runs = JobRun.objects.filter(job=row.name, ended_us=None)
+    running = [run for run in open_runs if run.state == RunState.RUNNING]
+    if not running:
+        yield Foresight("begins", "at once: no other run of it is running")
+    elif not policy.binds_manual or not policy.limit:
+        yield Foresight("begins", f"at once, beside {counted(len(running), 'other run')} of it")
+    elif policy.per_node:
+        yield Foresight("begins", "at once on a node where none of it runs", "warn")
+    else:
+        yield _meets(row, [run for run in open_runs if run.state == RunState.RUNNING or run.waits])
+    found, trouble = living()
+    workers = sum(node.role == "jobs" and not node.silent for node in found)
+    if trouble:
+        yield Foresight("workers", f"nobody knows: {trouble}", "warn")
+    elif not workers:
+        yield Foresight("workers", "none is alive: it waits for one", "bad")
+    yield Foresight("stopped after", f"{row.timeout_s:,} s" if row.timeout_s else "never: it has all the time it takes")
+    if row.attempts > 1:
+        yield Foresight("tried", f"up to {counted(row.attempts, 'time')}")
+
+
+def _meets(row: Job, others: list[JobRun]) -> Foresight:
+    """As the judge would have it, were it to begin now."""
+    new = RunRow(_BEFORE_ANY_NUMBER, row.name, _BEFORE_ANY_NUMBER, RunState.CLAIMED, 0, 1, 0.0, manual=True)
+    rows = [
+        RunRow(each.pk, each.job, each.slot, RunState(each.state), each.epoch, each.attempt, 0.0, each.waits)
+        for each in others
+    ]
+    verdict = judged_overlap(new, rows, policy_of(row))
+    runs = ", ".join(str(each.pk) for each in others if each.state == RunState.RUNNING)
+    if verdict.beginning is Beginning.BEGUN:
+        return Foresight("begins", f"at once, beside run {runs}")
+    if verdict.ends:
+        return Foresight("begins", f"not at all: {verdict.ends}", "bad")
+    if verdict.cancelled:
+        return Foresight("begins", f"once run {runs} has ended, which is told to stop", "warn")
+    return Foresight("begins", f"once run {runs} has ended", "warn")
+
+
+def _then(row: Job) -> Iterator[Foresight]:
+    after = [f"{each.job.name} on {each.ended}" for each in following(row.name)]
+    if after:
+        yield Foresight("then run", ", ".join(after), "warn")

@@ -1,0 +1,128 @@
+"""The dry run of a trigger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from engine.core.errors import BadInput, NotThere
+from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Actor, Forbidden
+from hbus_console.audit.models import AuditEntry
+from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.services import triggering
+from hbus_console.jobs.services.foreseeing import foresee
+from hbus_console.jobs.services.jobs import pause_job
+from hbus_console.jobs.services.triggering import Trigger, trigger
+from tests.hbus_console.jobs.conftest import MakeJob
+from tests.hbus_console.topics.conftest import actor
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+NAME = "close-of-day"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggering, "offer", lambda _: None)
+
+
+@pytest.fixture
+def operator() -> Actor:
+    return actor(Role.OPERATOR)
+
+
+def told(who: Actor, asked: Trigger = Trigger()) -> dict[str, tuple[str, str]]:  # noqa: B008 - it is a tuple
+    before = JobRun.objects.count(), AuditEntry.objects.count()
+    found = {each.label: (each.said, each.tone) for each in foresee(who, NAME, asked)}
+    assert (JobRun.objects.count(), AuditEntry.objects.count()) == before
+    return found
+
+
+def running(state: str = "running", key: str = "k") -> JobRun:
+    return JobRun.objects.create(
+        job=NAME, version=1, slot=1, kind="manual", key=key, state=state, decided_us=1, changed_us=1, epoch=1
+    )
+
+
+def test_what_it_does_and_by_whose_rights_and_that_nobody_works(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/", attempts=3, after_failure="retry")
+    found = told(operator)
+    assert found["does"] == ("an HTTP call: https://1.1.1.1/", "")
+    assert found["by the rights of"] == ("hbus itself", "")
+    assert found["begins"] == ("at once: no other run of it is running", "")
+    assert found["workers"][1] in ("bad", "warn")
+    assert found["stopped after"] == ("3,600 s", "")
+    assert found["tried"] == ("up to 3 times", "")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "tone"),
+    [
+        ({"overlap": "run"}, "at once, beside 1 other run of it", ""),
+        ({"overlap": "skip"}, "not at all: another run of the job was running", "bad"),
+        ({"overlap": "skip", "manual_runs": "free"}, "at once, beside 1 other run of it", ""),
+        ({"overlap": "skip", "overlap_on": "node"}, "at once on a node where none of it runs", "warn"),
+        ({"overlap": "queue"}, "once run {} has ended", "warn"),
+        ({"overlap": "cancel"}, "once run {} has ended, which is told to stop", "warn"),
+        ({"overlap": "run", "most_at_once": 2}, "at once, beside run {}", ""),
+    ],
+)
+def test_how_it_would_meet_another_run(
+    make_job: MakeJob, operator: Actor, policy: dict[str, object], said: str, tone: str
+) -> None:
+    make_job("http", "https://1.1.1.1/", **policy)
+    other = running()
+    assert told(operator)["begins"] == (said.format(other.pk), tone)
+
+
+def test_rights_that_are_gone_a_pause_and_who_follows_are_told(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/")
+    make_job("http", "https://1.1.1.1/", "invoice", after=NAME)
+    pause_job(actor(Role.ADMIN), NAME, "the ledger is closed")
+    Job.objects.filter(name=NAME).update(acts_as="user:gone")
+    found = told(operator)
+    assert found["by the rights of"][0].startswith("gone, and would fail: gone may do nothing any more")
+    assert found["by the rights of"][1] == "bad"
+    assert found["paused"] == ("a run that is asked for runs all the same", "")
+    assert found["then run"] == ("invoice on success", "warn")
+
+
+def test_a_key_that_made_a_run_makes_no_other(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/")
+    made = trigger(operator, NAME, Trigger(None, "why", "k1")).run
+    assert told(operator, Trigger(None, "", "k1")) == {
+        "the key": (f"has made run {made.pk} already: nothing new would run", "warn")
+    }
+
+
+def test_what_a_trigger_would_refuse_is_refused(make_job: MakeJob, operator: Actor) -> None:
+    make_job(
+        "http", "https://1.1.1.1/", parameters={"n": 1}, parameters_schema={"properties": {"n": {"type": "integer"}}}
+    )
+    with pytest.raises(BadInput, match="do not fit"):
+        told(operator, Trigger({"n": "many"}))
+    with pytest.raises(Forbidden):
+        told(actor(Role.VIEWER))
+    with pytest.raises(NotThere):
+        foresee(operator, "no-such-job", Trigger())
+
+
+def test_page_api_and_command_say_the_same(make_job: MakeJob, signed_in: Callable[..., Client]) -> None:
+    make_job("http", "https://1.1.1.1/")
+    client, out = signed_in(Role.OPERATOR), StringIO()
+    body = client.post(f"/api/v1/jobs/{NAME}/trigger/dry-run", {}, content_type="application/json").json()
+    call_command("job", "trigger", NAME, "--dry-run", "--json", stdout=out)
+    assert body["foreseen"] == json.loads(out.getvalue())
+    page = client.post(f"/jobs/{NAME}/trigger/dry-run/", {"parameters": "{}"}).content.decode()
+    for each in body["foreseen"]:
+        assert each["label"] in page
+    assert "Nothing has happened." in page
+    assert (
+        "cannot be read as JSON" in client.post(f"/jobs/{NAME}/trigger/dry-run/", {"parameters": "{"}).content.decode()
+    )
+    assert JobRun.objects.count() == 0
