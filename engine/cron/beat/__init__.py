@@ -2,3 +2,7 @@
 
 The one part of the engine that knows Celery; nothing else of it imports this.
 """
+
+from engine.cron.beat.scheduler import SlotScheduler
+
+__all__ = ["SlotScheduler"]
