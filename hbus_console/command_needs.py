@@ -14,8 +14,8 @@ MAKING = frozenset({"up", "prepare", "restore", "migrate", "hotel_demo"})
 NEEDING_NONE = frozenset(
     {"help", "version", "--version", "check", "makemigrations", "nsqd", "bench", "growth", "soak", "walls"}
 )
-#: And so does this act of one that has others.
-_ACT_NEEDING_NONE = ("cron", "next")
+#: And so do these acts of some that have others.
+_ACTS_NEEDING_NONE = frozenset({("cron", "next"), ("job", "import-beat")})
 #: Roles that a host may run alone, for installations elsewhere.
 _STANDING_ALONE = frozenset({"store", "nsqd"})
 
@@ -29,7 +29,7 @@ def look_first(words: Sequence[str]) -> None:
     if not state.is_nowhere():
         return
     command = words[0] if words else "help"
-    if command in NEEDING_NONE or tuple(words[:2]) == _ACT_NEEDING_NONE or {"-h", "--help"}.intersection(words):
+    if command in NEEDING_NONE or tuple(words[:2]) in _ACTS_NEEDING_NONE or {"-h", "--help"}.intersection(words):
         state.make_nothing()
     elif command not in MAKING and not (command == "role" and _STANDING_ALONE.intersection(words[1:2])):
         state.refuse_nowhere()

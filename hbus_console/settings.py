@@ -12,7 +12,7 @@ from engine.core.errors import ConfigurationError
 from hbus_console import installed, remembered
 from hbus_console.proxies import trusted_proxies
 from hbus_console.state import ROOT, secret, state_dir
-from hbus_console.stores import broker_of, named_stores
+from hbus_console.stores import broker_of, job_broker, named_stores
 
 env = Env()
 STATE = state_dir()
@@ -198,6 +198,8 @@ HBUS_CONSUME_TOPICS = env.words("HBUS_CONSUME_TOPICS")
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
 # Programs that jobs may run, as the first word of their line; none unless somebody names it.
 HBUS_JOB_COMMANDS = env.words("HBUS_JOB_COMMANDS")
+# Where jobs send tasks of Celery to; nowhere unless somebody names it.
+HBUS_JOB_BROKER = job_broker(env.text("HBUS_JOB_BROKER"))
 # How long runs and their logs are kept, and how many at most; the last 50 of each job are kept in any case.
 HBUS_RUN_DAYS = env.integer("HBUS_RUN_DAYS", 90, least=1, most=36_500)
 HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_000_000)

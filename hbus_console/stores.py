@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from engine.core.errors import ConfigurationError
 
@@ -69,6 +69,40 @@ def broker_of(store_url: str, broker_url: str = "") -> Broker:
             field="BROKER_URL",
         )
     return _sentinel(address)
+
+
+def job_broker(url: str) -> Broker:
+    """The broker that jobs send tasks of Celery to, if any. Raises ``ConfigurationError`` for ``HBUS_JOB_BROKER``."""
+    scheme = url.partition("://")[0]
+    if not url:
+        return Broker("")
+    if scheme in ("amqp", "amqps") and _has_host(url):
+        # No store's address needs it.
+        import ssl
+
+        # Of itself Kombu would trust any certificate of any host; None is the host of the address.
+        tls = {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": None}
+        return Broker(url, {"confirm_publish": True}, tls if scheme == "amqps" else None)
+    if scheme in ("redis", "rediss", "sentinel", "sentinels"):
+        # It loads redis-py, which whoever names no such broker does not need here.
+        from engine.core.store import StoreAddress
+
+        # Refused here, by name and without quoting, and not by Celery when the first task is sent.
+        StoreAddress.parse(url, field="HBUS_JOB_BROKER")
+        return broker_of("", url)
+    raise ConfigurationError(
+        "HBUS_JOB_BROKER is no address of a broker that jobs can send to.",
+        remedy="Write redis://, rediss://, sentinel://host,host/primary-name, amqp:// or amqps://.",
+        field="HBUS_JOB_BROKER",
+    )
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _sentinel(address: StoreAddress) -> Broker:

@@ -61,6 +61,11 @@ def test_a_command_on_no_installation_says_so_and_makes_nothing(
         (["growth"], 0, "messages a day"),
         (["status", "--help"], 0, "Show the roles"),
         (["cron", "next", "0 9 * * *"], 0, "At 09:00 every day"),
+        (
+            ["job", "import-beat", "tests.hbus_console.jobs.beat.periodic:app", "--owner", "ops"],
+            0,
+            "name: every-minute",
+        ),
         (["bench", "bus", "--only", "nothing of that name"], 2, ""),
     ],
 )

@@ -10,3 +10,4 @@ class WorkName(StrEnum):
     PUBLISH = "publish"
     HTTP = "http"
     COMMAND = "command"
+    CELERY = "celery"

@@ -126,7 +126,7 @@ class JobDraft:
             1_000,
             label="Which",
             placeholder="hotel.close-of-day",
-            help="The function's name, the topic, the address, or the program with its arguments.",
+            help="The function's name, the topic, the address, the program with its arguments, or the Celery task.",
             required=True,
             act=JOB_EDIT,
             part=WORK,
@@ -149,7 +149,8 @@ class JobDraft:
         JsonObject(
             10_000,
             label="Options",
-            help="A message: type, key. A call: method, headers. A program: folder, environment.",
+            help="A message: type, key. A call: method, headers. A program: folder, environment. "
+            "A Celery task: queue, args, expires, priority, time_limit, soft_time_limit.",
             example='For example {"method": "PUT"}.',
             act=JOB_EDIT,
             part=WORK,

@@ -1,4 +1,6 @@
-"""``manage.py job``: have a job run now and follow it; compare a file of jobs with what there is, and make it so."""
+"""``manage.py job``: have a job run now and follow it; compare a file of jobs with what there is, and make it so; and
+make such a file of Celery's periodic entries.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from engine.core.strict_json import NotJson, read_typed
 from engine.cron.slots.steps import RunState
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import Actor
-from hbus_console.jobs import as_code
+from hbus_console.jobs import as_code, from_beat
 from hbus_console.jobs.models import JobRun, LogPiece
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.triggering import Trigger, trigger
@@ -28,7 +30,8 @@ LOOK_S = 0.3
 
 class Command(BaseCommand):
     help = (
-        "Have a job run now, or make jobs what a file says. Exit 1: the run is not done, or a job could not be made so."
+        "Have a job run now, make jobs what a file says, or a file of Celery's periodic entries. "
+        "Exit 1: the run is not done, or a job could not be made so."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -49,11 +52,40 @@ class Command(BaseCommand):
             if act == "apply":
                 files.add_argument("--reason", required=True, help="kept in the audit log")
 
+        beat = acts.add_parser("import-beat", help="Celery's periodic entries as a file for plan and apply")
+        beat.add_argument("app", metavar="MODULE:APP", help="the Celery app, as celery -A names it")
+        beat.add_argument("--owner", required=True, metavar="TEAM", help="who answers for the jobs")
+        beat.add_argument("--output", type=Path, metavar="FILE", help="a new file; printed without it")
+
     def handle(self, *_: Any, **options: Any) -> None:
         if options["act"] == "trigger":
             self._trigger(options)
+        elif options["act"] == "import-beat":
+            self._import_beat(options["app"], options["owner"], options["output"])
         else:
             self._from_file(options)
+
+    def _import_beat(self, app: str, owner: str, output: Path | None) -> None:
+        found = from_beat.import_beat(app, owner)
+        for problem in found.problems:
+            self.stderr.write(problem)
+        if found.problems:
+            said = f"{len(found.problems)} of what {app} says cannot be imported; no file was written."
+            raise BadInput(said, remedy="What is wrong stands above.", field="app")
+        text = from_beat.file_of(found, owner)
+        if output is None:
+            self.stdout.write(text, ending="")
+            return
+        try:
+            with output.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise BadInput(
+                f"{output} is there already.", remedy="Name a new file, or remove it.", field="output"
+            ) from None
+        except OSError as error:
+            raise BadInput(f"{output} cannot be written: {words_of(error)}.", field="output") from error
+        self.stdout.write(f"{len(found.drafts)} jobs stand in {output}.")
 
     def _from_file(self, options: dict[str, Any]) -> None:
         try:
