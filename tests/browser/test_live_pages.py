@@ -29,7 +29,6 @@ PAGES = (
     "/alerts/",
     "/alerts/rules/",
     "/topics/booking.created/settings/",
-    "/topics/booking.created/audit/",
     "/cluster/",
     "/jobs/",
     "/runs/",
@@ -193,7 +192,7 @@ def test_a_list_of_which_nothing_is_left_shows_that(console: Console, new_page: 
 
 
 def test_a_page_that_does_not_move_says_so(console: Console, new_page: Callable[..., Watched]) -> None:
-    page = new_page().open("/topics/new/")
+    page = new_page().open("/new-topic/")
     indicator = page.locator("[data-live-indicator]")
     expect(indicator).to_contain_text("Still")
     expect(indicator).to_have_attribute("title", re.compile("What stands here is of"))
