@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from threading import Event
 from typing import Any
 
@@ -109,20 +110,18 @@ class RehearsedWorkers:
         self._numbers = count(1)
         self._keeper = LeaseKeeper(scene.act, scene.clock)
 
-    def renew(self) -> None:
-        """What is due of the leases."""
-        self._keeper.tick()
+    def renew(self) -> float:
+        """What is due of the leases; in how many seconds to come again."""
+        return self._keeper.tick() if self._tasks else inf
 
     @property
     def runs(self) -> set[int]:
         """What is being done."""
         return {task.held.row.id for task in self._tasks}
 
-    def next_s(self) -> float | None:
-        """In how many seconds a lease is to be renewed or some work is over; ``None`` where nobody works."""
-        if not self._tasks:
-            return None
-        return min(self._keeper.tick(), *(task.ends_s - self._scene.now_s for task in self._tasks))
+    def next_s(self) -> float:
+        """In how many seconds some work is over."""
+        return min((task.ends_s - self._scene.now_s for task in self._tasks), default=inf)
 
     def work(self) -> None:
         """End what is over, and begin what is offered."""

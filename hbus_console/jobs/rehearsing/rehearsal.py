@@ -6,6 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -69,6 +70,8 @@ class Rehearsal:
         self._clock = ManualClock(span.begin_s * 1000)
         self._store = RehearsedStore(client, prefix, self._clock)
         self._stop = threading.Event()
+        #: Once patience is at its end; nodes and workers take it for a moment's trouble.
+        self._away: Unavailable | None = None
         judge = _OwnJudge(self._now_s, frozenset(self._jobs))
         offered: deque[int] = deque()
         act = self._patient(places(self._store, judge, lambda step: offered.extend(step.runs)))
@@ -99,20 +102,25 @@ class Rehearsal:
                 if pause_s is None:
                     return True
                 self._advance(pause_s)
+        except Unavailable:
+            if not stop.is_set():
+                raise
         finally:
-            lease.release()
+            with suppress(Unavailable):
+                lease.release()
         return False
 
     def _instant(self) -> None:
         """All that anybody does now. Nodes take turns in who is first, as it befits those of whom none leads."""
         nodes = next(self._turns)
-        self._workers.renew()
         for node in nodes:
             node.tick()
         self._workers.work()
         if nodes:
             nodes[0].sweep()
         self._workers.work()
+        if self._away:
+            raise self._away
 
     def _pause_s(self) -> float | None:
         """Until the next instant at which anything is to be done; ``None`` after the last."""
@@ -120,11 +128,10 @@ class Rehearsal:
         coming = [slot for slot in map(self._next_slot, JobCursor.objects.filter(job__in=self._jobs)) if slot]
         # One that has come waits for a marker to run out: its node was killed.
         pauses = [slot - now_s if slot > now_s else LOOK_AGAIN_S for slot in coming]
-        if (work_s := self._workers.next_s()) is not None:
-            pauses.append(work_s)
         if set(self._open(RunState.RUNNING)) - self._workers.runs:
             pauses.append(SWEEP_S)
-        return min(pauses) if pauses else None
+        pause_s = min([self._workers.next_s(), *pauses])
+        return None if pause_s == math.inf else pause_s
 
     def _next_slot(self, cursor: JobCursor) -> int | None:
         return self._jobs[cursor.job].slots.next_after(cursor.at)
@@ -140,8 +147,12 @@ class Rehearsal:
             self._store.take_away(run)
 
     def _advance(self, seconds: float) -> None:
-        # To the millisecond, up: nothing that is due is missed by what a float leaves out.
-        self._clock.advance(max(1, math.ceil(round(seconds * 1000, 3))) / 1000)
+        """The clock passes, and leases are renewed in time."""
+        left_ms = _whole_ms(seconds)
+        while left_ms > 0:
+            step_ms = min(left_ms, _whole_ms(min(seconds, self._workers.renew())))
+            self._clock.advance(step_ms / 1000)
+            left_ms -= step_ms
 
     def _now_s(self) -> float:
         return self._clock.now_ms() / 1000
@@ -161,8 +172,9 @@ class Rehearsal:
         while True:
             try:
                 return ask()
-            except Unavailable:
-                if clock.monotonic() > until or clock.wait(self._stop, LOOK_S):
+            except Unavailable as error:
+                if self._away or clock.monotonic() > until or clock.wait(self._stop, LOOK_S):
+                    self._away = error
                     raise
 
     def _take(self, lease: Ownership) -> None:
@@ -175,6 +187,11 @@ class Rehearsal:
     def _keep(self, lease: Ownership) -> None:
         if not self._patiently(lease.renew):
             self._take(lease)
+
+
+def _whole_ms(seconds: float) -> int:
+    """Up: nothing that is due is missed by what a float leaves out."""
+    return max(1, math.ceil(round(seconds * 1000, 3)))
 
 
 class _OwnJudge(SlotJudge):
