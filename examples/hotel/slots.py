@@ -14,7 +14,15 @@ from examples.hotel.closing import closed_day
 from examples.hotel.invoicing import invoiced_month
 from examples.hotel.models import BookLine, PlayedNight
 from examples.hotel.seed import job_drafts
-from hbus_console.jobs.demanded import SlotComparison, SlotDemand, SlotFault, compare_slots, demands_of, schedule_said
+from hbus_console.jobs.demanded import (
+    SlotComparison,
+    SlotDemand,
+    SlotFault,
+    compare_slots,
+    demands_of,
+    kept_from,
+    schedule_said,
+)
 from hbus_console.jobs.models import Job, JobRun
 
 #: How many differences are told.
@@ -25,7 +33,7 @@ PERIODS: dict[str, Callable[[int], date]] = {
     "hotel.month-end-invoice": invoiced_month,
 }
 #: What may be wrong with a slot.
-FAULTS = ("missing", "doubled", "invented", "unexplained", "effect_missing", "effect_doubled")
+FAULTS = ("missing", "doubled", "invented", "unexplained", "effect_missing", "effect_doubled", "effect_invented")
 #: What the jobs of simulated nights are called, in place of the first.
 BY_DAY, AT_NIGHT = "hotel.", "hotel.night."
 
@@ -97,7 +105,8 @@ def _by_night(nights: Iterable[PlayedNight]) -> dict[str, list[SlotDemand]]:
     demands: dict[str, list[SlotDemand]] = {}
     for night in nights:
         for job, said in night.when.items():
-            demand = SlotDemand(schedule_said(job, said), night.begin_s - 1, night.end_s - 1, is_over=True)
+            after_s = max(night.begin_s - 1, kept_from(job))
+            demand = SlotDemand(schedule_said(job, said), after_s, night.end_s - 1, is_over=True)
             demands.setdefault(job, []).append(demand)
     return demands
 
@@ -123,7 +132,10 @@ def _judge_effects(found: SlotComparison) -> int:
     for line in BookLine.objects.filter(job=found.job):
         lines.setdefault(line.period, []).append(line)
     runs = [line.run for same in lines.values() for line in same]
-    attempts = dict(JobRun.objects.filter(pk__in=runs).values_list("pk", "attempt"))
+    by_run = {run.pk: run for run in JobRun.objects.filter(pk__in=runs).only("attempt", "begun_us")}
+    for line in (line for same in lines.values() for line in same):
+        if (said := _beyond(line, by_run.get(line.run))) is not None:
+            found.faults.append(SlotFault(found.job, line.slot, *said))
     effects = 0
     for row in found.done_rows:
         same = lines.pop(period_of(row.slot), [])
@@ -131,15 +143,15 @@ def _judge_effects(found: SlotComparison) -> int:
         for hotel in set(HOTELS) - {line.hotel for line in same}:
             says = f"it is done, and nothing is entered for {hotel}"
             found.faults.append(SlotFault(found.job, row.slot, "effect_missing", says))
-        found.faults += _doubled(found.job, row.slot, same, attempts)
     return effects
 
 
-def _doubled(job: str, slot: int, lines: list[BookLine], attempts: dict[int, int]) -> list[SlotFault]:
-    faults = []
-    for line in lines:
-        tried = attempts.get(line.run)
-        if tried is not None and line.entries > tried:
-            says = f"{line.hotel} was entered {line.entries} times by a run of {tried} attempts"
-            faults.append(SlotFault(job, slot, "effect_doubled", says))
-    return faults
+def _beyond(line: BookLine, run: JobRun | None) -> tuple[str, str] | None:
+    """What is wrong with a line that is there, if anything is; of a run that was removed nobody can tell."""
+    if run is None:
+        return None
+    if run.attempt == 1 and run.begun_us is None:
+        return "effect_invented", f"{line.hotel} was entered by a run that never began"
+    if line.entries > run.attempt:
+        return "effect_doubled", f"{line.hotel} was entered {line.entries} times by a run of {run.attempt} attempts"
+    return None

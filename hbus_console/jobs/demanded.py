@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
 from typing import Any, NamedTuple
@@ -55,11 +55,9 @@ class SlotFault(NamedTuple):
 class SlotRow(NamedTuple):
     """What is looked at of a run."""
 
-    pk: int
     slot: int
     state: str
     reason: str
-    attempt: int
 
 
 @dataclass
@@ -96,7 +94,7 @@ def demands_of(job: Job) -> list[SlotDemand]:
     cursor = JobCursor.objects.filter(job=job.name).first()
     if cursor is None:
         return []
-    kept_s = _kept_from(job.name)
+    kept_s = kept_from(job.name)
     demands = []
     # A version that changes something else goes on with the schedule before it.
     versions = groupby(job.versions.order_by("number"), key=_when)
@@ -121,7 +119,7 @@ def _when(version: JobVersion) -> tuple[str, ...]:
     return tuple(version.settings[name] for name in WHEN)
 
 
-def _kept_from(job: str) -> int:
+def kept_from(job: str) -> int:
     """Before this, rows may have been removed: see :mod:`~hbus_console.jobs.retention`."""
     kept_s = int(database_time()) - settings.HBUS_RUN_DAYS * _DAY_S
     newest = JobRun.objects.aggregate(newest=Max("pk"))["newest"] or 0
@@ -175,8 +173,3 @@ def _rows(job: str, demand: SlotDemand) -> dict[int, list[SlotRow]]:
         row = SlotRow(*values)
         rows.setdefault(row.slot, []).append(row)
     return rows
-
-
-def faults_of(found: Sequence[SlotComparison]) -> list[SlotFault]:
-    """Of several jobs, in their order."""
-    return [fault for each in found for fault in each.faults]

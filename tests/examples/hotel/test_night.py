@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
+from pytest_django import Settings
 
 from examples.hotel import night, slots
 from examples.hotel.books import HOTELS
@@ -35,9 +36,10 @@ def sold(hotel: None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No consumer hears anything here."""
+def _impatient(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """No consumer hears anything here, and all runs are kept."""
     monkeypatch.setattr(night, "STUCK_S", 0.0)
+    settings.HBUS_RUN_DAYS = 36_500
 
 
 def play(stop: threading.Event | None = None) -> NightOutcome:
@@ -119,6 +121,14 @@ def test_it_is_told_apart_and_no_node_of_the_installation_takes_it_up(sold: None
     held = [job.held for name, job in known.items() if name in names and job is not None]
     assert len(held) == 3
     assert all(why.startswith("paused: Simulated night") for why in held)
+
+
+def test_what_is_kept_no_longer_is_not_missed(sold: None, settings: Settings) -> None:
+    assert play().verdict.demanded == 146
+    settings.HBUS_RUN_DAYS = 1
+    JobRun.objects.all().delete()
+    verdict = slots.judge()
+    assert (verdict.demanded, verdict.equal) == (0, True)
 
 
 def test_its_jobs_are_those_of_the_days_but_for_name_and_time() -> None:

@@ -30,7 +30,15 @@ CHECKS = range(DAY + 300, DAY + 86_401, 300)
 def row(job: str, slot: int, state: RunState = RunState.DONE, reason: str = "") -> JobRun:
     us = slot * 1_000_000
     return JobRun.objects.create(
-        job=job, version=1, slot=slot, state=state, reason=reason, decided_us=us, changed_us=us, ended_us=us
+        job=job,
+        version=1,
+        slot=slot,
+        state=state,
+        reason=reason,
+        decided_us=us,
+        begun_us=us,
+        changed_us=us,
+        ended_us=us,
     )
 
 
@@ -81,6 +89,10 @@ PLANTED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: BookLine.objects.filter(job=INVOICE, hotel="City Hotel").update(entries=2),
         "City Hotel was entered 2 times by a run of 1 attempts",
     ),
+    "effect_invented": (
+        lambda: runs(CLOSE).update(begun_us=None),
+        "was entered by a run that never began",
+    ),
 }
 
 
@@ -100,7 +112,9 @@ def test_each_difference_is_told(day: None, what: str) -> None:
     plant, says = PLANTED[what]
     plant()
     verdict = slots.judge()
-    assert verdict.faults == dict.fromkeys(slots.FAULTS, 0) | {what: 1}
+    # A run that never began can have entered neither hotel.
+    count = 2 if what == "effect_invented" else 1
+    assert verdict.faults == dict.fromkeys(slots.FAULTS, 0) | {what: count}
     assert not verdict.equal
     assert says in verdict.differences[0]
 
