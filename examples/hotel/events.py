@@ -89,15 +89,26 @@ class InvoiceDrafted(msgspec.Struct, frozen=True):
     currency: str
 
 
+class NightClosed(msgspec.Struct, frozen=True):
+    """A hotel's day is closed: so many rooms were sold for its night. ``job`` says which job has closed it."""
+
+    job: str
+    hotel: str
+    day: date
+    stays: int
+
+
+#: What happens in the life of a booking.
 Event = BookingCreated | BookingChanged | BookingCancelled | StayCompleted | InvoiceDrafted
 
 #: Topic → the event it carries.
-TOPICS: dict[str, type[Event]] = {
+TOPICS: dict[str, type[Event | NightClosed]] = {
     "booking.created": BookingCreated,
     "booking.changed": BookingChanged,
     "booking.cancelled": BookingCancelled,
     "stay.completed": StayCompleted,
     "invoice.drafted": InvoiceDrafted,
+    "night.closed": NightClosed,
 }
 _TOPIC_OF = {event: topic for topic, event in TOPICS.items()}
 

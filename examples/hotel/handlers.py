@@ -1,11 +1,18 @@
-"""Who listens to the hotel: three teams, five subscriptions, plain functions."""
+"""Who listens to the hotel: three teams, eight subscriptions, plain functions."""
 
 from __future__ import annotations
 
 from engine.bus.handlers import Context, subscription
 from engine.bus.options import PublishOptions
-from examples.hotel import availability, partner
-from examples.hotel.events import BookingCancelled, BookingChanged, BookingCreated, InvoiceDrafted, StayCompleted
+from examples.hotel import availability, closing, partner
+from examples.hotel.events import (
+    BookingCancelled,
+    BookingChanged,
+    BookingCreated,
+    InvoiceDrafted,
+    NightClosed,
+    StayCompleted,
+)
 from hbus_console.outbox.services import publish_on_commit
 
 
@@ -45,3 +52,18 @@ def draft_invoice(event: StayCompleted, context: Context) -> None:
 def tell_partner(event: BookingCancelled, context: Context) -> None:
     """Not transactional: the effect lies with the partner, who knows a repeat by the booking."""
     partner.give_back(event.booking_id, event.released, context.attempt)
+
+
+@subscription(topic="night.closed", group="front-desk", transactional=True, concurrency=1)
+def note_at_the_front_desk(event: NightClosed) -> None:
+    closing.hear("front-desk", event)
+
+
+@subscription(topic="night.closed", group="channel-report", transactional=True, concurrency=1)
+def report_to_channels(event: NightClosed) -> None:
+    closing.hear("channel-report", event)
+
+
+@subscription(topic="night.closed", group="revenue", transactional=True, concurrency=1)
+def book_revenue(event: NightClosed) -> None:
+    closing.hear("revenue", event)

@@ -18,6 +18,7 @@ from examples.hotel.seed import seed
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.imports.publishing import SteadyPublisher
+from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.parts import Parts
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.subjects import readable
@@ -31,10 +32,11 @@ SPEED_DAYS = 2.0
 def start(actor: Actor, file: str = "", limit: int | None = None, *, clock: Clock | None = None) -> Load:
     """Seed the example and let the keeper play its bookings; a second call while they play changes nothing.
 
-    Raises ``Forbidden`` unless ``actor`` may make teams and topics, and ``BadInput`` for an unreadable file.
+    Raises ``Forbidden`` unless ``actor`` may make teams, topics and jobs, and ``BadInput`` for an unreadable file.
     """
     require(actor, TEAM_EDIT)
     require(actor, TOPIC_EDIT, "booking.created")
+    require(actor, JOB_EDIT, "hotel.nightly-close")
     feed = feeds.open_feed(file, limit)
     seed(actor)
     with transaction.atomic():

@@ -41,3 +41,47 @@ class Load(models.Model):
     started_ms = models.BigIntegerField()
     finished_at = models.DateTimeField(null=True, blank=True)
     last_error = models.CharField(max_length=500, blank=True)
+
+
+class BookLine(models.Model):
+    """What a job has entered in a hotel's books: one line for a job, a hotel, and a day or a month."""
+
+    job = models.CharField(max_length=200)
+    hotel = models.CharField(max_length=100)
+    #: The day, or the first of the month.
+    period = models.DateField()
+    #: Room-nights sold in it.
+    stays = models.IntegerField()
+    #: Which run has entered it, for which slot, under which epoch.
+    run = models.BigIntegerField()
+    slot = models.BigIntegerField()
+    epoch = models.BigIntegerField()
+    #: How often that run came to enter it: more often than it has attempts means that it ran twice.
+    entries = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "hotel", "period"], name="one_line_per_period")]
+
+
+class HeardClose(models.Model):
+    """That a team has heard of a day's close, and how often: the broadcast reaches each of them once."""
+
+    group = models.CharField(max_length=100)
+    job = models.CharField(max_length=200)
+    hotel = models.CharField(max_length=100)
+    day = models.DateField()
+    times = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["group", "job", "hotel", "day"], name="one_row_per_close_heard")]
+
+
+class PlayedNight(models.Model):
+    """A simulated night, from a second up to another."""
+
+    begin_s = models.BigIntegerField(unique=True)
+    end_s = models.BigIntegerField()
+    #: Of each of its jobs the settings that say when it runs, as they were played.
+    when = models.JSONField()
+    #: Empty: it was not played to its end.
+    finished_at = models.DateTimeField(null=True, blank=True)

@@ -1,8 +1,9 @@
-"""Teams, topics and subscriptions of the example. Seeding twice changes nothing."""
+"""Teams, topics, subscriptions and jobs of the example. Seeding twice changes nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -11,6 +12,8 @@ from examples.hotel.events import TOPICS
 from examples.hotel.models import PartnerRoom
 from examples.hotel.partner import FIRST_ROOMS
 from hbus_console.access.permissions import Actor
+from hbus_console.jobs import as_code
+from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import SubscriptionDraft
 from hbus_console.subscriptions.services.subscriptions import (
@@ -25,6 +28,7 @@ from hbus_console.topics.services.topics import change_topic, create_topic
 from hbus_console.wiring import bus
 
 _REASON = "The hotel example"
+_JOBS = Path(__file__).with_name("jobs.yaml")
 #: What carries a topic that asks for order where the installation's default keeps none.
 ORDERED = "redis_stream"
 RESERVATIONS, DISTRIBUTION, FINANCE = "Reservations", "Distribution", "Finance"
@@ -50,6 +54,7 @@ _TOPICS = {
     "booking.changed": _Topic(RESERVATIONS, "A booked stay has moved; names it before and after.", ordering="key"),
     "booking.cancelled": _Topic(RESERVATIONS, "Nights can be sold again, by cancellation or no-show."),
     "stay.completed": _Topic(RESERVATIONS, "A guest has checked out.", masked=_GUEST),
+    "night.closed": _Topic(RESERVATIONS, "A hotel's day is closed, with the rooms sold for its night."),
     "invoice.drafted": _Topic(FINANCE, "Billing has drafted an invoice for a stay.", masked=_GUEST),
 }
 _READERS = {
@@ -58,6 +63,9 @@ _READERS = {
     ("booking.cancelled", "availability"): (RESERVATIONS, "Takes back the room-nights that fall free."),
     ("booking.cancelled", "partner-sync"): (DISTRIBUTION, "Gives free rooms back to the channel partner."),
     ("stay.completed", "billing"): (FINANCE, "Drafts an invoice for each completed stay."),
+    ("night.closed", "front-desk"): (RESERVATIONS, "Knows that the day is over."),
+    ("night.closed", "channel-report"): (DISTRIBUTION, "Reports the day to the channels."),
+    ("night.closed", "revenue"): (FINANCE, "Books the revenue of the day."),
 }
 
 
@@ -92,12 +100,25 @@ def seed(actor: Actor) -> bool:
             made = True
     for code in FIRST_ROOMS:
         PartnerRoom.objects.get_or_create(code=code, defaults={"added_by": actor.name})
-    return made
+    return _seed_jobs(actor) or made
+
+
+def job_drafts() -> list[JobDraft]:
+    """The jobs of the example, as its file says them."""
+    return as_code.read_jobs(_JOBS.read_text(encoding="utf-8"))
 
 
 def subscriptions() -> list[tuple[str, str]]:
     """(topic, group) of every subscription of the example."""
     return list(_READERS)
+
+
+def _seed_jobs(actor: Actor) -> bool:
+    """Those that are missing: what a person has changed of the others is theirs."""
+    planned = [each for each in as_code.plan(actor, job_drafts()) if each.act == "create"]
+    for each in planned:
+        as_code.apply(actor, each, _REASON)
+    return bool(planned)
 
 
 def _draft(name: str, topic: _Topic) -> TopicDraft:

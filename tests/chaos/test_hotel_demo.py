@@ -51,6 +51,9 @@ def test_it_runs_to_its_end_twice_and_leaves_nothing_running(nothing_runs: Runni
     assert "Equal: " in first.stdout
     assert "simulated-1-60-000021-ended" in first.stdout
     assert "hotel_partner add-room L" in first.stdout
+    assert "146 slots demanded, 146 decided just now" in first.stdout
+    assert "2 closes were published, and heard 6 times of 6" in first.stdout
+    assert "Every slot is accounted for." in first.stdout
     assert leftovers(nothing_runs.state) == []
     # The first start's password was shown, and stands in no file.
     (password,) = PASSWORD.findall(first.stdout)
@@ -62,6 +65,11 @@ def test_it_runs_to_its_end_twice_and_leaves_nothing_running(nothing_runs: Runni
     assert (report["published"], report["deduplicated"]) == (0, report["events"])
     assert report["holds"] is True
     assert [one["room"] for one in report["poison"]] == ["L"]
+    assert (report["night"]["decided"], report["night"]["heard"], report["night"]["holds"]) == (0, 6, True)
+    verified = nothing_runs.manage("hotel_verify", "--limit", "60", "--json", timeout_s=60)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    slots = json.loads(verified.stdout)["slots"]
+    assert (slots["demanded"] >= 146, slots["equal"], slots["differences"]) == (True, True, [])
 
 
 def test_a_wrong_read_model_ends_with_one(nothing_runs: RunningInstallation) -> None:

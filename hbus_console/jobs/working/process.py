@@ -49,7 +49,7 @@ _LOOK_S = 0.1
 _log = structlog.get_logger(__name__)
 
 
-class _RunWork(NamedTuple):
+class RunWork(NamedTuple):
     """What one run is to do."""
 
     kind: WorkKind
@@ -122,7 +122,7 @@ class RunProcess:
         return Ended(RunState.DONE if outcome.done else RunState.FAILED, outcome.reason, outcome.again)
 
     def _outcome(self, held: Held, stop: threading.Event, spool: LogSpool) -> WorkOutcome:
-        work = _work_of(held)
+        work = work_of(held)
         if work is None:
             return WorkOutcome(False, "the job was deleted before it began", again=False)
         context = RunContext(work.call, spool, work.spec.timeout_s)
@@ -185,7 +185,7 @@ def _policy(job: str) -> JobPolicy:
     return JobPolicy() if row is None else policy_of(row)
 
 
-def _work_of(held: Held) -> _RunWork | None:
+def work_of(held: Held) -> RunWork | None:
     """As the version says under which the slot was decided, and the parameters of who triggered it."""
     run = JobRun.objects.get(pk=held.row.id)
     job = Job.objects.filter(name=run.job).first()
@@ -202,4 +202,4 @@ def _work_of(held: Held) -> _RunWork | None:
         run.correlation_id,
         said["parameters"] if run.parameters is None else run.parameters,
     )
-    return _RunWork(KINDS[said["kind"]], spec_of(said, job.secret), said["acts_as"], call)
+    return RunWork(KINDS[said["kind"]], spec_of(said, job.secret), said["acts_as"], call)

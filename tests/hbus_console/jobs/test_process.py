@@ -50,7 +50,7 @@ def functions() -> Iterator[None]:
     job_function("test.greet")(greet)
     job_function("test.waits")(waits)
     yield
-    forget_functions()
+    forget_functions("test.greet", "test.waits")
 
 
 def greet(context: RunContext, who: str = "nobody") -> str:

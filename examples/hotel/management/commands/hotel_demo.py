@@ -1,4 +1,4 @@
-"""``manage.py hotel_demo`` (``make demo``): bookings flow, one message dies as it should, and the numbers are right."""
+"""``manage.py hotel_demo`` (``make demo``): bookings flow, one message dies as it should, and a night passes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 from django.core.management.base import BaseCommand
+from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.hotel import demo, feeds
+from examples.hotel import demo, feeds, night
 from examples.hotel.installation import console_url, installation
 from examples.hotel.seed import seed
+from examples.hotel.slots import AT_NIGHT
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.command_needs import typed
 from hbus_console.database import keep_connections
@@ -48,21 +50,49 @@ class Command(BaseCommand):
         feed = feeds.open_feed(feeds.bookings_file(options["bookings"]), options["limit"])
         with installation(say):
             keep_connections()
-            if seed(command_line_actor()):
-                say("Teams, topics and subscriptions are made.")
+            actor = command_line_actor()
+            if seed(actor):
+                say("Teams, topics, subscriptions and jobs are made.")
             say(f"{len(feed.bookings):,} bookings from {feed.source}")
+            passed = None
             with _bars(quiet=options["json"]) as bars:
                 outcome = demo.run(feed, speed=0 if options["fast"] else options["speed"], progress=bars, stop=stop)
+                if not stop.is_set():
+                    passed = night.play(
+                        actor, timezone.now(), lambda share: bars("night", round(share * 100), 100), stop
+                    )
             store.close()
+        holds = outcome.holds and passed is not None and passed.holds
         if options["json"]:
-            answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": outcome.holds}
+            answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": holds}
+            answer["night"] = passed and {**msgspec.structs.asdict(passed), "holds": passed.holds}
             self.stdout.write(msgspec.json.encode(answer).decode())
         else:
             self._tell(outcome)
+            if passed is not None:
+                self._tell_night(passed)
         if stop.is_set():
             sys.exit(130)
-        if not outcome.holds:
+        if not holds:
             sys.exit(1)
+
+    def _tell_night(self, passed: night.NightOutcome) -> None:
+        say, verdict = self.stdout.write, passed.verdict
+        say("")
+        say(f"The night from {passed.begin} to {passed.end} has passed in {passed.took_s:.1f} s, on a simulated clock:")
+        for line in passed.happened:
+            say(f"  {line}")
+        say(f"  {verdict.demanded:,} slots demanded, {passed.decided:,} decided just now and the rest before:")
+        say(f"  {verdict.done:,} done, {sum(verdict.explained.values()):,} not, each with its reason:")
+        for reason, count in verdict.explained.items():
+            say(f"    {count:,} {reason}")
+        say(f"  {verdict.faults['doubled'] + verdict.faults['effect_doubled']} done twice")
+        say(f"  {', '.join(f'{count} of {hotel}' for hotel, count in passed.invoices.items())}: invoices of the month")
+        say(f"  {passed.closes} closes were published, and heard {passed.heard} times of {passed.to_hear}")
+        for difference in verdict.differences:
+            say(f"  {difference}")
+        say("Every slot is accounted for." if passed.holds else "The night does NOT hold.")
+        say(f"  Look at it: {console_url()}/runs/?q={AT_NIGHT}")
 
     def _tell(self, outcome: demo.Outcome) -> None:
         say, comparison = self.stdout.write, outcome.comparison
@@ -91,11 +121,11 @@ class Command(BaseCommand):
 
 
 class _Bars:
-    """Two bars: published, settled."""
+    """Three bars: published, settled, and how much of the night has passed."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._tasks = {what: progress.add_task(what, total=None) for what in ("published", "settled")}
+        self._tasks = {what: progress.add_task(what, total=None) for what in ("published", "settled", "night")}
 
     def __call__(self, what: str, done: int, of: int) -> None:
         self._progress.update(self._tasks[what], completed=done, total=of)
@@ -105,6 +135,7 @@ class _Bars:
 def _bars(*, quiet: bool) -> Iterator[_Bars]:
     """Bars on standard error; none when quiet or when it is no terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
+    # By its file: what jobs print is caught on its way to whatever sys.stderr is.
+    console = Console(file=sys.stderr)
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
         yield _Bars(progress)

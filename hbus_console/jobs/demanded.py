@@ -1,0 +1,175 @@
+"""Every slot that a schedule demands, held against the rows: is one missing, doubled, or left unexplained?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db.models import Max
+
+from engine.core.clock import to_rfc3339
+from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_schedule
+from engine.cron.slots.steps import RunState
+from hbus_console.jobs.judge import database_time
+from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.services.jobs import LEFT_OUT, WHEN
+
+#: Around the begin of a job, and a change of when it runs, nobody can say to the second what is demanded.
+SLACK_S = 2
+_OPEN = (RunState.CLAIMED, RunState.RUNNING)
+_LEFT_OUT = LEFT_OUT.partition("{}")[0]
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDemand:
+    """A schedule of a job, and from when to when it held: after the one second, up to the other."""
+
+    schedule: Schedule
+    after_s: int
+    until_s: int
+    #: Whether it is over, so that nothing of it may be open any more.
+    is_over: bool = False
+
+    def slots(self) -> Iterator[int]:
+        return (slot.at for slot in takewhile(lambda slot: slot.at <= self.until_s, self.schedule.slots(self.after_s)))
+
+
+class SlotFault(NamedTuple):
+    """What is wrong with a slot: ``missing``, ``doubled``, ``invented`` or ``unexplained``."""
+
+    job: str
+    slot: int
+    what: str
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.job} at {to_rfc3339(self.slot * 1000)}: {self.says}"
+
+
+class SlotRow(NamedTuple):
+    """What is looked at of a run."""
+
+    slot: int
+    state: str
+    reason: str
+
+
+@dataclass
+class SlotComparison:
+    """The slots of a job and their rows."""
+
+    job: str
+    demanded: int = 0
+    #: Slots that are done.
+    done: int = 0
+    #: Those under way.
+    open: int = 0
+    #: Neither, and why: states with reasons.
+    explained: Counter[tuple[str, str]] = field(default_factory=Counter)
+    faults: list[SlotFault] = field(default_factory=list)
+    #: The rows of what is done.
+    done_rows: list[SlotRow] = field(default_factory=list)
+
+    def count(self, what: str) -> int:
+        """Faults of one kind."""
+        return sum(fault.what == what for fault in self.faults)
+
+
+def compare_slots(job: str, demands: Iterable[SlotDemand]) -> SlotComparison:
+    """Hold the rows of ``job`` against what ``demands`` say."""
+    found = SlotComparison(job)
+    for demand in demands:
+        _compare(found, demand)
+    return found
+
+
+def demands_of(job: Job) -> list[SlotDemand]:
+    """By the versions of the job, from the first on, up to where its slots are decided; what was pruned is left out."""
+    cursor = JobCursor.objects.filter(job=job.name).first()
+    if cursor is None:
+        return []
+    kept_s = kept_from(job.name)
+    demands = []
+    # A version that changes something else goes on with the schedule before it.
+    versions = groupby(job.versions.order_by("number"), key=_when)
+    held = [(said, next(same).made_at.timestamp()) for said, same in versions]
+    for place, (said, from_s) in enumerate(held):
+        last = place == len(held) - 1
+        until_s = cursor.at if last else math.floor(held[place + 1][1]) - SLACK_S
+        after_s = max(math.ceil(from_s) + SLACK_S, kept_s)
+        if after_s < until_s:
+            when = dict(zip(WHEN, said, strict=True))
+            demands.append(SlotDemand(schedule_said(job.name, when), after_s, until_s))
+    return demands
+
+
+def schedule_said(job: str, said: Mapping[str, Any]) -> Schedule:
+    """Of the settings of a version."""
+    gap, fold = GapPolicy(said["gap"]), FoldPolicy(said["fold"])
+    return compile_schedule(said["schedule"], zone_name=said["zone"], gap=gap, fold=fold, job=job)
+
+
+def _when(version: JobVersion) -> tuple[str, ...]:
+    return tuple(version.settings[name] for name in WHEN)
+
+
+def kept_from(job: str) -> int:
+    """Before this, rows may have been removed: see :mod:`~hbus_console.jobs.retention`."""
+    kept_s = int(database_time()) - settings.HBUS_RUN_DAYS * _DAY_S
+    newest = JobRun.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    if newest > settings.HBUS_RUN_MAX:
+        first = JobRun.objects.filter(job=job, pk__gt=newest - settings.HBUS_RUN_MAX).order_by("pk").first()
+        kept_s = max(kept_s, int(database_time()) if first is None else first.slot)
+    return kept_s
+
+
+def _compare(found: SlotComparison, demand: SlotDemand) -> None:
+    rows = _rows(found.job, demand)
+    # One row stands for all that nobody decided before a change.
+    told_s = min((slot for slot, same in rows.items() if any(_LEFT_OUT in row.reason for row in same)), default=None)
+    demanded = list(demand.slots())
+    found.demanded += len(demanded)
+    for slot in demanded:
+        same = rows.pop(slot, [])
+        if not same and told_s is not None and slot > told_s:
+            found.explained[RunState.SKIPPED.value, "told of by the row of an earlier slot"] += 1
+        elif not same:
+            _fault(found, slot, "missing", "it has no row")
+        else:
+            if len(same) > 1:
+                _fault(found, slot, "doubled", f"it has {len(same)} rows")
+            _judge(found, same[0], demand)
+    for slot in rows:
+        _fault(found, slot, "invented", "it has a row, and the schedule does not name it")
+
+
+def _judge(found: SlotComparison, row: SlotRow, demand: SlotDemand) -> None:
+    if row.state == RunState.DONE:
+        found.done += 1
+        found.done_rows.append(row)
+    elif row.state in _OPEN and not demand.is_over:
+        found.open += 1
+    elif row.state in _OPEN or not row.reason:
+        _fault(found, row.slot, "unexplained", f"it is {row.state}, and nobody says why")
+    else:
+        found.explained[row.state, row.reason] += 1
+
+
+def _fault(found: SlotComparison, slot: int, what: str, says: str) -> None:
+    found.faults.append(SlotFault(found.job, slot, what, says))
+
+
+def _rows(job: str, demand: SlotDemand) -> dict[int, list[SlotRow]]:
+    rows: dict[int, list[SlotRow]] = {}
+    scheduled = JobRun.objects.filter(job=job, kind=JobRun.Kind.SCHEDULE)
+    within = scheduled.filter(slot__gt=demand.after_s, slot__lte=demand.until_s).order_by("slot", "pk")
+    for values in within.values_list(*SlotRow._fields):
+        row = SlotRow(*values)
+        rows.setdefault(row.slot, []).append(row)
+    return rows
