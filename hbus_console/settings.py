@@ -208,6 +208,8 @@ HBUS_JOB_SLOTS = env.integer("HBUS_JOB_SLOTS", 2, least=1, most=256)
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.
 HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
 #: A node whose clock is surely further than this from the store's is marked.
+#: A node of the role cron whose clock is further than this from the store's decides nothing; 0: it does all the same.
+HBUS_CRON_CLOCK_S = env.integer("HBUS_CRON_CLOCK_S", 60, least=0, most=86_400)
 CLOCK_ALARM_MS = env.integer("HBUS_CLOCK_ALARM_MS", 1_000, least=10, most=3_600_000)
 #: Names of consumers that have asked for nothing for so many hours, and have nothing pending, leave their group.
 FORGET_CONSUMERS_H = env.integer("HBUS_FORGET_CONSUMERS_H", 24, least=1, most=8_760)

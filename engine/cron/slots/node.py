@@ -38,8 +38,9 @@ class Changed:
 class CronNode:
     """One thread calls :meth:`tick`, again and again, and one :meth:`sweep`.
 
-    It reads no wall clock: the store's is read now and then, and goes on with this process's monotonic one, so that a
-    clock which is wrong or steps harms no node.
+    It decides by no wall clock: the store's is read now and then, and goes on with this process's monotonic one, so
+    that a clock which is wrong or steps harms no slot. Whose own is further from the store's than ``most_off_s`` stops
+    all the same, and says so: what else a machine with such a clock does, nobody knows. 0: it never stops for that.
     """
 
     def __init__(
@@ -49,8 +50,11 @@ class CronNode:
         changes: Callable[[], Iterable[Changed]],
         store_time: Callable[[], float],
         clock: Clock | None = None,
+        *,
+        most_off_s: float = 0.0,
     ) -> None:
         self.name = name
+        self._most_off_s = most_off_s
         self.jobs: dict[str, CronJob] = {}
         #: Since it started.
         self.opened = 0
@@ -101,6 +105,7 @@ class CronNode:
         now = self._clock.monotonic()
         if now >= self._clock_at:
             self._offset_s = self._store_time() - self._clock.monotonic()
+            self._refuse_wrong_clock()
             self._clock_at = now + CLOCK_S
         if now >= self._changes_at:
             self._learn(self._changes())
@@ -113,6 +118,15 @@ class CronNode:
         except Exception as error:  # noqa: BLE001 - one job's mistake must not keep the others from their slots
             self._one_by_one(due, error)
         return len(due) == MOST_JOBS
+
+    def _refuse_wrong_clock(self) -> None:
+        off_s = self._clock.now_ms() / 1000 - self._now_s()
+        if self._most_off_s and abs(off_s) > self._most_off_s:
+            raise Unavailable(
+                f"The clock of this node is {abs(off_s):,.0f} s {'ahead of' if off_s > 0 else 'behind'} the store's, and "
+                f"with more than {self._most_off_s:,.0f} s it decides no slot.",
+                remedy="Set the clock of the machine; other nodes decide meanwhile.",
+            )
 
     def _one_by_one(self, due: list[str], error: Exception) -> None:
         for name in due:

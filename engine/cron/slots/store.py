@@ -41,6 +41,16 @@ class SeenLease:
     left_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class SeenMarker:
+    """The marker of a slot as it stands in the store."""
+
+    node: str
+    claimed_ms: int
+    #: Until it is forgotten, in seconds.
+    left_s: float
+
+
 class SlotStore:
     """Answers the steps that go to the store. Thread-safe. Every method raises ``Unavailable``."""
 
@@ -107,6 +117,19 @@ class SlotStore:
         held = zip(runs, answers[::2], answers[1::2], strict=True)
         return {run: _seen(raw, left_ms) for run, raw, left_ms in held if raw is not None}
 
+    def markers(self, slots: Sequence[SlotKey]) -> dict[SlotKey, SeenMarker]:
+        """What the markers of these slots are now; of those alone that have one."""
+        pipeline = self._client.pipeline(transaction=False)
+        for key in self._markers(slots):
+            pipeline.get(key)
+            pipeline.pttl(key)
+        try:
+            answers = pipeline.execute()
+        except UNREACHABLE as error:
+            raise away(error) from error
+        held = zip(slots, answers[::2], answers[1::2], strict=True)
+        return {slot: _seen_marker(raw, left_ms) for slot, raw, left_ms in held if raw is not None}
+
     def take_away(self, run: int) -> bool:
         """Take the lease of a run from whoever has it: they stop, and the run is lost; whether anybody had it."""
         try:
@@ -120,6 +143,11 @@ class SlotStore:
 
 def _claim(step: ClaimSlots, slots: Sequence[SlotKey]) -> list[Arg]:
     return [step.node, round(step.ttl_s * 1000), MARKER_MS, *(slot.at * 1000 for slot in slots)]
+
+
+def _seen_marker(raw: bytes, left_ms: int) -> SeenMarker:
+    node, _, claimed = raw.decode("utf-8", "replace").rpartition(" ")
+    return SeenMarker(node, int(claimed) if claimed.isdecimal() else 0, max(0, left_ms) / 1000)
 
 
 def _seen(raw: bytes, left_ms: int) -> SeenLease:

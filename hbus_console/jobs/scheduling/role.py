@@ -53,7 +53,7 @@ class HostedNode:
         self._known = KnownJobs()
         name = store.node_name()
         act = telling(places(slots, SlotJudge(), offer), fact_log.emitter(), name)
-        self._node = CronNode(name, act, self._known.changes, slots.time)
+        self._node = CronNode(name, act, self._known.changes, slots.time, most_off_s=settings.HBUS_CRON_CLOCK_S)
         self._knows = False
         self._turned_ms = _now_ms()
         self._beat = NodeBeat(

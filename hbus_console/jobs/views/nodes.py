@@ -10,8 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import ConfigurationError, Unavailable
-from engine.cron.slots.steps import RunState
-from engine.cron.slots.store import SeenLease
+from engine.cron.slots.steps import RunState, SlotKey
+from engine.cron.slots.store import SeenLease, SeenMarker
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
@@ -25,6 +25,8 @@ from hbus_console.ui.pages import act, clock
 
 #: Runs whose leases the page shows, those that began first.
 MOST_LEASES = 100
+#: Slots whose markers it shows, those that were decided last.
+MOST_MARKERS = 30
 _ROLES = ("cron", "jobs")
 
 
@@ -47,6 +49,32 @@ class LeaseLine:
         return "held", "ok"
 
 
+@dataclass(frozen=True)
+class MarkerLine:
+    """A slot that was decided, with its marker in the store; ``None`` where that is forgotten."""
+
+    run: JobRun
+    marker: SeenMarker | None
+
+    @property
+    def slot_ms(self) -> int:
+        return self.run.slot * 1_000
+
+    @property
+    def left_us(self) -> int:
+        """Until the store forgets it."""
+        return round(self.marker.left_s * 1_000_000) if self.marker else 0
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """What is to be said of it, and its tone."""
+        if self.marker is None:
+            return "forgotten: its row alone keeps the slot", "warn"
+        if self.marker.node != self.run.node:
+            return f"claimed by {self.marker.node}", "warn"
+        return "claimed by who decided it", "ok"
+
+
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def nodes(request: HttpRequest) -> HttpResponse:
@@ -60,6 +88,8 @@ def nodes(request: HttpRequest) -> HttpResponse:
         "trouble": trouble or away,
         "lines": lines,
         "most": MOST_LEASES,
+        "markers": [] if away else _markers(who),
+        "most_markers": MOST_MARKERS,
         "ahead_ms": ahead_ms,
     }
     return render(request, "jobs/nodes.html", context)
@@ -85,6 +115,18 @@ def _leases(who: Actor) -> tuple[list[LeaseLine], str]:
         LeaseLine(run, leases.get(run.pk), max(0, now_us - (run.begun_us or now_us)), allows(who, JOB_RELEASE, run.job))
         for run in runs
     ], ""
+
+
+def _markers(who: Actor) -> list[MarkerLine]:
+    rows = JobRun.objects.filter(namespace_q(who, "job"), kind=JobRun.Kind.SCHEDULE).order_by("-slot", "-pk")
+    runs = list(rows[:MOST_MARKERS])
+    keys = {run.pk: SlotKey(run.job, run.version, run.slot) for run in runs}
+    try:
+        found = slot_store().markers(list(keys.values())) if runs else {}
+    except (Unavailable, ConfigurationError):
+        # The leases have told it.
+        return []
+    return [MarkerLine(run, found.get(keys[run.pk])) for run in runs]
 
 
 def _ahead_ms() -> int | None:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
-from engine.cron.slots.steps import Acquire, LeasesHeld, RunState
+from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, RunState, SlotKey
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.models import JobRun
@@ -46,6 +46,18 @@ def test_nodes_say_what_they_know_and_what_they_cannot_decide(page: Client) -> N
     assert '<td class="num hide-narrow">340</td>' in html
     assert "ms apart" in html
     assert "Nothing runs" in html
+
+
+def test_markers_are_those_of_the_store(page: Client) -> None:
+    slot = int(SystemClock().now_ms() / 1000) - 10
+    JobRun.objects.create(
+        job="close-of-day", version=1, slot=slot, state="done", node="n1", decided_us=1, changed_us=1, ended_us=1
+    )
+    assert "forgotten: its row alone keeps the slot" in page.get("/jobs/nodes/").content.decode()
+    slot_store().claim(ClaimSlots((SlotKey("close-of-day", 1, slot),), "n1", 5.0))
+    assert "claimed by who decided it" in page.get("/jobs/nodes/").content.decode()
+    JobRun.objects.update(node="n2")
+    assert "claimed by n1" in page.get("/jobs/nodes/").content.decode()
 
 
 def test_leases_are_those_of_the_store(page: Client) -> None:

@@ -271,3 +271,26 @@ def test_slots_that_are_left_out_have_a_row_that_says_so_and_count_for_no_catchi
     # The newest that was missed is the one before that minute.
     assert [slot for slot, why in told.items() if not why] == [first - 1]
     assert [slot for slot, why in told.items() if why == f"left out: {line}"] == list(range(first, first + 51))
+
+
+def test_a_node_whose_clock_is_far_off_stops_and_says_so_until_it_is_set() -> None:
+    places = Places(CLOSE)
+    jobs = Jobs(places, CLOSE)
+    off = [61_500]
+    node = CronNode(
+        "n1",
+        places.act,
+        lambda: list(jobs.next),
+        lambda: places.now_s() - off[0] / 1000,
+        places.clock,
+        most_off_s=60,
+    )
+    turn(places, node, seconds=10)
+    assert places.slots("close") == []
+    assert node.trouble == (
+        "The clock of this node is 62 s ahead of the store's, and with more than 60 s it decides no slot."
+    )
+    off[0] = 0
+    places.clock.advance(1)
+    node.tick()
+    assert (node.trouble, bool(places.slots("close"))) == ("", True)
