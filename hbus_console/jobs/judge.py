@@ -36,7 +36,7 @@ from engine.cron.slots.steps import (
 from hbus_console.database import fresh_connections, is_away
 from hbus_console.jobs import opening
 from hbus_console.jobs.following import open_followers
-from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
+from hbus_console.jobs.models import REASON_LIMIT, JobAttempt, JobCursor, JobRun
 
 _COLUMNS = (
     "pk",
@@ -131,6 +131,9 @@ class SlotJudge:
             if verdict.beginning is Beginning.BEGUN:
                 begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
                 _write(run, state=RunState.RUNNING, waits=False, **begun)
+                JobAttempt.objects.create(
+                    run=run.pk, number=run.attempt, epoch=step.epoch, owner=step.owner, begun_us=now_us
+                )
             elif verdict.ends:
                 _finish(run, *not_begun(_row(run), RunState.SKIPPED, verdict.ends), now_us)
             elif verdict.beginning is Beginning.WAITS:
@@ -147,6 +150,8 @@ class SlotJudge:
             if run.state == RunState.RUNNING:
                 _write(run, **self._by_end(run, step))
                 run.refresh_from_db(fields=["state", "not_before_us", "last_end"])
+                became = step.state if run.state == RunState.CLAIMED else RunState(run.state)
+                _end_attempt(run.pk, step.epoch, became, step.reason, self._now_us())
             cancelled = run.state == RunState.CANCELLED and step.state is RunState.FAILED
             is_again = run.state == RunState.CLAIMED and run.last_end == step.state
             if not (cancelled or is_again or run.state == step.state):
@@ -186,6 +191,8 @@ class SlotJudge:
         with asked(), transaction.atomic():
             now_us = self._now_us()
             given_up = _changed(_as_seen(step.seen), **_ended(step.state, step.reason, now_us))
+            if given_up and step.seen.state is RunState.RUNNING:
+                _end_attempt(step.seen.id, step.seen.epoch, step.state, step.reason, now_us)
             if given_up and step.final:
                 open_followers(JobRun(pk=step.seen.id, job=step.seen.job), step.state, now_us)
             return given_up
@@ -285,6 +292,10 @@ def _finish(run: JobRun, state: RunState, reason: str, now_us: int) -> None:
     """End it in the transaction that holds the row, and begin what runs after it."""
     _write(run, **_ended(state, reason, now_us))
     open_followers(run, state, now_us)
+
+
+def _end_attempt(run: int, epoch: int, state: RunState, reason: str, now_us: int) -> None:
+    JobAttempt.objects.filter(run=run, epoch=epoch).update(state=state, reason=_fitting(reason), ended_us=now_us)
 
 
 def node_prefix(owner: str) -> str:

@@ -226,6 +226,25 @@ class JobRun(models.Model):
         return f"run-{self.pk}-{self.slot}"
 
 
+class JobAttempt(models.Model):
+    """One attempt of a run: begun under an epoch of its own, and ended once, unless its worker vanished."""
+
+    run = models.BigIntegerField()
+    number = models.PositiveIntegerField()
+    epoch = models.PositiveBigIntegerField()
+    owner = models.CharField(max_length=200)
+    #: In microseconds since the epoch, by the database's clock.
+    begun_us = models.BigIntegerField()
+    ended_us = models.BigIntegerField(null=True)
+    #: How it ended; running until then.
+    state = models.CharField(max_length=10, choices=_choices(RunState), default=RunState.RUNNING.value)
+    reason = models.CharField(max_length=REASON_LIMIT, blank=True)
+
+    class Meta:
+        ordering = ["run", "number"]
+        constraints = [models.UniqueConstraint(fields=["run", "epoch"], name="one_attempt_of_an_epoch")]
+
+
 class LogPiece(models.Model):
     """A piece of the log of a run: some lines, in the order of ``seq``, across its attempts. In the ledger database."""
 

@@ -92,6 +92,7 @@ TABLE: dict[str, Line] = {
     "api/v1/jobs/<str:job>/versions": may(GET="viewer"),
     "api/v1/jobs/<str:job>/versions/<int:version>/restore": may(POST=("editor", WHY)),
     "api/v1/jobs/<str:job>/slots": may(GET="viewer"),
+    "api/v1/jobs/<str:job>/runs/<int:run_id>/attempts": may(GET="viewer"),
     "api/v1/jobs/<str:job>/trigger/dry-run": may(POST=("operator", {})),
     "api/v1/jobs/<str:job>/trigger": may(POST=("operator", WHY)),
     "api/v1/jobs/<str:job>/runs": may(GET="viewer"),

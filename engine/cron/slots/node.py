@@ -122,8 +122,9 @@ class CronNode:
     def _refuse_wrong_clock(self) -> None:
         off_s = self._clock.now_ms() / 1000 - self._now_s()
         if self._most_off_s and abs(off_s) > self._most_off_s:
+            side = "ahead of" if off_s > 0 else "behind"
             raise Unavailable(
-                f"The clock of this node is {abs(off_s):,.0f} s {'ahead of' if off_s > 0 else 'behind'} the store's, and "
+                f"The clock of this node is {abs(off_s):,.0f} s {side} the store's, and "
                 f"with more than {self._most_off_s:,.0f} s it decides no slot.",
                 remedy="Set the clock of the machine; other nodes decide meanwhile.",
             )

@@ -20,7 +20,7 @@ from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
-from hbus_console.jobs.models import JobRun, JobVersion, LogPiece
+from hbus_console.jobs.models import JobAttempt, JobRun, JobVersion, LogPiece
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.leases import release_lease
@@ -100,6 +100,20 @@ class OneRun(ApiView):
         require(self.actor, VIEW, job)
         (shown,) = _shown([triggering.run_of(job, run_id)])
         return Response(shown)
+
+
+class AttemptsOfRun(ApiView):
+    @extend_schema(
+        operation_id="jobs_run_attempts",
+        summary="The attempts of a run, the first first",
+        tags=["jobs"],
+        parameters=PAGES,
+        responses={(200, "application/json"): page_of(described(shapes.AttemptOut)), **REFUSED},
+    )
+    def get(self, request: Request, job: str, run_id: int) -> Response:
+        require(self.actor, VIEW, job)
+        run = triggering.run_of(job, run_id)
+        return self.page(JobAttempt.objects.filter(run=run.pk), shapes.attempt, ordering="number")
 
 
 class LogOfRun(ApiView):

@@ -11,7 +11,7 @@ import msgspec
 from engine.core.clock import to_rfc3339
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
-from hbus_console.jobs.models import Job, JobRun, JobVersion
+from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked
@@ -84,6 +84,18 @@ class RunOut(msgspec.Struct):
     correlation_id: str
 
 
+class AttemptOut(msgspec.Struct):
+    """One attempt of a run; under its epoch alone its worker might write. ``ended_at`` is null while it runs."""
+
+    number: int
+    epoch: int
+    owner: str
+    begun_at: datetime
+    ended_at: datetime | None
+    state: str
+    reason: str
+
+
 class TriggeredOut(msgspec.Struct):
     """``new`` is false where the key has made this run before."""
 
@@ -146,6 +158,12 @@ def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:
         "parameters": parameters,
     }
     return RunOut(**told, **fields_of(row, RunOut, *told))
+
+
+def attempt(row: JobAttempt) -> dict[str, Any]:
+    """One attempt."""
+    told: dict[str, Any] = {"begun_at": _moment(row.begun_us), "ended_at": _moment(row.ended_us)}
+    return plain(AttemptOut(**told, **fields_of(row, AttemptOut, *told)))
 
 
 def _own_schema(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

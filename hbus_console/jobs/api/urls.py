@@ -18,6 +18,7 @@ urlpatterns = [
     path("jobs/<str:job>/trigger/dry-run", runs.ForeseeTrigger.as_view(), name="job-trigger-dry-run"),
     path("jobs/<str:job>/runs", runs.RunsOfJob.as_view(), name="job-runs"),
     path("jobs/<str:job>/runs/<int:run_id>", runs.OneRun.as_view(), name="job-run"),
+    path("jobs/<str:job>/runs/<int:run_id>/attempts", runs.AttemptsOfRun.as_view(), name="job-run-attempts"),
     path("jobs/<str:job>/runs/<int:run_id>/log", runs.LogOfRun.as_view(), name="job-run-log"),
     path("jobs/<str:job>/runs/<int:run_id>/cancel", runs.CancelRun.as_view(), name="job-run-cancel"),
     path("jobs/<str:job>/runs/<int:run_id>/release", runs.ReleaseLease.as_view(), name="job-run-release"),

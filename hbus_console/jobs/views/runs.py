@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -20,7 +21,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.drawing import tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
 from hbus_console.jobs.following import key_after, upstream_of
-from hbus_console.jobs.models import Job, JobRun, LogPiece
+from hbus_console.jobs.models import Job, JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs, triggering
@@ -64,6 +65,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "late_us": None if row.begun_us is None else max(0, row.begun_us - row.slot * 1_000_000),
         "parameters": masked(parameters, schema),
         "moments": _moments(row),
+        "attempts": _attempts(row, now_us),
         "moves": row.ended_us is None,
         "upstream": upstream_of(row),
         "followers": JobRun.objects.filter(kind=JobRun.Kind.AFTER, key=key_after(row.pk)).order_by("job"),
@@ -136,6 +138,27 @@ def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
     except BadInput as refused:
         context = {"refused": refused}
     return render(request, "jobs/_foreseen.html", context)
+
+
+@dataclass(frozen=True)
+class AttemptLine:
+    """One attempt, as the page shows it."""
+
+    row: JobAttempt
+    took_us: int
+
+    @property
+    def tone(self) -> str:
+        return tone_of_run(self.row.state)
+
+    @property
+    def begun_ms(self) -> int:
+        return self.row.begun_us // 1_000
+
+
+def _attempts(run: JobRun, now_us: int) -> list[AttemptLine]:
+    rows = JobAttempt.objects.filter(run=run.pk).order_by("number", "pk")
+    return [AttemptLine(row, max(0, (row.ended_us or now_us) - row.begun_us)) for row in rows]
 
 
 def _moments(run: JobRun) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.cron.simulation.world import DATABASE, Cancel, World, judged
-from engine.cron.slots.job import JobPolicy, Overlap
+from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy, Overlap
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Again,
@@ -32,7 +32,7 @@ from engine.cron.slots.steps import (
     Step,
 )
 from hbus_console.jobs.judge import SlotJudge, database_time
-from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
+from hbus_console.jobs.models import REASON_LIMIT, JobAttempt, JobCursor, JobRun
 from tests.chaos.form import size
 
 pytestmark = pytest.mark.django_db
@@ -263,3 +263,25 @@ def test_a_run_that_begins_later_than_its_slot_says_from_when(judge: SlotJudge) 
     (row,) = judge.open_runs(OpenRuns((late,), "n1")).rows
     assert row.not_before_s == 17.0
     assert dict(JobRun.objects.values_list("slot", "not_before_us")) == {10: 17_000_000, 20: 0}
+
+
+def test_each_attempt_leaves_a_row_with_its_epoch_and_its_end(judge: SlotJudge) -> None:
+    policy = JobPolicy(after_failure=AfterFailure.RETRY, attempts=3, backoff_s=0, after_loss=AfterLoss.RETRY)
+    (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
+    assert judge.begin(Begin(row.id, 1, "w1", policy)) is Beginning.BEGUN
+    assert judge.begin(Begin(row.id, 1, "w2", policy)) is Beginning.REFUSED
+    judge.end(End(row.id, 1, RunState.FAILED, policy, "exit status 2"))
+    assert judge.begin(Begin(row.id, 2, "w2", policy)) is Beginning.BEGUN
+    # The first, which is late, changes nothing.
+    judge.end(End(row.id, 1, RunState.DONE, policy))
+    (seen,) = judge.read_open(ReadOpen())[0]
+    assert judge.give_up(GiveUp(seen, RunState.LOST, "its worker did not renew its lease", False))
+    assert judge.again(Again(seen))
+    assert judge.begin(Begin(row.id, 3, "w3", policy)) is Beginning.BEGUN
+    told = JobAttempt.objects.values_list("number", "epoch", "owner", "state", "reason", "ended_us")
+    now_us = 1_790_000_000_250_000
+    assert list(told) == [
+        (1, 1, "w1", "failed", "exit status 2", now_us),
+        (2, 2, "w2", "lost lease", "its worker did not renew its lease", now_us),
+        (3, 3, "w3", "running", "", None),
+    ]
