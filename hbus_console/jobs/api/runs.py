@@ -108,7 +108,7 @@ class AttemptsOfRun(ApiView):
         summary="The attempts of a run, the first first",
         tags=["jobs"],
         parameters=PAGES,
-        responses={(200, "application/json"): page_of(described(shapes.AttemptOut)), **REFUSED},
+        responses={(200, "application/json"): page_of(described(shapes.RunAttemptOut)), **REFUSED},
     )
     def get(self, request: Request, job: str, run_id: int) -> Response:
         require(self.actor, VIEW, job)

@@ -84,7 +84,7 @@ class RunOut(msgspec.Struct):
     correlation_id: str
 
 
-class AttemptOut(msgspec.Struct):
+class RunAttemptOut(msgspec.Struct):
     """One attempt of a run; under its epoch alone its worker might write. ``ended_at`` is null while it runs."""
 
     number: int
@@ -163,7 +163,7 @@ def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:
 def attempt(row: JobAttempt) -> dict[str, Any]:
     """One attempt."""
     told: dict[str, Any] = {"begun_at": _moment(row.begun_us), "ended_at": _moment(row.ended_us)}
-    return plain(AttemptOut(**told, **fields_of(row, AttemptOut, *told)))
+    return plain(RunAttemptOut(**told, **fields_of(row, RunAttemptOut, *told)))
 
 
 def _own_schema(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
