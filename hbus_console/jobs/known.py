@@ -13,6 +13,7 @@ from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_sche
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.node import Changed
 from hbus_console.jobs.judge import asked
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobCursor, JobVersion
 
 #: So many entries before the newest known are asked for again: one that was committed late may have a smaller number
@@ -26,9 +27,11 @@ _log = structlog.get_logger(__name__)
 
 def policy_of(row: Job) -> JobPolicy:
     """How it treats what does not go as planned."""
+    elsewhere = row.kind == WorkName.ELSEWHERE
     return JobPolicy(
         grace_s=row.grace_s,
-        catch_up=CatchUp(row.catch_up),
+        # A slot that came while nobody decided is waited for all the same: it is run whether we look or not.
+        catch_up=CatchUp.ALL if elsewhere else CatchUp(row.catch_up),
         catch_up_window_s=row.catch_up_window_s,
         catch_up_most=row.catch_up_most,
         overlap=Overlap(row.overlap),
@@ -39,6 +42,8 @@ def policy_of(row: Job) -> JobPolicy:
         attempts=row.attempts,
         backoff_s=row.backoff_s,
         backoff_most_s=row.backoff_most_s,
+        elsewhere=elsewhere,
+        timeout_s=row.timeout_s if elsewhere else 0,
     )
 
 

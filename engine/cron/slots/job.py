@@ -82,6 +82,10 @@ class JobPolicy:
     #: The pause after the first failed attempt; each further one is twice as long, up to :attr:`backoff_most_s`.
     backoff_s: float = 10.0
     backoff_most_s: float = 600.0
+    #: Its work is done elsewhere and told of by pings: no worker begins it, see :mod:`~engine.cron.slots.watching`.
+    elsewhere: bool = False
+    #: Of work elsewhere: how soon after its beginning the end is to be told; 0: whenever it is.
+    timeout_s: float = 0.0
 
     def pause_s(self, attempt: int) -> float:
         """From the failure of ``attempt`` to the next one."""

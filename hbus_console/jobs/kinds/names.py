@@ -10,3 +10,5 @@ class WorkName(StrEnum):
     PUBLISH = "publish"
     HTTP = "http"
     COMMAND = "command"
+    #: Nothing is done here: it runs somewhere else, and pings tell of it.
+    ELSEWHERE = "elsewhere"

@@ -17,6 +17,7 @@ from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_RUN
 from hbus_console.jobs.judge import SlotJudge, database_time
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
@@ -52,6 +53,10 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     """
     require(actor, JOB_RUN, name)
     row = job(name, lock=True)
+    if row.kind == WorkName.ELSEWHERE:
+        raise BadInput(
+            f"{name} runs elsewhere: hbus only hears of its runs.", remedy=f"Start it there: {row.target}.", field="job"
+        )
     reason = checks.reason(asked.reason)
     key = checks.text(asked.key, "key", most=_KEY_LIMIT) or uuid4().hex
     parameters = _parameters(row, asked.parameters)
@@ -82,13 +87,15 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
 def cancel_run(actor: Actor, name: str, run_id: int, reason: str) -> JobRun:
     """Have a run stopped: one that waits never begins; one that runs is asked to end, and ended if it does not listen.
 
-    It is cancelled once its worker has heard of it, within seconds. Of one that is over nothing is changed.
+    It is cancelled once its worker has heard of it, within seconds. Of one that is over nothing is changed. One that
+    runs elsewhere is cancelled at once, and goes on there: its end is waited for no longer.
     """
     require(actor, JOB_RUN, name)
     reason = checks.reason(reason)
     run = run_of(name, run_id)
+    elsewhere = Job.objects.filter(name=name, kind=WorkName.ELSEWHERE).exists()
     with transaction.atomic():
-        if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}"):
+        if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}", at_once=elsewhere):
             record(actor, "job.cancel", run.subject, reason=reason)
         else:
             already(run.subject, f"is {run.state}")
