@@ -41,7 +41,7 @@ class ElsewhereKind:
     """``target`` says where it runs, for people: nobody begins it here, and pings tell of it."""
 
     name = WorkName.ELSEWHERE.value
-    words = "what runs elsewhere, watched by its pings"
+    words = "watched by pings"
 
     def check(self, actor: Actor, spec: WorkSpec) -> None:
         only(spec)

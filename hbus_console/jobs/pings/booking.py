@@ -14,7 +14,7 @@ from engine.cron.slots.steps import RunRow, RunState
 from engine.cron.slots.watching import overdue
 from hbus_console.jobs.known import policy_of
 from hbus_console.jobs.models import Job, JobRun
-from hbus_console.jobs.pings.expected import waiting_run, why_none
+from hbus_console.jobs.pings.expected import missed_run, waiting_run, why_none
 from hbus_console.jobs.pings.ping import Ping, PingWord
 from hbus_console.ui import formats
 from hbus_console.wiring import store
@@ -116,13 +116,13 @@ class PingBooking:
 
     def _beside(self) -> JobRun:
         """A run of its own, with why no slot has it."""
-        missed = self._missed()
         held = why_none(self.job)
+        missed = None if held else missed_run(self.job, self.now_us)
         why = "no slot waited for it"
         if held:
             why = f"its slots are skipped: {held}"
         elif missed is not None:
-            why = f"late: it came {self._after(missed)} after a slot for which {missed.reason}"
+            why = f"late: it came {self._after(missed)} after a slot that waited {self.job.grace_s:,} s for a ping"
         made = JobRun.objects.create(
             job=self.job.name,
             version=self.job.version,
@@ -134,16 +134,10 @@ class PingBooking:
             changed_us=self.now_us,
             asked_why=why,
         )
-        if missed is not None and not held:
+        if missed is not None:
             missed.summary = f"{self.ping.says} came {self._after(missed)} after the slot, as run {made.pk}"
             missed.save(update_fields=["summary"])
         return made
-
-    def _missed(self) -> JobRun | None:
-        """The last slot, where no ping came for it in time, and none late until now."""
-        rows = JobRun.objects.filter(job=self.job.name, kind=JobRun.Kind.SCHEDULE)
-        last = rows.order_by("-slot").first()
-        return last if last is not None and last.state == RunState.ABANDONED and not last.summary else None
 
     def _after(self, run: JobRun) -> str:
         return formats.duration(self.now_us - run.slot * 1_000_000)

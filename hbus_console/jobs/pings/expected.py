@@ -44,6 +44,19 @@ def waiting_run(job: Job, now_us: int, *, begins: bool) -> JobRun | None:
     return None
 
 
+def missed_run(job: Job, now_us: int) -> JobRun | None:
+    """The run of the last slot that has come, where no ping came for it in time and none was late until now."""
+    now_s = now_us // 1_000_000
+    cursor = JobCursor.objects.values_list("at", flat=True).get(job=job.name)
+    for slot in _newest(schedule_of(job), cursor, now_s)[:1]:
+        opening.insert_runs([opening.Decided(job.name, job.version, slot, "")], store.node_name(), now_us)
+    rows = JobRun.objects.filter(job=job.name, kind=JobRun.Kind.SCHEDULE, slot__lte=now_s)
+    last = rows.select_for_update().order_by("-slot").first()
+    # One that is claimed still has only not been looked at since.
+    missed = last is not None and last.state in (RunState.ABANDONED, RunState.CLAIMED) and not last.summary
+    return last if missed else None
+
+
 def _come(job: Job, now_us: int) -> JobRun | None:
     now_s = now_us // 1_000_000
     since_s = ceil(now_us / 1_000_000 - job.grace_s)

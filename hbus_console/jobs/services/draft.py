@@ -180,7 +180,7 @@ class JobDraft:
             DAY_S,
             "seconds",
             label="Late is missed, after seconds",
-            help="What nobody has scheduled by then is caught up with, or not. Elsewhere: so long a ping may take.",
+            help="What nobody has scheduled by then is caught up with, or not. Elsewhere: a ping may take so long.",
             act=JOB_EDIT,
             part=TROUBLE,
         ),

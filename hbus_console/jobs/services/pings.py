@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import structlog
 from django.db import DatabaseError, transaction
 
@@ -11,7 +13,7 @@ from engine.core.facts import FactBatch
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.database import is_away
+from hbus_console.database import AWAY, is_away
 from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.judge import asked, database_time
 from hbus_console.jobs.models import Job, JobRun, PingAddress
@@ -100,7 +102,9 @@ def _keep_log(run: JobRun, booking: PingBooking) -> None:
         if booking.ping.word is PingWord.LOG:
             raise Unavailable("The database of logs does not answer.", remedy="Send the log again.") from error
         _log.warning("what a ping sent along is lost", run=run.pk, job=run.job, bytes=len(booking.ping.body))
-        JobRun.objects.filter(pk=run.pk).update(summary=LOG_LOST)
+        # The run is told of: it is not to be sent again for this.
+        with suppress(*AWAY):
+            JobRun.objects.filter(pk=run.pk).update(summary=LOG_LOST)
 
 
 def _tell(facts: list[FactBatch]) -> None:

@@ -17,7 +17,7 @@ from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
-from hbus_console.jobs.drawing import tone_of_run, took_us
+from hbus_console.jobs.drawing import late_us, tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun, LogPiece
@@ -61,10 +61,11 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
         "zone": zone,
         "took_us": took_us(row, now_us),
-        "late_us": None if row.begun_us is None else max(0, row.begun_us - row.slot * 1_000_000),
+        "late_us": late_us(row),
         "parameters": masked(parameters, schema),
         "moments": _moments(row, elsewhere=elsewhere),
         "elsewhere": elsewhere,
+        "nothing_at_all": "It sent nothing" if elsewhere else "It printed nothing",
         "nothing_yet": "What its pings send stands here."
         if elsewhere
         else "What it prints stands here within a second.",

@@ -46,7 +46,7 @@ def html_of(page: Client, address: str) -> str:
 def test_a_form_makes_it_and_its_page_leads_to_its_address(page: Client, db: None) -> None:
     Team.objects.create(name="ops", contact="#ops")
     form = html_of(page, "/jobs/new/")
-    assert '<option value="elsewhere">elsewhere: what runs elsewhere, watched by its pings</option>' in form
+    assert '<option value="elsewhere">elsewhere: watched by pings</option>' in form
     assert form.count('<div class="done-here">') == 14
     made = page.post("/jobs/new/", FORM)
     assert (made.status_code, made["Location"]) == (302, "/jobs/nightly/"), made.content
@@ -137,6 +137,10 @@ def test_lists_tell_silence_and_pings_beside_the_slots(page: Client, bell: Bell)
     runs = html_of(page, "/runs/?kind=ping")
     assert '<span class="badge">ping</span>' in runs
     assert "late: it came 11 m 40 s after a slot" in runs
+    bell.ping(710, PingWord.START)
+    page_of_run = html_of(page, f"/jobs/{NAME}/runs/{bell.ping(720).pk}/")
+    assert "after its slot" not in page_of_run
+    assert "took 10 s" in page_of_run
 
 
 def test_nodes_and_leases_leave_out_what_runs_elsewhere(page: Client, bell: Bell) -> None:
