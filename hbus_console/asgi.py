@@ -15,5 +15,6 @@ share(settings.PROMETHEUS_MULTIPROC_DIR)
 _console = get_asgi_application()
 # Not at the top: it needs the models, which are there from here on.
 from hbus_console.accounts.callers import refusal  # noqa: E402
+from hbus_console.jobs.pings.body import PingBodies  # noqa: E402
 
-application = BodyLimit(_console, refusal)
+application = PingBodies(_console, BodyLimit(_console, refusal))

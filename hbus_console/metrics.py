@@ -48,7 +48,9 @@ def count(facts: Iterable[FactBatch]) -> None:
             counter, histogram = counter.labels(*place), histogram and histogram.labels(*place)
         counter.inc(sum(_numbers(batch, declared.adds)) if declared.adds else batch.count)
         if histogram is not None and found.kind.timer is not None:
-            _observe_all(histogram, _numbers(batch, found.kind.timer.field))
+            timer = found.kind.timer
+            numbers = _numbers(batch, timer.field)
+            _observe_all(histogram, [each for each in numbers if each] if timer.without_zeros else numbers)
 
 
 def _numbers(batch: FactBatch, field: str) -> list[int]:

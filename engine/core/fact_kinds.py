@@ -47,6 +47,8 @@ class FactTimer:
     name: str
     says: str
     field: str
+    #: A 0 stands for what was not measured, and is left out.
+    without_zeros: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ REDACTED = "[redacted]"
 _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
     # Our own API tokens: the prefix stays, it is how one recognises them.
     (re.compile(r"\b(hbus_[0-9a-f]{10}_)[A-Za-z0-9_-]{16,}"), rf"\1{REDACTED}"),
+    # The code of a ping address: whoever has it can say that a job is done.
+    (re.compile(r"\b(hbp_)[A-Za-z0-9_-]{16,}"), rf"\1{REDACTED}"),
     (re.compile(r"\b((?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1{REDACTED}"),
     # The password in scheme://user:password@host.
     (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,200}:)[^\s/@]{1,500}(?=@)", re.IGNORECASE), rf"\1{REDACTED}"),

@@ -32,7 +32,11 @@ KINDS = (
         Tone.OK,
         "Runs that were done.",
         timer=FactTimer(
-            "run_duration_seconds", "From a run's beginning to its end, of those that were done.", "duration_us"
+            "run_duration_seconds",
+            "From a run's beginning to its end, of those that were done.",
+            "duration_us",
+            # A job elsewhere may tell of its end alone.
+            without_zeros=True,
         ),
     ),
     _kind("run_failed", "a run failed", Tone.BAD, "Runs that failed for good.", level=_ERROR),

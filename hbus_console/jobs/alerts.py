@@ -1,16 +1,20 @@
-"""What alert rules may watch of jobs: that one fails, that one does not run, and that one runs for too long."""
+"""What alert rules may watch of jobs: that one fails, that one does not run, and that one runs for too long.
+
+Of a job elsewhere a slot that no ping came for is one that did not run: it is told of until a ping comes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 
 from engine.core.errors import HbusError
 from engine.cron.slots.steps import RunState
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
 from hbus_console.alerts.round import Case, Round
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobCursor, JobRun
 from hbus_console.jobs.recent import newest_runs
@@ -48,7 +52,11 @@ class FailuresInARow:
         else:
             ended = ended.filter(state__in=_FAILURES)
         jobs = list(ended.order_by().values_list("job", flat=True).distinct())
-        self._known |= {job: _count(runs) for job, runs in newest_runs(jobs, 2 * MOST_IN_A_ROW).items()}
+        elsewhere = set(_elsewhere().filter(name__in=jobs).values_list("name", flat=True))
+        found = newest_runs(jobs, 2 * MOST_IN_A_ROW).items()
+        self._known |= {
+            job: _count([run for run in runs if not (job in elsewhere and _missed(run))]) for job, runs in found
+        }
         self._looked_ms = now_ms
         return self._known
 
@@ -66,12 +74,38 @@ def _count(runs: list[JobRun]) -> int:
 def _silence(case: Case) -> float | None:
     """Seconds since the first slot that nobody has decided, or begun; below every threshold where there is none."""
     now_s, job = case.round.now_ms / 1000, case.target.key[0]
+    grace_s = case.round.once(_graces).get(job, 0)
+    looks = (_waiting, _undecided, _unheard)
     since = [
-        at
-        for at in (case.round.once(_waiting).get(job), case.round.once(_undecided).get(job))
-        if at is not None and at <= now_s
+        at + grace_s for look in looks if (at := case.round.once(look).get(job)) is not None and at + grace_s <= now_s
     ]
     return now_s - min(since) if since else -1.0
+
+
+def _elsewhere() -> QuerySet[Job]:
+    return Job.objects.filter(kind=WorkName.ELSEWHERE)
+
+
+def _missed(run: JobRun) -> bool:
+    """Whether it is a slot that nobody was heard of."""
+    return run.state == RunState.ABANDONED and run.begun_us is None
+
+
+def _graces(now: Round) -> Mapping[str, int]:
+    """How long after its slot a ping of each job elsewhere may come."""
+    return dict(_elsewhere().order_by().values_list("name", "grace_s"))
+
+
+def _unheard(now: Round) -> Mapping[str, int]:
+    """Of each job elsewhere that was not heard of since, the first of its last slots that no ping came for."""
+    found: dict[str, int] = {}
+    for job, runs in newest_runs(list(now.once(_graces)), MOST_IN_A_ROW).items():
+        for run in runs:
+            if _missed(run):
+                found[job] = run.slot
+            elif run.begun_us is not None or run.state in (RunState.DONE, RunState.FAILED):
+                break
+    return found
 
 
 def _waiting(now: Round) -> Mapping[str, int]:
@@ -127,7 +161,8 @@ KINDS = (
         unit="runs",
         unit_of_one="run",
         says="has failed",
-        help="How many of a job's last runs ended without success, up to one that was done. Skipped ones do not count.",
+        help="How many of a job's last runs ended without success, up to one that was done. Skipped ones do not"
+        " count, nor do slots of a job elsewhere that no ping came for.",
         targets=JOBS,
         measure=_failures,
         place=90,
@@ -145,7 +180,8 @@ KINDS = (
         title="A job does not run",
         unit="seconds",
         says="has a slot that nobody has begun for",
-        help="How long the first slot of a job has waited that nobody has decided, or that no worker has begun.",
+        help="How long the first slot of a job has waited that nobody has decided, or that no worker has begun."
+        " Of a job elsewhere: since when a ping should have come, after its grace.",
         targets=JOBS,
         measure=_silence,
         while_paused=False,
@@ -157,7 +193,7 @@ KINDS = (
                 "A job does not run",
                 120,
                 "Do a cron node and a jobs worker live? The cluster page says so. Are all workers busy? Its runs say"
-                " since when they wait.",
+                " since when they wait. Of a job elsewhere: does its host live, and does it still ping its address?",
             ),
         ),
     ),

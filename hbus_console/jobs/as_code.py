@@ -21,7 +21,7 @@ from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
 from hbus_console.access.permissions import Actor
 from hbus_console.jobs.models import Job
-from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, snapshot
+from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.jobs import change_job, create_job, delete_job
 from hbus_console.jobs.services.work import check_work
 
@@ -114,6 +114,8 @@ def _plan(actor: Actor, draft: JobDraft, row: Job | None) -> PlannedChange:
     try:
         clean = {**checked(asdict(draft)), "owner": draft.owner}
         check_work(actor, clean)
+        if row is not None:
+            refuse_another_place(snapshot(row), clean)
     except HbusError as error:
         raise BadInput(
             f"{draft.name}: {error.what}", remedy=error.remedy, field=f"jobs.{draft.name}.{error.field}"

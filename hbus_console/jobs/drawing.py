@@ -45,6 +45,12 @@ def took_us(run: JobRun, now_us: int) -> int | None:
     return None if run.begun_us is None else max(0, (run.ended_us or now_us) - run.begun_us)
 
 
+def late_us(run: JobRun) -> int | None:
+    """How long after its slot it began; ``None`` for what never did, and what a ping began that no slot waited for."""
+    beside = run.kind == JobRun.Kind.PING or run.begun_us is None
+    return None if beside else max(0, (run.begun_us or 0) - run.slot * 1_000_000)
+
+
 def strip(runs: Sequence[JobRun], now_us: int) -> SafeString:
     """The last runs, the oldest on the left; as high as they were long."""
     shown = list(reversed(runs[:STRIP]))

@@ -90,5 +90,6 @@ FEATURE = Feature(
         "job.trigger": "triggered",
         "job.cancel": "cancelled",
         "job.release": "took the lease from",
+        "job.renew_ping": "renewed the ping address of",
     },
 )

@@ -117,6 +117,8 @@ class SlotJudge:
             return None if found is None else _row(found)
 
     def begin(self, step: Begin) -> Beginning:
+        if step.policy.elsewhere:
+            return Beginning.REFUSED
         with asked(), transaction.atomic():
             if step.policy.limit:
                 _lock_job_of(step.run)
@@ -166,18 +168,18 @@ class SlotJudge:
             asked_to_stop = JobRun.objects.filter(pk__in=step.runs).exclude(cancel_us=None)
             return set(asked_to_stop.values_list("pk", flat=True))
 
-    def request_cancel(self, run: int, why: str) -> bool:
+    def request_cancel(self, run: int, why: str, *, at_once: bool = False) -> bool:
         """Have a run stopped; ``False`` for one that is over. What is only claimed is cancelled at once.
 
         One that runs is asked to stop: it ends as cancelled for ``why``, unless it is done before, or its lease is
-        lost. The first who asks is the one that is told of.
+        lost. The first who asks is told of. ``at_once``: no worker has it who would hear, and it is over now.
         """
         with asked(), transaction.atomic():
             found = _locked(run, (*_COLUMNS, "cancel_us"))
             if found is None or found.state not in (RunState.CLAIMED, RunState.RUNNING):
                 return False
             now_us = self._now_us()
-            if found.state == RunState.CLAIMED:
+            if found.state == RunState.CLAIMED or at_once:
                 _finish(found, RunState.CANCELLED, why, now_us)
             elif found.cancel_us is None:
                 _write(found, cancel_us=now_us, cancel_reason=_fitting(why))

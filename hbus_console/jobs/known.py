@@ -16,6 +16,7 @@ from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, Job
 from engine.cron.slots.node import Changed
 from hbus_console.jobs.following import held_by
 from hbus_console.jobs.judge import asked
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobCursor, JobVersion, ManualRuns, OverlapOn
 
 #: So many entries before the newest known are asked for again: one that was committed late may have a smaller number
@@ -31,9 +32,11 @@ _log = structlog.get_logger(__name__)
 
 def policy_of(row: Job) -> JobPolicy:
     """How it treats what does not go as planned."""
+    elsewhere = row.kind == WorkName.ELSEWHERE
     return JobPolicy(
         grace_s=row.grace_s,
-        catch_up=CatchUp(row.catch_up),
+        # A slot that came while nobody decided is waited for all the same: it is run whether we look or not.
+        catch_up=CatchUp.ALL if elsewhere else CatchUp(row.catch_up),
         catch_up_window_s=row.catch_up_window_s,
         catch_up_most=row.catch_up_most,
         overlap=Overlap(row.overlap),
@@ -47,6 +50,8 @@ def policy_of(row: Job) -> JobPolicy:
         jitter_s=row.jitter_s,
         binds_manual=row.manual_runs == ManualRuns.BOUND,
         per_node=row.overlap_on == OverlapOn.NODE,
+        elsewhere=elsewhere,
+        timeout_s=row.timeout_s if elsewhere else 0,
     )
 
 

@@ -13,6 +13,7 @@ from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
 from hbus_console.jobs.kinds.names import WorkName
+from hbus_console.jobs.pings.code import new_code
 from hbus_console.teams.models import Team
 
 #: The longest reason of a run, in characters; what is longer is cut, and its last character says so.
@@ -155,6 +156,8 @@ class JobRun(models.Model):
         MANUAL = "manual"
         #: A run of another job ended, which its key names; its slot is when.
         AFTER = "after"
+        #: A ping told of it that no slot waited for; its slot is when that came.
+        PING = "ping"
 
     job = models.CharField(max_length=200)
     #: Of the job, when it was decided.
@@ -186,7 +189,8 @@ class JobRun(models.Model):
     #: Empty as long as anything may become of it.
     ended_us = models.BigIntegerField(null=True)
     changed_us = models.BigIntegerField()
-    #: Of a manual one: who asked for it, why, under which key, and with which parameters.
+    #: Of a manual one: who asked for it, why, under which key, and with which parameters. Of one that pings tell of the
+    #: key is what its pings bear to find each other, and beside the slots the why says how it came there.
     asked_by = models.CharField(max_length=200, blank=True)
     asked_why = models.CharField(max_length=500, blank=True)
     key = models.CharField(max_length=128, blank=True)
@@ -201,8 +205,9 @@ class JobRun(models.Model):
                 fields=["job", "slot", "kind"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
             ),
             models.UniqueConstraint(fields=["job", "key"], condition=models.Q(kind="manual"), name="one_run_of_a_key"),
+            # Of the pings of one run, and after one end.
             models.UniqueConstraint(
-                fields=["job", "key"], condition=models.Q(kind="after"), name="one_run_after_a_run"
+                fields=["job", "key"], condition=~models.Q(kind="manual") & ~models.Q(key=""), name="one_run_of_pings"
             ),
         ]
         indexes = [
@@ -260,3 +265,32 @@ class LogPiece(models.Model):
         ordering = ["run", "seq"]
         constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_piece_of_a_place")]
         indexes = [models.Index(fields=["-at_us"], name="log_piece_newest")]
+
+
+class PingAddress(models.Model):
+    """Where a job that runs elsewhere tells how it goes. Apart from the job: it moves with each ping."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="ping")
+    #: A secret: whoever has it can say that the job is done.
+    code = models.CharField(max_length=64, unique=True, default=new_code)
+    renewed_at = models.DateTimeField(auto_now_add=True)
+    #: These in microseconds since the epoch, by the database's clock. Until when the pings that came fill the rate.
+    full_us = models.BigIntegerField(default=0)
+    #: The last ping, and the last one that was refused for being one too many.
+    heard_us = models.BigIntegerField(null=True)
+    refused_us = models.BigIntegerField(null=True)
+    #: What the last one said: ``start``, ``success``, ``exit code 3``.
+    heard = models.CharField(max_length=20, blank=True)
+
+    class Meta:
+        ordering = ["job"]
+
+    @property
+    def heard_ms(self) -> int:
+        """When the last ping came; 0: none did."""
+        return (self.heard_us or 0) // 1_000
+
+    @property
+    def refused_ms(self) -> int:
+        """When pings were refused last; 0: none were."""
+        return (self.refused_us or 0) // 1_000

@@ -55,7 +55,7 @@ class Decided(NamedTuple):
     slot: int
     skipped: str
     #: Before this it is not to begin; 0: at once.
-    not_before_us: int
+    not_before_us: int = 0
 
 
 def move_cursors(moves: Sequence[CursorMove]) -> set[str]:

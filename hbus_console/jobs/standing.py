@@ -14,6 +14,7 @@ from engine.core.errors import HbusError
 from engine.cron.expression import Slot
 from engine.cron.slots.overlap import RUNS
 from engine.cron.slots.steps import RunState
+from engine.cron.slots.watching import NO_PING
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.models import AuditEntry
@@ -118,7 +119,7 @@ class JobRow:
         run = self.ended
         if run is None or RunState(run.state) not in _TROUBLE:
             return "", "", ""
-        why = _WORDS.get(run.reason, run.reason)
+        why = "no ping" if run.reason.startswith(NO_PING) else _WORDS.get(run.reason, run.reason)
         told = f"{short_wall(run.slot, self.job.zone, self.now_us)} {run.state}"
         return f"{told}, {why}" if 0 < len(why) <= _ROOM else told, _TROUBLE[RunState(run.state)], run.reason
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.views import forms, job, lists, nodes, runs, simulation
+from hbus_console.jobs.pings.code import PATH
+from hbus_console.jobs.views import forms, job, lists, nodes, pings, runs, simulation
 
 app_name = "jobs"
 _ONE = "jobs/<str:job>"
@@ -27,4 +28,9 @@ urlpatterns = [
     path(f"{_RUN}/log/", runs.log, name="log"),
     path(f"{_RUN}/cancel/", runs.cancel, name="cancel"),
     path(f"{_RUN}/release/", nodes.release, name="release"),
+    path(f"{_ONE}/ping/", pings.address, name="ping"),
+    path(f"{_ONE}/ping/renew/", pings.renew, name="ping-renew"),
+    path(f"{PATH}/<str:code>", pings.ping, name="pinged"),
+    path(f"{PATH}/<str:code>/", pings.ping),
+    path(f"{PATH}/<str:code>/<str:what>", pings.ping, name="pinged-with"),
 ]

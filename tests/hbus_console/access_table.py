@@ -5,6 +5,7 @@ needs no sign-in, ``SIGNED_IN`` no role. What is not named must be answered 405 
 
 * ``body``: what the method needs to get past its input check, so that permission is what is tested; a callable gets
   the :class:`~tests.hbus_console.access_world.World`.
+* ``keyed=True``: the key that it takes stands in the address: no session, no token of a form.
 * ``lists=True``: a GET that shows rows of several topics: what lies outside a person's scope must not appear.
 """
 
@@ -27,16 +28,24 @@ class Line:
     body: dict[str, Body] = field(default_factory=dict)
     lists: bool = False
     query: str = ""
+    keyed: bool = False
 
 
-def may(*, lists: bool = False, query: str = "", body: Body | None = None, **methods: str | tuple[str, Body]) -> Line:
+def may(
+    *,
+    lists: bool = False,
+    query: str = "",
+    body: Body | None = None,
+    keyed: bool = False,
+    **methods: str | tuple[str, Body],
+) -> Line:
     """``may(GET="viewer", POST=("editor", {"name": "x"}))``; ``body`` is for every method but GET."""
     roles, bodies = {}, {}
     for method, given in methods.items():
         role, own = given if isinstance(given, tuple) else (given, body or {})
         roles[method] = role
         bodies[method] = own
-    return Line(roles, bodies, lists, query)
+    return Line(roles, bodies, lists, query, keyed)
 
 
 WHY = {"reason": "a test"}
@@ -99,6 +108,14 @@ TABLE: dict[str, Line] = {
     "api/v1/jobs/<str:job>/runs/<int:run_id>": may(GET="viewer"),
     "api/v1/jobs/<str:job>/runs/<int:run_id>/log": may(GET="viewer"),
     "api/v1/runs": may(GET="viewer", lists=True),
+    # --- pings of jobs that run elsewhere
+    "ping/<str:code>": may(GET=ANYONE, POST=ANYONE, keyed=True),
+    "ping/<str:code>/": may(GET=ANYONE, POST=ANYONE, keyed=True),
+    "ping/<str:code>/<str:what>": may(GET=ANYONE, POST=ANYONE, keyed=True),
+    "jobs/<str:job>/ping/": may(GET="editor"),
+    "jobs/<str:job>/ping/renew/": may(POST=("editor", WHY)),
+    "api/v1/jobs/<str:job>/ping": may(GET="editor"),
+    "api/v1/jobs/<str:job>/ping/renew": may(POST=("editor", WHY)),
     # --- for machines
     "healthz": may(GET=ANYONE),
     "readyz": may(GET=ANYONE),

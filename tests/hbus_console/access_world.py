@@ -62,6 +62,8 @@ class World:
     prefix: str = ""
     kind: str = "redrive"
     tag: str = "topics"
+    code: str = "hbp_nobodys"
+    what: str = "start"
 
     def address(self, route: str, asker: User | None) -> str:
         """``route`` with its keywords filled in."""

@@ -204,7 +204,7 @@ def test_lists_leave_out_what_lies_beyond_the_scope(name: str, scope: str, sees:
 def test_nothing_changes_without_the_csrf_token() -> None:
     world, root = inside(), Asker(person("root", "admin"), enforce_csrf_checks=True)
     wrong = []
-    for route in KNOWN:
+    for route in (route for route in KNOWN if not TABLE[route].keyed):
         for method in sorted(TABLE[route].roles.keys() - {"GET"}):
             answer = root.send(route, method, world)
             if answer.status_code != 403:

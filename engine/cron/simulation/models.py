@@ -137,7 +137,7 @@ class ModelDatabase:
 
     def begin(self, step: Begin, now: float) -> Beginning:
         row = self.runs[step.run]
-        if row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
+        if step.policy.elsewhere or row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
             return Beginning.REFUSED
         if now < row.not_before_s:
             return Beginning.WAITS

@@ -91,6 +91,10 @@ class JobPolicy:
     binds_manual: bool = True
     #: Whether runs meet those alone that run on the same node.
     per_node: bool = False
+    #: Its work is done elsewhere and told of by pings: no worker begins it, see :mod:`~engine.cron.slots.watching`.
+    elsewhere: bool = False
+    #: Of work elsewhere: how soon after its beginning the end is to be told; 0: whenever it is.
+    timeout_s: float = 0.0
 
     def pause_s(self, attempt: int) -> float:
         """From the failure of ``attempt`` to the next one."""

@@ -29,6 +29,7 @@ from engine.cron.slots.steps import (
     Steps,
 )
 from engine.cron.slots.timetable import Timetable
+from engine.cron.slots.watching import overdue
 
 #: How long a node has to decide a slot that it claimed before another may try, in seconds.
 CLAIM_S = 5.0
@@ -68,7 +69,8 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
     opened: Opened = yield OpenRuns(openings, node)
     table.learn([cursor.job for cursor in opened.cursors], opened.cursors)
     # What is not offered here is found by :class:`RunSweeper`.
-    if at_once := tuple(row.id for row in opened.rows if row.not_before_s <= row.changed_s):
+    ours = {job.name for job, _ in waiting.values() if not job.policy.elsewhere}
+    if at_once := tuple(row.id for row in opened.rows if row.job in ours and row.not_before_s <= row.changed_s):
         yield Offer(at_once)
     return len(opened.rows)
 
@@ -90,6 +92,7 @@ class RunSweeper:
         """One look at everything open; in how many seconds the first further attempt is due. Raises ``Unavailable``."""
         answer: tuple[list[RunRow], float] = yield ReadOpen()
         rows, now_s = answer
+        rows = yield from _end_overdue(rows, jobs, now_s)
         claimed = [row for row in rows if row.state is RunState.CLAIMED]
         running = [row for row in rows if row.state is RunState.RUNNING]
         waiting: list[RunRow] = []
@@ -167,6 +170,18 @@ def _policy(jobs: Mapping[str, CronJob], name: str) -> JobPolicy:
     """Of a job that is gone, or cannot be read, the usual one: what is open of it must come to an end."""
     job = jobs.get(name)
     return JobPolicy() if job is None else job.policy
+
+
+def _end_overdue(rows: Sequence[RunRow], jobs: Mapping[str, CronJob], now_s: float) -> Steps[list[RunRow]]:
+    """End what is done elsewhere and was not told of in time; the rows that are for workers."""
+    ours = []
+    for row in rows:
+        job = jobs.get(row.job)
+        if job is None or not job.policy.elsewhere:
+            ours.append(row)
+        elif late := overdue(row, job.policy, now_s, job.held):
+            yield GiveUp(row, late.state, late.reason)
+    return ours
 
 
 def _end_lost(row: RunRow, policy: JobPolicy, waiting: Sequence[RunRow]) -> Steps[None]:

@@ -54,9 +54,10 @@ class SlotOut(msgspec.Struct):
 
 
 class RunOut(msgspec.Struct):
-    """A run. ``slot`` is its planned instant, or when it was triggered; ``epoch`` that of the worker that began it
-    last, under which alone anything may be written of it. ``asked_by``, ``asked_why`` and ``key`` are those of a manual
-    one; ``parameters`` are null where the job's own are meant, and masked where they are secret.
+    """A run. ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that of
+    the worker that began it last, under which alone anything may be written of it. ``asked_by``, ``asked_why`` and
+    ``key`` are those of a manual one, or why a ping stands beside the slots, and its ``rid``; ``parameters`` are null
+    where the job's own are meant, and masked where they are secret.
     """
 
     id: int
@@ -147,6 +148,7 @@ def version(row: JobVersion) -> dict[str, Any]:
 def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:
     """A run; ``settings`` are those of its job's version, where there still are any."""
     parameters = None if row.parameters is None else masked(row.parameters, _own_schema(settings))
+    beside = row.kind == JobRun.Kind.PING
     told: dict[str, Any] = {
         "subject": str(row.subject),
         "slot": to_rfc3339(row.slot * 1000),
@@ -154,7 +156,7 @@ def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:
         "begun_at": _moment(row.begun_us),
         "ended_at": _moment(row.ended_us),
         "took_s": None if row.begun_us is None or row.ended_us is None else (row.ended_us - row.begun_us) / 1_000_000,
-        "late_s": None if row.begun_us is None else row.begun_us / 1_000_000 - row.slot,
+        "late_s": None if row.begun_us is None or beside else row.begun_us / 1_000_000 - row.slot,
         "parameters": parameters,
     }
     return RunOut(**told, **fields_of(row, RunOut, *told))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.api import jobs, runs
+from hbus_console.jobs.api import jobs, pings, runs
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view(), name="jobs"),
@@ -22,5 +22,7 @@ urlpatterns = [
     path("jobs/<str:job>/runs/<int:run_id>/log", runs.LogOfRun.as_view(), name="job-run-log"),
     path("jobs/<str:job>/runs/<int:run_id>/cancel", runs.CancelRun.as_view(), name="job-run-cancel"),
     path("jobs/<str:job>/runs/<int:run_id>/release", runs.ReleaseLease.as_view(), name="job-run-release"),
+    path("jobs/<str:job>/ping", pings.PingAddressOfJob.as_view(), name="job-ping"),
+    path("jobs/<str:job>/ping/renew", pings.RenewPing.as_view(), name="job-ping-renew"),
     path("runs", runs.Runs.as_view(), name="runs"),
 ]

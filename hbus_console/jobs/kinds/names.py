@@ -11,3 +11,5 @@ class WorkName(StrEnum):
     HTTP = "http"
     COMMAND = "command"
     CELERY = "celery"
+    #: Nothing is done here: it runs somewhere else, and pings tell of it.
+    ELSEWHERE = "elsewhere"

@@ -49,10 +49,6 @@ class Migration(migrations.Migration):
             name='kind',
             field=models.CharField(choices=[('schedule', 'Schedule'), ('manual', 'Manual'), ('after', 'After')], default='schedule', max_length=8),
         ),
-        migrations.AddConstraint(
-            model_name='jobrun',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'after')), fields=('job', 'key'), name='one_run_after_a_run'),
-        ),
         migrations.AddField(
             model_name='jobafter',
             name='job',

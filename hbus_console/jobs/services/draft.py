@@ -15,7 +15,9 @@ from hbus_console.drafts.setting import Choice, Clean, JsonObject, Lines, Owner,
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
 from hbus_console.jobs.following import read_after, written
+from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.known import KINDS
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, ManualRuns, OverlapOn
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
@@ -126,7 +128,8 @@ class JobDraft:
             1_000,
             label="Which",
             placeholder="hotel.close-of-day",
-            help="The function's name, the topic, the address, the program with its arguments, or the Celery task.",
+            help="The function's name, the topic, the address, the program with its arguments, or the Celery task. Of"
+            " what runs elsewhere: where, as db1:/etc/cron.d/backup.",
             required=True,
             act=JOB_EDIT,
             part=WORK,
@@ -184,7 +187,7 @@ class JobDraft:
             30 * 86_400,
             "seconds",
             label="Stopped after, in seconds",
-            help="0: it may take as long as it does.",
+            help="0: it may take as long as it does. Elsewhere: failed, where no end is told by then.",
             act=JOB_EDIT,
             part=WORK,
         ),
@@ -242,7 +245,7 @@ class JobDraft:
             DAY_S,
             "seconds",
             label="Late is missed, after seconds",
-            help="What nobody has scheduled by then is caught up with, or not.",
+            help="What nobody has scheduled by then is caught up with, or not. Elsewhere: a ping may take so long.",
             act=JOB_EDIT,
             part=TROUBLE,
         ),
@@ -357,4 +360,26 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             remedy="Let runs run beside each other, or leave the number at 0.",
             field="most_at_once",
         )
+    if clean["kind"] == WorkName.ELSEWHERE:
+        _refuse_done_here(clean)
     return clean
+
+
+def refuse_another_place(before: Mapping[str, Any], clean: Mapping[str, Any]) -> None:
+    """What runs here and what runs elsewhere are not made of each other: their open runs are ended by others."""
+    if clean["kind"] != before["kind"] and WorkName.ELSEWHERE in (before["kind"], clean["kind"]):
+        raise BadInput(
+            "A job that runs elsewhere stays one, and no other becomes one.",
+            remedy="Make another job, and delete this one.",
+            field="kind",
+        )
+
+
+def _refuse_done_here(clean: Mapping[str, Any]) -> None:
+    for name in DONE_HERE:
+        if clean[name] != SETTINGS[name].default:
+            raise BadInput(
+                f"{SETTINGS[name].label!r} means nothing to a job that runs elsewhere.",
+                remedy=f"Leave {name} out: hbus only hears of its runs.",
+                field=name,
+            )

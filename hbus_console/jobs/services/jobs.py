@@ -20,10 +20,11 @@ from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUSE
 from hbus_console.jobs.following import check_after, following, keep_after
 from hbus_console.jobs.judge import database_time
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import cron_job
-from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, PingAddress
 from hbus_console.jobs.rights import identity_of
-from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, snapshot
+from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.teams import services as teams
 
@@ -60,6 +61,8 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     made = Job(name=name, team=teams.owner(draft.owner), acts_as=identity_of(actor), **clean)
     made.save()
     keep_after(made)
+    if made.kind == WorkName.ELSEWHERE:
+        PingAddress.objects.create(job=made)
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
     entry = record(actor, "job.create", made.subject, reason=reason, after=snapshot(made))
     JobVersion.objects.create(job=made, number=made.version, settings=snapshot(made), audit_seq=entry.seq)
@@ -151,6 +154,9 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     # What began once has not been skipped.
     waiting.exclude(last_end="").update(state=F("last_end"), **ended)
     waiting.update(state=RunState.SKIPPED, **ended)
+    if row.kind == WorkName.ELSEWHERE:
+        # Nobody would hear of their end.
+        JobRun.objects.filter(job=name, ended_us=None).update(state=RunState.CANCELLED, **ended)
     record(actor, "job.delete", row.subject, reason=reason, before=snapshot(row))
     row.delete()
 
@@ -176,6 +182,7 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
         require(actor, act, row.name)
     reason = checks.reason(why.reason, required=JOB_GOVERN in SETTINGS.acts_of(wanted))
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
+    refuse_another_place(before, clean)
     owner = row.team
     if "owner" in wanted:
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None

@@ -12,7 +12,8 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_RELEASE
-from hbus_console.jobs.models import JobRun
+from hbus_console.jobs.kinds.names import WorkName
+from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.triggering import run_of
 from hbus_console.wiring import store
 
@@ -31,6 +32,10 @@ def release_lease(actor: Actor, job: str, run_id: int, reason: str) -> JobRun:
     require(actor, JOB_RELEASE, job)
     reason = checks.reason(reason)
     run = run_of(job, run_id)
+    if Job.objects.filter(name=job, kind=WorkName.ELSEWHERE).exists():
+        raise BadInput(
+            f"{job} runs elsewhere: nobody has a lease of its runs.", remedy="Cancel the run instead.", field="job"
+        )
     if run.state != RunState.RUNNING:
         raise BadInput(
             f"Run {run_id} of {job} is {run.state}: nobody has a lease of it.",

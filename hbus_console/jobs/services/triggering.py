@@ -17,6 +17,7 @@ from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_RUN
 from hbus_console.jobs.judge import SlotJudge, database_time
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
@@ -52,6 +53,10 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     """
     require(actor, JOB_RUN, name)
     row = job(name, lock=True)
+    if row.kind == WorkName.ELSEWHERE:
+        raise BadInput(
+            f"{name} runs elsewhere: hbus only hears of its runs.", remedy=f"Start it there: {row.target}.", field="job"
+        )
     reason = checks.reason(asked.reason)
     key = checks.text(asked.key, "key", most=_KEY_LIMIT) or uuid4().hex
     parameters = checked_parameters(row, asked.parameters)
@@ -75,20 +80,22 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     )
     shown = masked(parameters, schema_of(snapshot(row)))
     record(actor, "job.trigger", run.subject, reason=reason, after={"job": name, "parameters": shown})
-    transaction.on_commit(lambda: _offer(run.pk))
+    transaction.on_commit(lambda: offer_soon(run.pk))
     return Triggered(run, new=True)
 
 
 def cancel_run(actor: Actor, name: str, run_id: int, reason: str) -> JobRun:
     """Have a run stopped: one that waits never begins; one that runs is asked to end, and ended if it does not listen.
 
-    It is cancelled once its worker has heard of it, within seconds. Of one that is over nothing is changed.
+    It is cancelled once its worker has heard of it, within seconds. Of one that is over nothing is changed. One that
+    runs elsewhere is cancelled at once, and goes on there: its end is waited for no longer.
     """
     require(actor, JOB_RUN, name)
     reason = checks.reason(reason)
     run = run_of(name, run_id)
+    elsewhere = Job.objects.filter(name=name, kind=WorkName.ELSEWHERE).exists()
     with transaction.atomic():
-        if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}"):
+        if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}", at_once=elsewhere):
             record(actor, "job.cancel", run.subject, reason=reason)
         else:
             already(run.subject, f"is {run.state}")
@@ -129,7 +136,8 @@ def _refuse_another(known: JobRun, parameters: Mapping[str, Any]) -> None:
         )
 
 
-def _offer(run: int) -> None:
+def offer_soon(run: int) -> None:
+    """Give it to the workers, once what made it is committed; where they cannot be reached, it is offered later."""
     try:
         offer(Offer((run,)))
     except Unavailable as error:

@@ -16,6 +16,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
+from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.function import known_functions
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.preview import Question
@@ -32,7 +33,12 @@ from hbus_console.ui.pages import clock, form_page
 
 #: Slots that the preview tells.
 TOLD = 6
-_PARTS = {"work": SETTINGS.part(WORK), "times": SETTINGS.part(TIMES), "trouble": SETTINGS.part(TROUBLE)}
+_PARTS: dict[str, Any] = {
+    "work": SETTINGS.part(WORK),
+    "times": SETTINGS.part(TIMES),
+    "trouble": SETTINGS.part(TROUBLE),
+    "done_here": DONE_HERE,
+}
 
 
 @require_http_methods(["GET", "POST"])

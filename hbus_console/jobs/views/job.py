@@ -21,8 +21,10 @@ from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_PAUSE, JOB_RUN
 from hbus_console.jobs.following import following, read_after
+from hbus_console.jobs.kinds.elsewhere import DONE_HERE, LABELS
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import schedule_of
-from hbus_console.jobs.models import Job, JobRun, JobVersion
+from hbus_console.jobs.models import Job, JobRun, JobVersion, PingAddress
 from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
@@ -48,7 +50,8 @@ def frame(who: Actor, row: Job) -> dict[str, Any]:
         "kind_words": KIND_WORDS.get(row.kind, row.kind),
         "words": _words(row),
         "acts_as": words_of_identity(row.acts_as),
-        "may_run": allows(who, JOB_RUN, row.name),
+        "elsewhere": row.kind == WorkName.ELSEWHERE,
+        "may_run": allows(who, JOB_RUN, row.name) and row.kind != WorkName.ELSEWHERE,
         "may_pause": allows(who, JOB_PAUSE, row.name),
         "may_edit": allows(who, JOB_EDIT, row.name),
         "may_delete": allows(who, JOB_DELETE, row.name),
@@ -81,6 +84,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         "states": [each.value for each in RunState],
         "told_settings": _told(row),
         "schema": schema_of(snapshot(row)),
+        "ping": PingAddress.objects.filter(job=row).first(),
     }
     if context["may_audit"]:
         entries = visible(who).filter(about(row.subject)).order_by("-seq")
@@ -159,15 +163,18 @@ def _told(row: Job) -> list[tuple[str, str]]:
     """Label and value of what the job is set to, as the page lists it."""
     values = {**snapshot(row), "parameters": masked(row.parameters, schema_of(snapshot(row)))}
     told = []
+    elsewhere = row.kind == WorkName.ELSEWHERE
+    # The page shows the schema apart: it may be long.
+    left_out = DONE_HERE if elsewhere else ("parameters_schema",)
+    labels = LABELS if elsewhere else {}
     for part in (WORK, TIMES, TROUBLE):
         for each in SETTINGS.part(part):
-            if each.name == "parameters_schema":
-                # The page shows it apart: it may be long.
+            if each.name in left_out:
                 continue
             value = values[each.name]
             meant = dict(getattr(each, "options", ())).get(value) if isinstance(value, str) else None
             shown = each.reads(value) or meant or each.shown(value)
-            told.append((each.label, "" if shown in (None, "") else str(shown)))
+            told.append((labels.get(each.name, each.label), "" if shown in (None, "") else str(shown)))
     return told
 
 

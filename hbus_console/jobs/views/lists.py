@@ -17,7 +17,7 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.services import living
-from hbus_console.jobs.drawing import DayLine, day, tone_of_run, took_us
+from hbus_console.jobs.drawing import DayLine, day, late_us, tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
@@ -108,7 +108,7 @@ def told_runs(rows: list[JobRun], now_us: int) -> list[dict[str, object]]:
             "slot_ms": run.slot * 1_000,
             "tone": tone_of_run(run.state),
             "took_us": took_us(run, now_us),
-            "late_us": None if run.begun_us is None else max(0, run.begun_us - run.slot * 1_000_000),
+            "late_us": late_us(run),
         }
         for run in rows
     ]

@@ -19,7 +19,8 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.services import living
 from hbus_console.jobs.feature import JOB_RELEASE
 from hbus_console.jobs.judge import database_time
-from hbus_console.jobs.models import JobRun
+from hbus_console.jobs.kinds.names import WorkName
+from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.leases import release_lease, slot_store
 from hbus_console.ui.pages import act, clock
 
@@ -106,6 +107,8 @@ def release(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
 
 def _leases(who: Actor) -> tuple[list[LeaseLine], str]:
     rows = JobRun.objects.filter(namespace_q(who, "job"), ended_us=None, state=RunState.RUNNING)
+    # Nobody here works on those, under whatever lease.
+    rows = rows.exclude(job__in=Job.objects.filter(kind=WorkName.ELSEWHERE).values("name"))
     runs, now_us = list(rows.order_by("begun_us")[:MOST_LEASES]), clock.now_ms() * 1_000
     try:
         leases = slot_store().leases([run.pk for run in runs]) if runs else {}

@@ -18,9 +18,10 @@ from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
-from hbus_console.jobs.drawing import tone_of_run, took_us
+from hbus_console.jobs.drawing import late_us, tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
 from hbus_console.jobs.following import key_after, upstream_of
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.rights import words_of_identity
@@ -50,6 +51,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
     said = version.settings if version else {}
     schema = schema_of(said) if said else None
     parameters = said.get("parameters", {}) if row.parameters is None else row.parameters
+    elsewhere = row.kind == JobRun.Kind.PING or said.get("kind") == WorkName.ELSEWHERE
     wanted, zone = request.GET.get("q", ""), said.get("zone", "UTC")
     context: dict[str, Any] = {
         "nav": "runs",
@@ -62,10 +64,17 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
         "zone": zone,
         "took_us": took_us(row, now_us),
-        "late_us": None if row.begun_us is None else max(0, row.begun_us - row.slot * 1_000_000),
+        "late_us": late_us(row),
         "parameters": masked(parameters, schema),
-        "moments": _moments(row),
+        "moments": _moments(row, elsewhere=elsewhere),
         "attempts": _attempts(row, now_us),
+        "elsewhere": elsewhere,
+        "nothing_at_all": "It sent nothing" if elsewhere else "It printed nothing",
+        "nothing_yet": "What its pings send stands here."
+        if elsewhere
+        else "What it prints stands here within a second.",
+        "where": said.get("target", ""),
+        "until_ms": (row.slot + said.get("grace_s", 0)) * 1_000,
         "moves": row.ended_us is None,
         "upstream": upstream_of(row),
         "followers": JobRun.objects.filter(kind=JobRun.Kind.AFTER, key=key_after(row.pk)).order_by("job"),
@@ -74,8 +83,8 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "marker_key": f"{settings.HBUS_PREFIX}:{{cron:{job}}}:slot:{row.version}:{row.slot}",
         "q": wanted,
         **_log_of(row, wanted),
-        "may_run": of is not None and allows(who, JOB_RUN, job),
-        "may_release": row.state == RunState.RUNNING and allows(who, JOB_RELEASE, job),
+        "may_run": of is not None and not elsewhere and allows(who, JOB_RUN, job),
+        "may_release": not elsewhere and row.state == RunState.RUNNING and allows(who, JOB_RELEASE, job),
         "may_cancel": row.ended_us is None and allows(who, JOB_RUN, job),
         "cancel_curl": CurlRequest("POST", f"/api/v1/jobs/{job}/runs/{row.pk}/cancel", {"reason": "why"}),
     }
@@ -161,17 +170,19 @@ def _attempts(run: JobRun, now_us: int) -> list[AttemptLine]:
     return [AttemptLine(row, max(0, (row.ended_us or now_us) - row.begun_us)) for row in rows]
 
 
-def _moments(run: JobRun) -> list[dict[str, Any]]:
+def _moments(run: JobRun, *, elsewhere: bool) -> list[dict[str, Any]]:
     """What is known of its course, in its order."""
     begins = {
         JobRun.Kind.MANUAL: f"{run.asked_by} asked for it",
         JobRun.Kind.AFTER: f"{run.asked_by} ended",
+        JobRun.Kind.PING: "a ping came beside the slots",
         JobRun.Kind.SCHEDULE: f"its slot was decided by {run.node}",
     }
     asked = begins[JobRun.Kind(run.kind)]
     moments = [{"at_ms": run.decided_us // 1_000, "tone": "info", "says": asked, "note": run.asked_why}]
     if run.begun_us is not None:
         note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"
+        note = "" if elsewhere else note
         moments.append({"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.owner} began", "note": note})
     if run.cancel_us is not None:
         said = {
