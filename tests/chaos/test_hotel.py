@@ -99,7 +99,8 @@ from examples.hotel.seed import subscriptions
 from hbus_console.wiring import bus
 from hbus_console.outbox.models import InboxEntry
 depth = {topic: bus.admin().depth(topic).messages for topic in
-         ("booking.created", "booking.changed", "booking.cancelled", "stay.completed", "invoice.drafted", "night.closed")}
+         ("booking.created", "booking.changed", "booking.cancelled", "stay.completed", "invoice.drafted",
+          "night.closed")}
 heard_by_each = sum(topic == "night.closed" for topic, _ in subscriptions())
 print(json.dumps({
     "inbox": InboxEntry.objects.count(),
