@@ -92,7 +92,7 @@ class Command(BaseCommand):
         for difference in verdict.differences:
             say(f"  {difference}")
         say("Every slot is accounted for." if passed.holds else "The night does NOT hold.")
-        say(f"  Look at it: {console_url()}/runs/?q={AT_NIGHT}")
+        say(f"  Look at it: {console_url()}/jobs/?q={AT_NIGHT}")
 
     def _tell(self, outcome: demo.Outcome) -> None:
         say, comparison = self.stdout.write, outcome.comparison
