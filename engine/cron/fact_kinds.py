@@ -24,7 +24,7 @@ KINDS = (
         "a worker began a run",
         Tone.INFO,
         "Runs that a worker began, each attempt by itself.",
-        timer=FactTimer("run_lateness_seconds", "From a run's slot to its beginning.", "late_us"),
+        timer=FactTimer("hbus_run_lateness_seconds", "From a run's slot to its beginning.", "late_us"),
     ),
     _kind(
         "run_done",
@@ -32,7 +32,7 @@ KINDS = (
         Tone.OK,
         "Runs that were done.",
         timer=FactTimer(
-            "run_duration_seconds",
+            "hbus_run_duration_seconds",
             "From a run's beginning to its end, of those that were done.",
             "duration_us",
             # A job elsewhere may tell of its end alone.

@@ -54,7 +54,10 @@ def test_one_of_many_is_its_slots_and_the_others_stand_beside(bell: Bell) -> Non
     acts: list[Callable[[], object]] = [lambda: bell.ping(5)] * 6
     assert at_once(*acts, lambda: bell.decide(6), lambda: bell.sweep(7)) == []
     kinds = Counter((run.kind, run.state) for run in JobRun.objects.all())
-    assert kinds == {("schedule", "done"): 1, ("ping", "done"): 5}
+    assert kinds.pop(("schedule", "done")) == 1
+    # One whose log found the database busy was booked, and asked again: a row more.
+    assert set(kinds) == {("ping", "done")}
+    assert kinds.total() == 5 if connection.vendor == "postgresql" else kinds.total() >= 5
     if connection.vendor == "postgresql":
         # The SQLite of a test waits for no lock, and loses what is to be kept.
         assert all(bell.log(run) for run in JobRun.objects.all())

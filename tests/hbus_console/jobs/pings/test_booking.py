@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 from django.db import OperationalError
+from prometheus_client import REGISTRY
 
+from engine.core.clock import SystemClock
 from engine.core.errors import NotThere, Unavailable
+from engine.cron.facts import ended_fact
 from engine.cron.slots.steps import RunState
+from hbus_console import metrics
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.models import Job, JobCursor, JobRun, LogPiece, PingAddress
 from hbus_console.jobs.pings.booking import NOTHING_BUT_A_LOG
@@ -324,6 +328,17 @@ def test_what_is_told_counts_and_is_measured(bell: Bell, monkeypatch: pytest.Mon
     bell.ping(3)
     bell.ping(4, FAILURE)
     assert told == [("run_begun", 0), ("run_done", 2_000_000), ("run_failed", 0)]
+
+
+def test_an_end_without_a_beginning_is_counted_and_not_measured(prefix: str) -> None:
+    def told(name: str) -> float:
+        return REGISTRY.get_sample_value(name, {"job": prefix}) or 0.0
+
+    for took_us in (0, 2_000_000):
+        fact = ended_fact(prefix, RunState.DONE, SystemClock(), "n1", took_us)
+        assert fact is not None
+        metrics.count([fact])
+    assert (told("hbus_run_done_total"), told("hbus_run_duration_seconds_count")) == (2, 1)
 
 
 def test_a_change_of_its_times_holds_for_what_waits(bell: Bell) -> None:

@@ -10,6 +10,7 @@ from django.test import Client
 
 from engine.core.clock import ManualClock
 from hbus_console.access.acts import Role
+from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.models import Job, JobRun, PingAddress
 from hbus_console.jobs.pings.code import ready_lines
 from hbus_console.jobs.pings.ping import PingWord
@@ -47,7 +48,7 @@ def test_a_form_makes_it_and_its_page_leads_to_its_address(page: Client, db: Non
     Team.objects.create(name="ops", contact="#ops")
     form = html_of(page, "/jobs/new/")
     assert '<option value="elsewhere">elsewhere: watched by pings</option>' in form
-    assert form.count('<div class="done-here">') == 14
+    assert form.count('<div class="done-here">') == len(DONE_HERE)
     made = page.post("/jobs/new/", FORM)
     assert (made.status_code, made["Location"]) == (302, "/jobs/nightly/"), made.content
     html = html_of(page, "/jobs/nightly/")
