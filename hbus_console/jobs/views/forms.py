@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from django.contrib import messages
@@ -11,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.core.errors import BadInput
+from engine.cron.exclusions import compile_exclusions
 from engine.cron.expression import BadExpression, explain
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, allows, visible_scopes
@@ -18,6 +20,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.function import known_functions
+from hbus_console.jobs.known import MOST_LOOKED_AT
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.preview import Question
 from hbus_console.jobs.preview import preview as previewed
@@ -28,7 +31,7 @@ from hbus_console.jobs.showing import masked, unmasked
 from hbus_console.jobs.views.job import frame
 from hbus_console.jobs.wall import told_slot
 from hbus_console.teams.services import team_names
-from hbus_console.ui.forms import revision, text
+from hbus_console.ui.forms import lines, revision, text
 from hbus_console.ui.pages import clock, form_page
 
 #: Slots that the preview tells.
@@ -120,7 +123,10 @@ def preview(request: HttpRequest) -> HttpResponse:
             job=text(form, "name"),
         )
         found = previewed(question, now_ms // 1_000)
-        slots = [told_slot(slot, now_ms * 1_000) for slot in found.slots]
+        left_out = compile_exclusions(lines(form, "excluded"), found.schedule.zone)
+        coming = islice(found.schedule.slots(found.after), MOST_LOOKED_AT)
+        kept = (slot for slot in coming if left_out is None or not left_out.why(slot.at))
+        slots = [told_slot(slot, now_ms * 1_000) for slot in islice(kept, TOLD)]
         context = {"words": explain(found.schedule), "slots": slots, "zone": found.schedule.zone}
     except BadExpression as error:
         context = {"refused": error.reason, "remedy": error.remedy, "spec": question.spec, "position": error.position}

@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, NotThere
+from engine.cron.expression import Slot
 from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
@@ -60,7 +60,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "name": job,
         "tone": tone_of_run(row.state),
         "slot_ms": row.slot * 1_000,
-        "slot_utc": to_rfc3339(row.slot * 1_000),
+        "slot_utc": Slot(row.slot, 0, "").utc,
         "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
         "zone": zone,
         "took_us": took_us(row, now_us),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -251,3 +252,15 @@ def test_a_yes_or_no_that_nobody_said_is_left_out() -> None:
         {"full": True},
         {"full": False},
     ]
+
+
+def test_the_preview_leaves_out_what_the_form_leaves_out(page: Client) -> None:
+    form = {"schedule": "0 9 * * *", "zone": "Europe/Lisbon", "excluded": "Sat,Sun"}
+    told = [
+        datetime.fromisoformat(each).weekday()
+        for each in re.findall(r"\d{4}-\d\d-\d\d(?=T)", page.post("/jobs/preview/", form).content.decode())
+    ]
+    assert told
+    assert max(told) < 5
+    wrong = page.post("/jobs/preview/", {**form, "excluded": "Christmas"}).content.decode()
+    assert "christmas is no day" in wrong
