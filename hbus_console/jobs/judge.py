@@ -17,7 +17,6 @@ from engine.core.errors import Unavailable
 from engine.cron.slots.job import Overlap
 from engine.cron.slots.overlap import REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.steps import (
-    Again,
     Begin,
     Beginning,
     CancelledRuns,
@@ -192,20 +191,15 @@ class SlotJudge:
     def give_up(self, step: GiveUp) -> bool:
         with asked(), transaction.atomic():
             now_us = self._now_us()
-            given_up = _changed(_as_seen(step.seen), **_ended(step.state, step.reason, now_us))
+            row, ended = _as_seen(step.seen), _ended(step.state, step.reason, now_us)
+            further = _further(step.seen.attempt, step.state, now_us) | {"reason": ended["reason"]}
+            again = step.again and _changed(row.filter(cancel_us=None), **further)
+            given_up = again or _changed(row, **ended)
             if given_up and step.seen.state is RunState.RUNNING:
                 _end_attempt(step.seen.id, step.seen.epoch, step.state, step.reason, now_us)
-            if given_up and step.final:
+            if given_up and not again:
                 open_followers(JobRun(pk=step.seen.id, job=step.seen.job), step.state, now_us)
             return given_up
-
-    def again(self, step: Again) -> bool:
-        seen = step.seen
-        with asked():
-            lost = JobRun.objects.filter(
-                pk=seen.id, state=RunState.LOST, epoch=seen.epoch, attempt=seen.attempt, cancel_us=None
-            )
-            return _changed(lost, **_further(seen.attempt, RunState.LOST, self._now_us()), ended_us=None)
 
     def _by_end(self, run: JobRun, step: End) -> dict[str, object]:
         now_us = self._now_us()

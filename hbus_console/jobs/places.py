@@ -7,7 +7,6 @@ from collections.abc import Callable
 from engine.cron.slots.driving import Act, acts
 from engine.cron.slots.steps import (
     Acquire,
-    Again,
     Begin,
     CancelledRuns,
     ClaimSlots,
@@ -43,7 +42,6 @@ def places(store: SlotStore, judge: SlotJudge, offer: Callable[[Offer], None]) -
             CancelledRuns: judge.cancelled,
             ReadOpen: judge.read_open,
             GiveUp: judge.give_up,
-            Again: judge.again,
             Offer: offer,
         }
     )

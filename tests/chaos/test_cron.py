@@ -38,6 +38,15 @@ PATIENCE_S = 900.0
 OPEN = "SELECT COUNT(*) FROM jobs_jobrun WHERE ended_us IS NULL"
 
 
+#: A job that runs after any end of job0, how, and the keys of the runs that follow those ends.
+BEHIND = "behind"
+ENDS = {"after": "job0 any", "after_loss": "end", "after_failure": "end"}
+ENDED = """
+    SELECT 'run-' || id FROM jobs_jobrun
+    WHERE job = 'job0' AND ended_us IS NOT NULL AND state <> 'skipped' AND slot <= ?
+"""
+
+
 class Cluster:
     """Use :meth:`end` whatever happens."""
 
@@ -77,6 +86,12 @@ class Cluster:
             policy = {"overlap": overlap, "catch_up": ("all", "last")[each // 2 % 2], "attempts": attempts}
             tried = "retry" if attempts > 1 else "end"
             self._make_job(f"job{each}", at, {**policy, "after_loss": tried, "after_failure": tried})
+        # One that runs after any end of the first.
+        self._make_job(BEHIND, at, {"overlap": "run", "catch_up": "last", "attempts": 1, "schedule": "@never", **ENDS})
+        self.ask(
+            "INSERT INTO jobs_jobafter (job_id, upstream, ended) SELECT id, 'job0', 'any' FROM jobs_job WHERE name = ?",
+            BEHIND,
+        )
 
     def _make_job(self, name: str, at: int, policy: dict[str, object]) -> None:
         columns = {
@@ -100,6 +115,11 @@ class Cluster:
             "backoff_s": 1,
             "backoff_most_s": 5,
             "lease_s": LEASE_S,
+            "jitter_s": 0,
+            "overlap_on": "cluster",
+            "manual_runs": "bound",
+            "excluded": "",
+            "after": "",
             "paused": False,
             "pause_reason": "",
             "version": 1,
@@ -203,16 +223,20 @@ class Cluster:
     def until_over(self, last: int) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            ((behind,),) = self.ask("SELECT COUNT(*) FROM jobs_jobcursor WHERE at < ?", last)
+            ((behind,),) = self.ask("SELECT COUNT(*) FROM jobs_jobcursor WHERE at < ? AND job <> ?", last, BEHIND)
             ((still,),) = self.ask(f"{OPEN} AND slot <= ?", last)
-            if behind == still == 0:
+            ((follows,),) = self.ask(f"{OPEN} AND kind = 'after' AND key IN ({ENDED})", last)
+            if behind == still == follows == 0:
                 return
             time.sleep(0.5)
         raise AssertionError(f"behind: {behind}, open: {self.ask('SELECT * FROM jobs_jobrun WHERE ended_us IS NULL')}")
 
     def tally(self, last: int) -> Iterator[str]:
         """What must never be, and is: each as a sentence."""
-        rows = self.ask("SELECT job, slot, state, reason, attempt FROM jobs_jobrun WHERE slot <= ?", last)
+        yield from self._unfollowed(last)
+        yield from self._wrong_attempts(last)
+        found = "SELECT job, slot, state, reason, attempt FROM jobs_jobrun WHERE kind = 'schedule' AND slot <= ?"
+        rows = self.ask(found, last)
         effects = Counter((job, slot) for job, slot in self.ask("SELECT job, slot FROM chaos_effect"))
         by_slot = Counter((job, slot) for job, slot, *_ in rows)
         first = {job: min(slot for its, slot in by_slot if its == job) for job, _ in by_slot}
@@ -232,6 +256,28 @@ class Cluster:
         self.told.update(f"slots {state}" for _, _, state, *_ in rows)
         self.told["slots"] = len(rows)
         self.told["jobs"] = len(first)
+
+    def _unfollowed(self, last: int) -> Iterator[str]:
+        ended = {str(key) for (key,) in self.ask(ENDED, last)}
+        followed = Counter(str(key) for (key,) in self.ask("SELECT key FROM jobs_jobrun WHERE kind = 'after'"))
+        self.told["ends followed"] = len(ended)
+        for key in ended:
+            if followed[key] != 1:
+                yield f"the end of {key} was followed {followed[key]} times"
+        skipped = "SELECT 'run-' || id FROM jobs_jobrun WHERE job = 'job0' AND state = 'skipped'"
+        yield from (f"{key} was skipped and followed" for (key,) in self.ask(skipped) if followed[str(key)])
+
+    def _wrong_attempts(self, last: int) -> Iterator[str]:
+        """Each run that a worker began has as many attempts as it counts, and the last one ended as it did."""
+        attempts = """
+            SELECT r.id, r.attempt, r.state, COUNT(a.id), SUM(a.ended_us IS NULL), MAX(a.epoch), r.epoch
+            FROM jobs_jobrun r JOIN jobs_jobattempt a ON a.run = r.id
+            WHERE r.slot <= ? AND r.ended_us IS NOT NULL GROUP BY r.id
+        """
+        for run, attempt, state, count, open_ones, newest, epoch in self.ask(attempts, last):
+            self.told["attempts"] += int(str(count))
+            if open_ones or newest != epoch or int(str(count)) > int(str(attempt)):
+                yield f"run {run} is {state} at attempt {attempt}, and has {count}, {open_ones} of them open"
 
 
 #: Where a node may die, and where a worker; each before and after.
@@ -292,11 +338,10 @@ def test_who_dies_before_or_after_any_step_leaves_nothing_undecided_and_nothing_
     cluster.doom("worker", *(f"{step}:{when}" for step in OF_WORKERS for when in WHEN), **long_work)
     cluster.stop("node0")
     cluster.doom("node", *(f"{step}:{when}" for step in OF_NODES for when in WHEN))
-    for step in ("GiveUp", "Again"):
-        for when in WHEN:
-            # Something must have been lost, and nobody else must have seen it.
-            cluster.doom("worker", "Begin:after")
-            cluster.doom("node", f"{step}:{when}")
+    for when in WHEN:
+        # Something must have been lost, and nobody else must have seen it.
+        cluster.doom("worker", "Begin:after")
+        cluster.doom("node", f"GiveUp:{when}")
     cluster.start("node", 0)
     cluster.start("worker", 0)
     last = int(time.time())

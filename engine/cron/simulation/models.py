@@ -10,7 +10,6 @@ from engine.cron.slots.overlap import REPLACED, STOPPED, judged_overlap, not_beg
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Acquire,
-    Again,
     Begin,
     Beginning,
     CancelledRuns,
@@ -185,14 +184,11 @@ class ModelDatabase:
         row, seen = self.runs[step.seen.id], step.seen
         if (row.state, row.epoch, row.attempt) != (seen.state, seen.epoch, seen.attempt):
             return False
-        self._end(row, step.state, step.reason, now)
-        return True
-
-    def again(self, step: Again, now: float) -> bool:
-        row = self.runs[step.seen.id]
-        if row.state is not RunState.LOST or row.epoch != step.seen.epoch or row.id in self.stops:
-            return False
-        self._try_again(row, RunState.LOST, 0.0, now)
+        if step.again and row.id not in self.stops:
+            self._try_again(row, step.state, 0.0, now)
+            self.reasons[row.id] = step.reason
+        else:
+            self._end(row, step.state, step.reason, now)
         return True
 
     def insert(self, job: str, decision: Decision, now: float) -> RunRow | None:

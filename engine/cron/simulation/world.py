@@ -19,7 +19,6 @@ from engine.cron.slots.running import Held
 from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.steps import (
     Acquire,
-    Again,
     Begin,
     CancelledRuns,
     ClaimSlots,
@@ -145,7 +144,6 @@ class World:
             Cancel: (DATABASE, self._cancel),
             ReadOpen: (DATABASE, self.database.read_open),
             GiveUp: (DATABASE, self.database.give_up),
-            Again: (DATABASE, self.database.again),
             Effect: (DATABASE, self.effect),
             Offer: (QUEUE, self.queue.offer),
             Take: (QUEUE, self._take),

@@ -11,7 +11,6 @@ from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy
 from engine.cron.slots.overlap import not_begun
 from engine.cron.slots.planning import decide
 from engine.cron.slots.steps import (
-    Again,
     ClaimSlots,
     Cursor,
     GiveUp,
@@ -186,10 +185,8 @@ def _end_overdue(rows: Sequence[RunRow], jobs: Mapping[str, CronJob], now_s: flo
 
 def _end_lost(row: RunRow, policy: JobPolicy, waiting: Sequence[RunRow]) -> Steps[None]:
     again = policy.after_loss is AfterLoss.RETRY and row.attempt < policy.attempts
-    given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease", not again)
+    given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease", again)
     if not given_up:
         return
-    if again:
-        yield Again(row)
     if waited := [each for each in waiting if each.waits and each.job == row.job]:
         yield Offer((min(waited, key=_age).id,))

@@ -275,18 +275,8 @@ class GiveUp(Step):
     seen: RunRow
     state: RunState
     reason: str
-    #: Whether it ends with that, and who runs after it does; else :class:`Again` follows.
-    final: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Again(Step):
-    """Database: a run that is lost → claimed, as its next attempt, unless it has changed since → whether it was.
-
-    Not one that was asked to stop.
-    """
-
-    seen: RunRow
+    #: Whether it is claimed anew in the same breath, as its next attempt: unless it was asked to stop.
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

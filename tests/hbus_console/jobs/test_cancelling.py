@@ -8,7 +8,6 @@ from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy, Overlap
 from engine.cron.slots.overlap import STOPPED
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
-    Again,
     Begin,
     Beginning,
     CancelledRuns,
@@ -89,8 +88,8 @@ def test_what_was_to_stop_and_was_lost_is_not_tried_again(judge: SlotJudge, runs
     assert judge.end(End(runs[0], 1, RunState.LOST, AGAIN, "its lease was lost")) == Ending(RunState.LOST)
     seen = judge.read_run(ReadRun(runs[1]))
     assert seen is not None
-    assert judge.give_up(GiveUp(seen, RunState.LOST, "its worker is gone"))
-    assert not judge.again(Again(seen))
+    assert judge.give_up(GiveUp(seen, RunState.LOST, "its worker is gone", True))
+    assert told(runs[1])[0] == "lost lease"
 
 
 def test_a_newer_run_has_the_other_stopped_and_is_offered_at_its_end(judge: SlotJudge, runs: list[int]) -> None:

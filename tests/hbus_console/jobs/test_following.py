@@ -10,7 +10,7 @@ from django.test import Client
 
 from engine.core.errors import BadInput, Conflict
 from engine.cron.slots.job import AfterFailure, JobPolicy
-from engine.cron.slots.steps import Again, Begin, Beginning, End, GiveUp, ReadOpen, RunState
+from engine.cron.slots.steps import Begin, Beginning, End, GiveUp, ReadOpen, RunState
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.following import following, read_after
@@ -92,9 +92,8 @@ def test_nobody_follows_an_attempt_that_is_made_again_but_its_last_one(judge: Sl
 def test_a_run_that_is_given_up_is_followed_unless_it_is_tried_again(judge: SlotJudge) -> None:
     run = begun("close", judge)
     (seen,), _ = judge.read_open(ReadOpen())
-    assert judge.give_up(GiveUp(seen, RunState.LOST, "gone", False))
+    assert judge.give_up(GiveUp(seen, RunState.LOST, "gone", True))
     assert behind(run) == {}
-    assert judge.again(Again(seen))
     (seen,), _ = judge.read_open(ReadOpen())
     assert judge.give_up(GiveUp(seen, RunState.ABANDONED, "nobody came"))
     assert set(behind(run)) == {"page-somebody", "clean-up"}
@@ -196,7 +195,7 @@ def test_pages_show_who_follows_whom(judge: SlotJudge, signed_in: Callable[..., 
     assert "None by itself." in page
     assert "Never by itself: after another job" in page
     follower = client.get(f"/jobs/invoice/runs/{then.pk}/").content.decode()
-    assert f"run {run.pk} of close</a>, which is done" in follower
+    assert f"run {run.pk:,} of close</a>, which is done" in follower
     assert (
         f'href="/jobs/invoice/runs/{then.pk}/">invoice</a> claimed'
         in client.get(f"/jobs/close/runs/{run.pk}/").content.decode()

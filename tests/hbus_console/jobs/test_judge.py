@@ -13,7 +13,6 @@ from engine.cron.simulation.world import DATABASE, Cancel, World, judged
 from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy, Overlap
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
-    Again,
     Begin,
     Beginning,
     CancelledRuns,
@@ -62,7 +61,6 @@ class OnBoth(World):
             Cancel: lambda step: judge.request_cancel(step.run, step.why),
             ReadOpen: judge.read_open,
             GiveUp: judge.give_up,
-            Again: judge.again,
         }
         for kind, act in real.items():
             self.answers(kind, self._both(self._acts[kind][1], act))
@@ -83,7 +81,7 @@ class OnBoth(World):
         return act
 
     def _in_the_database(self, step: Any) -> Any:
-        if isinstance(step, GiveUp | Again):
+        if isinstance(step, GiveUp):
             return replace(step, seen=self._translated(step.seen))
         if isinstance(step, CancelledRuns):
             return replace(step, runs=self._translated_ids(step.runs))
@@ -275,8 +273,7 @@ def test_each_attempt_leaves_a_row_with_its_epoch_and_its_end(judge: SlotJudge) 
     # The first, which is late, changes nothing.
     judge.end(End(row.id, 1, RunState.DONE, policy))
     (seen,) = judge.read_open(ReadOpen())[0]
-    assert judge.give_up(GiveUp(seen, RunState.LOST, "its worker did not renew its lease", False))
-    assert judge.again(Again(seen))
+    assert judge.give_up(GiveUp(seen, RunState.LOST, "its worker did not renew its lease", True))
     assert judge.begin(Begin(row.id, 3, "w3", policy)) is Beginning.BEGUN
     told = JobAttempt.objects.values_list("number", "epoch", "owner", "state", "reason", "ended_us")
     now_us = 1_790_000_000_250_000

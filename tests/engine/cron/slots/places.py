@@ -13,7 +13,6 @@ from engine.cron.slots.job import CronJob
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Acquire,
-    Again,
     Begin,
     CancelledRuns,
     ClaimSlots,
@@ -65,7 +64,6 @@ class Places:
             CancelledRuns: (self.database, self.database.cancelled),
             ReadOpen: (self.database, self.database.read_open),
             GiveUp: (self.database, self.database.give_up),
-            Again: (self.database, self.database.again),
             Offer: (self.queue, self.queue.offer),
         }
 
