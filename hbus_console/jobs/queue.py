@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -81,16 +82,18 @@ def offer(step: Offer) -> None:
             channel: Any = producer.channel
             # Celery sends one task at a time, which is far too slow where thousands come in the same second.
             with channel.conn_or_acquire() as client:
-                client.lpush(QUEUE, *map(_message, step.runs))
+                client.lpush(QUEUE, *_messages(step.runs))
     except (OperationalError, TimeoutError, *UNREACHABLE) as error:
         raise Unavailable(
             f"The workers' queue cannot be reached: {words_of(error)}.", remedy="It is tried again."
         ) from error
 
 
-def _message(run: int) -> str:
-    body = b64encode((_BODY % run).encode()).decode()
-    return _MESSAGE % {"task": uuid4(), "body": body, "run": run}
+def _messages(runs: Sequence[int]) -> Iterator[str]:
+    offered = uuid4()
+    for number, run in enumerate(runs):
+        body = b64encode((_BODY % run).encode()).decode()
+        yield _MESSAGE % {"task": f"{offered}-{number}", "body": body, "run": run}
 
 
 @signals.setup_logging.connect
