@@ -20,6 +20,10 @@ from engine.cron.expression.policy import FoldPolicy, GapPolicy
 _LARGEST_CHANGE_S = 2 * DAY_S
 
 
+#: An instant, and the slot after it.
+_Answered = tuple[int, int | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One planned instant."""
@@ -47,7 +51,7 @@ class Schedule:
     """Compiled; immutable and thread-safe. Had by :func:`compile_schedule`."""
 
     __slots__ = (
-        "_last",
+        "_known",
         "_skip_second",
         "_take_gap",
         "_until_second",
@@ -67,9 +71,9 @@ class Schedule:
         self._take_gap = binds and gap is GapPolicy.END
         self._skip_second = binds and fold is FoldPolicy.FIRST
         self._until_second = binds and fold is FoldPolicy.LAST
-        #: What :meth:`next_after` was asked last, and its answer: many jobs that share a schedule ask alike.
-        #: Replaced whole.
-        self._last: tuple[int, int | None] = (-1, None)
+        #: The last two questions to :meth:`next_after` with their answers: a slot and the one behind it, which many
+        #: jobs that share a schedule ask for alike. Replaced whole.
+        self._known: tuple[_Answered, _Answered] = ((-1, None), (-1, None))
 
     @property
     def zone(self) -> str:
@@ -89,11 +93,14 @@ class Schedule:
 
     def next_after(self, at: int) -> int | None:
         """The instant of :meth:`after`."""
-        asked, found = self._last
-        if asked != at:
-            slot = self.after(at)
-            found = None if slot is None else slot.at
-            self._last = (at, found)
+        newest, older = self._known
+        if newest[0] == at:
+            return newest[1]
+        if older[0] == at:
+            return older[1]
+        slot = self.after(at)
+        found = None if slot is None else slot.at
+        self._known = ((at, found), newest)
         return found
 
     def slots(self, after: int) -> Iterator[Slot]:

@@ -38,6 +38,8 @@ def decide(job: CronJob, slots: list[int], now_s: float) -> list[Decision]:
     if job.held:
         return [Decision(slot, job.held) for slot in slots]
     policy = job.policy
+    if job.exclusions is None and not policy.jitter_s and now_s - slots[0] <= policy.grace_s:
+        return [Decision(slot) for slot in slots]
     left_out = {slot: f"left out: {why}" for slot in slots if (why := job.excluded(slot))}
     late = [slot for slot in slots if now_s - slot > policy.grace_s and slot not in left_out]
     caught_up = set(_caught_up(job, [slot for slot in late if now_s - slot <= policy.catch_up_window_s], now_s))
