@@ -60,7 +60,8 @@ def _processes(look: Look) -> list[Concern]:
     stamping = {name for name, role in supervised.roles().items() if role.declared.stamps}
     for role in services.roles(found, state, (), look.scopes):
         # The others stamp nothing whose silence tells: whoever reads this has reached a web process.
-        if role.name not in stamping or role.tone == "ok":
+        # And of one that lives its duties tell by themselves.
+        if role.name not in stamping or role.tone == "ok" or role.word == services.TROUBLED:
             continue
         text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
         concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))

@@ -38,6 +38,10 @@ _LATELY_MS = 24 * 3600 * 1000
 UNSAID = "What went wrong is said to who may see every topic."
 
 
+#: Of a role that lives, and whose work does not go well.
+TROUBLED = "alive, with trouble"
+
+
 @dataclass(frozen=True)
 class RoleStanding:
     """All processes of one role. ``note`` is a short phrase for the overview's strip."""
@@ -286,7 +290,7 @@ def _living(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> RoleStan
     note = " · ".join(part for part in (count, words) if part)
     tones = {duty.tone for duty in duties(alive, scopes)} if name == "keeper" else set()
     if tones - {"ok"}:
-        return RoleStanding(name, "bad" if "bad" in tones else "warn", "alive, with trouble", note)
+        return RoleStanding(name, "bad" if "bad" in tones else "warn", TROUBLED, note)
     return RoleStanding(name, "ok", "alive", note)
 
 

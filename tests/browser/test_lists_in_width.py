@@ -51,7 +51,7 @@ def row(topic: str, type_: str) -> MessageRow:
         message_id="01K9LETTER0000000000000007", topic=topic, type=type_, key="booking/00000000048213", size=412,
         source="/hotels/reservations-api", published_ms=round(AT.timestamp() * 1000),
     )  # fmt: skip
-    return MessageRow(message, Outcome(settled={"billing", "search"}, failed=2), 0, True)
+    return MessageRow(message, Outcome(settled={"billing", "search"}, failed=2), 0, True, True)
 
 
 def show(page: Page, width: int, content: str) -> None:
