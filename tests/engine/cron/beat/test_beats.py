@@ -43,7 +43,9 @@ class Beats:
         self._folder = folder
         (folder / "night.py").write_text(PROJECT, encoding="utf-8")
         paths = os.pathsep.join((str(folder), str(ROOT)))
-        self._environment = {**os.environ, "PYTHONPATH": paths, "BROKER": broker}
+        # A project that has Celery alone knows no Django, and none of the tests' settings.
+        plain = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        self._environment = {**plain, "PYTHONPATH": paths, "BROKER": broker}
         self._log = (folder / "beats.log").open("w", encoding="utf-8")
         self.processes: list[subprocess.Popen[bytes]] = []
 
