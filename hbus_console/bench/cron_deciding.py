@@ -48,7 +48,7 @@ class MeasuredNode:
         self._begin = int(time.time()) + AHEAD_S + schedules // READY_PER_S
         _make_schedules(self._begin, seconds)
         before = psutil.Process().memory_info().rss
-        self._node = CronNode("bench", places(store, SlotJudge(), self._offer), KnownJobs().changes, store.time)
+        self._node = CronNode("bench", places(store, SlotJudge(), self._offer, tuple), KnownJobs().changes, store.time)
         self._node.tick()
         keep_what_is_known()
         self.figures["bytes"] = (psutil.Process().memory_info().rss - before) / schedules

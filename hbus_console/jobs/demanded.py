@@ -14,9 +14,11 @@ from django.db.models import Max
 
 from engine.core.clock import to_rfc3339
 from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_schedule
+from engine.cron.slots.parts import WHOLE, shard_of
 from engine.cron.slots.steps import RunState
 from hbus_console.jobs.judge import database_time
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.recent import WORST_FIRST
 from hbus_console.jobs.services.jobs import LEFT_OUT, WHEN
 
 #: Around the begin of a job, and a change of when it runs, nobody can say to the second what is demanded.
@@ -58,6 +60,7 @@ class SlotRow(NamedTuple):
     slot: int
     state: str
     reason: str
+    part: str = WHOLE
 
 
 @dataclass
@@ -142,11 +145,20 @@ def _compare(found: SlotComparison, demand: SlotDemand) -> None:
         elif not same:
             _fault(found, slot, "missing", "it has no row")
         else:
-            if len(same) > 1:
-                _fault(found, slot, "doubled", f"it has {len(same)} rows")
-            _judge(found, same[0], demand)
+            _judge_parts(found, same)
+            _judge(found, min(same, key=lambda row: WORST_FIRST.index(RunState(row.state))), demand)
     for slot in rows:
         _fault(found, slot, "invented", "it has a row, and the schedule does not name it")
+
+
+def _judge_parts(found: SlotComparison, same: list[SlotRow]) -> None:
+    """Each part has one row, and of shards there are all."""
+    slot, parts = same[0].slot, {row.part for row in same}
+    if len(same) > len(parts) or (WHOLE in parts and len(parts) > 1):
+        _fault(found, slot, "doubled", f"it has {len(same)} rows")
+    shard = shard_of(min(parts))
+    if shard is not None and len(parts) < shard.of:
+        _fault(found, slot, "missing", f"it has rows of {len(parts)} of {shard.of} shards")
 
 
 def _judge(found: SlotComparison, row: SlotRow, demand: SlotDemand) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 
 from engine.core.errors import BadInput
+from engine.cron.slots.parts import shards
 from engine.cron.slots.steps import RunState
 from hbus_console.jobs.models import Job, JobAfter, JobRun
 
@@ -33,6 +34,10 @@ _FOLLOWED: Mapping[str, tuple[EndedAs, ...]] = {
     RunState.ABANDONED: (EndedAs.FAILURE, EndedAs.ANY),
     RunState.CANCELLED: (EndedAs.ANY,),
 }
+
+
+#: How the whole ended whose parts ended so.
+_WORST_FIRST = (RunState.FAILED, RunState.LOST, RunState.ABANDONED, RunState.CANCELLED, RunState.DONE)
 
 
 class After(NamedTuple):
@@ -91,30 +96,61 @@ def following(name: str) -> QuerySet[JobAfter]:
 def open_followers(ended: JobRun, state: str, now_us: int) -> tuple[int, ...]:
     """Make a run of each job that runs after such an end of ``ended``, inside its transaction; those nobody began yet.
 
-    However often it is called for the same run, each has one.
+    However often it is called for the same run, each has one. Of what is divided the end is that of its last part: who
+    writes it holds the lock of the job.
     """
+    whole = _end_of_all(ended, state)
+    if whole is None:
+        return ()
+    first, state = whole
     found: list[int] = []
     for each in following(ended.job).filter(ended__in=_FOLLOWED.get(state, ())):
-        held = held_by(each.job)
-        run, _ = JobRun.objects.get_or_create(
-            job=each.job.name,
-            kind=JobRun.Kind.AFTER,
-            key=key_after(ended.pk),
-            defaults={
-                "version": each.job.version,
-                "slot": now_us // 1_000_000,
-                "state": RunState.SKIPPED if held else RunState.CLAIMED,
-                "reason": held,
-                "decided_us": now_us,
-                "changed_us": now_us,
-                "ended_us": now_us if held else None,
-                "asked_by": f"job {ended.job}"[:200],
-                "asked_why": f"run {ended.pk} of {ended.job} ended: {state}",
-            },
-        )
-        if run.state == RunState.CLAIMED:
-            found.append(run.pk)
+        for part in shards(each.job.shards):
+            run = _follower(each.job, part, first, state, now_us)
+            if run.state == RunState.CLAIMED:
+                found.append(run.pk)
     return tuple(found)
+
+
+def _follower(job: Job, part: str, ended: JobRun, state: str, now_us: int) -> JobRun:
+    held = held_by(job)
+    run, _ = JobRun.objects.get_or_create(
+        job=job.name,
+        kind=JobRun.Kind.AFTER,
+        key=key_after(ended.pk),
+        part=part,
+        defaults={
+            "version": job.version,
+            "slot": now_us // 1_000_000,
+            "state": RunState.SKIPPED if held else RunState.CLAIMED,
+            "reason": held,
+            "decided_us": now_us,
+            "changed_us": now_us,
+            "ended_us": now_us if held else None,
+            "asked_by": f"job {ended.job}"[:200],
+            "asked_why": f"run {ended.pk} of {ended.job} ended: {state}",
+        },
+    )
+    return run
+
+
+def _end_of_all(ended: JobRun, state: str) -> tuple[JobRun, str] | None:
+    """The first part of what ``ended`` is a part of, and how the whole ended; ``None`` while any part is open."""
+    if not ended.part:
+        return ended, state
+    parts = list(parts_of(JobRun.objects.get(pk=ended.pk)))
+    if any(part.ended_us is None for part in parts):
+        return None
+    states = {part.state for part in parts}
+    worst = next((each for each in _WORST_FIRST if each in states), RunState.SKIPPED)
+    return parts[0], worst
+
+
+def parts_of(run: JobRun) -> QuerySet[JobRun]:
+    """All parts of what ``run`` is a part of, the first first; none of what is not divided."""
+    if not run.part:
+        return JobRun.objects.none()
+    return JobRun.objects.filter(job=run.job, slot=run.slot, kind=run.kind, key=run.key).order_by("pk")
 
 
 def key_after(run: int) -> str:

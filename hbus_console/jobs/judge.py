@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from time import time
 
 from django.db import connection, transaction
@@ -14,8 +15,9 @@ from django.db.models import Q, QuerySet
 
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.cron.slots.job import Overlap
+from engine.cron.slots.job import JobPolicy, Overlap
 from engine.cron.slots.overlap import REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
+from engine.cron.slots.parts import WHOLE, may_do, node_name, node_of
 from engine.cron.slots.steps import (
     Begin,
     Beginning,
@@ -49,6 +51,7 @@ _COLUMNS = (
     "not_before_us",
     "last_end",
     "kind",
+    "part",
 )
 
 
@@ -87,6 +90,7 @@ class SlotJudge:
                     decision.slot,
                     _fitting(decision.skipped),
                     (decision.slot + decision.wait_s) * 1_000_000 if decision.wait_s else 0,
+                    decision.part,
                 )
                 for each in step.openings
                 if each.cursor.job in moved
@@ -95,7 +99,7 @@ class SlotJudge:
             ids = opening.insert_runs(decided, step.node, now_us)
             rows = (
                 RunRow(
-                    ids[each.job, each.slot],
+                    run,
                     each.job,
                     each.slot,
                     RunState.CLAIMED,
@@ -103,9 +107,10 @@ class SlotJudge:
                     1,
                     now_us / 1_000_000,
                     not_before_s=each.not_before_us / 1_000_000,
+                    part=each.part,
                 )
                 for each in decided
-                if not each.skipped and (each.job, each.slot) in ids
+                if not each.skipped and (run := ids.get(opening.PlaceOfRun(each.job, each.slot, each.part)))
             )
             cursors = (each.cursor._replace(at=each.decisions[-1].slot) for each in step.openings)
             return Opened(tuple(each for each in cursors if each.job in moved), tuple(rows))
@@ -119,10 +124,12 @@ class SlotJudge:
         if step.policy.elsewhere:
             return Beginning.REFUSED
         with asked(), transaction.atomic():
-            if step.policy.limit:
+            if step.policy.limit or step.policy.divided:
                 _lock_job_of(step.run)
             run = _locked(step.run, _COLUMNS)
             if run is None or run.state != RunState.CLAIMED or step.epoch <= run.epoch:
+                return Beginning.REFUSED
+            if not may_do(step.owner, run.part):
                 return Beginning.REFUSED
             now_us = self._now_us()
             if now_us < run.not_before_us:
@@ -143,7 +150,7 @@ class SlotJudge:
 
     def end(self, step: End) -> Ending:
         with asked(), transaction.atomic():
-            if step.policy.limit:
+            if step.policy.limit or step.policy.divided:
                 _lock_job_of(step.run)
             run = _locked(step.run, (*_COLUMNS, "cancel_us", "cancel_reason"))
             if run is None or run.epoch != step.epoch:
@@ -158,8 +165,11 @@ class SlotJudge:
             if not (cancelled or is_again or run.state == step.state):
                 return Ending()
             itself = (run.pk,) if is_again and not run.not_before_us else ()
-            waited = _next(run.job) if step.policy.limit else ()
-            return Ending(RunState(run.state), (*waited, *itself, *open_followers(run, run.state, self._now_us())))
+            waited = _next(run, step.policy) if step.policy.limit else {}
+            followers = open_followers(run, run.state, self._now_us())
+            # What waits for a run on one node is for that node too, or for any.
+            only_on = {each: node for each in (*waited, *itself) if (node := node_of(waited.get(each, run.part)))}
+            return Ending(RunState(run.state), (*waited, *itself, *followers), only_on)
 
     def cancelled(self, step: CancelledRuns) -> set[int]:
         # The thread that asks has no unit of work of its own.
@@ -174,6 +184,8 @@ class SlotJudge:
         lost. The first who asks is told of. ``at_once``: no worker has it who would hear, and it is over now.
         """
         with asked(), transaction.atomic():
+            if JobRun.objects.filter(pk=run).exclude(part=WHOLE).exists():
+                _lock_job_of(run)
             found = _locked(run, (*_COLUMNS, "cancel_us"))
             if found is None or found.state not in (RunState.CLAIMED, RunState.RUNNING):
                 return False
@@ -190,6 +202,8 @@ class SlotJudge:
 
     def give_up(self, step: GiveUp) -> bool:
         with asked(), transaction.atomic():
+            if step.seen.part:
+                _lock_job_of(step.seen.id)
             now_us = self._now_us()
             row, ended = _as_seen(step.seen), _ended(step.state, step.reason, now_us)
             further = _further(step.seen.attempt, step.state, now_us) | {"reason": ended["reason"]}
@@ -198,7 +212,7 @@ class SlotJudge:
             if given_up and step.seen.state is RunState.RUNNING:
                 _end_attempt(step.seen.id, step.seen.epoch, step.state, step.reason, now_us)
             if given_up and not again:
-                open_followers(JobRun(pk=step.seen.id, job=step.seen.job), step.state, now_us)
+                open_followers(_known(step.seen), step.state, now_us)
             return given_up
 
     def _by_end(self, run: JobRun, step: End) -> dict[str, object]:
@@ -219,7 +233,7 @@ class SlotJudge:
             state, why = not_begun(each, RunState.SKIPPED, REPLACED)
             # Whoever gives it up has not waited for us.
             if _changed(_as_seen(each), **_ended(state, why, now_us)):
-                open_followers(JobRun(pk=each.id, job=each.job), state, now_us)
+                open_followers(_known(each), state, now_us)
 
     def _now_us(self) -> int:
         return round(self._now_s() * 1_000_000)
@@ -243,7 +257,8 @@ def _fitting(reason: str) -> str:
 
 
 def _lock_job_of(run: int) -> None:
-    """Whoever begins or ends another run of the job at the same time waits here, and sees what becomes of this one.
+    """Whoever begins or ends another run of the job at the same time waits here, and sees what becomes of this one:
+    where runs meet, and where others follow the last part of a slot.
 
     Before any of its runs is locked: nobody who has a run waits for this.
     """
@@ -266,13 +281,20 @@ def _beside(run: JobRun, step: Begin) -> list[RunRow]:
     if not policy.binds_manual:
         others = others.exclude(kind=JobRun.Kind.MANUAL)
     if policy.per_node:
-        others = others.filter(Q(owner__startswith=node_prefix(step.owner)) | Q(waits=True))
+        others = others.filter(Q(owner__startswith=f"{node_name(step.owner)}:") | Q(waits=True))
     return [_row(other) for other in others.only(*_COLUMNS)]
 
 
-def _next(job: str) -> tuple[int, ...]:
-    waiting = JobRun.objects.filter(job=job, ended_us=None, waits=True).order_by("slot", "pk")
-    return tuple(waiting.values_list("pk", flat=True)[:1])
+def _next(ended: JobRun, policy: JobPolicy) -> dict[int, str]:
+    """The run that has waited longest for this one, and which part it does."""
+    waiting = JobRun.objects.filter(job=ended.job, ended_us=None, waits=True).order_by("slot", "pk")
+    meeting = (each for each in waiting.values_list("pk", "part") if policy.meet(ended.part, each[1]))
+    return dict(islice(meeting, 1))
+
+
+def _known(row: RunRow) -> JobRun:
+    """What of its run is known without asking."""
+    return JobRun(pk=row.id, job=row.job, part=row.part)
 
 
 def _as_seen(seen: RunRow) -> QuerySet[JobRun]:
@@ -292,11 +314,6 @@ def _finish(run: JobRun, state: RunState, reason: str, now_us: int) -> None:
 
 def _end_attempt(run: int, epoch: int, state: RunState, reason: str, now_us: int) -> None:
     JobAttempt.objects.filter(run=run, epoch=epoch).update(state=state, reason=_fitting(reason), ended_us=now_us)
-
-
-def node_prefix(owner: str) -> str:
-    """How the owners on the same node begin: ``HOST:ROLE:SLOT:PROCESS#…`` is what a worker calls itself."""
-    return owner.rsplit(":", 3)[0] + ":"
 
 
 def _ended(state: RunState, reason: str, now_us: int) -> dict[str, object]:
@@ -331,4 +348,5 @@ def _row(run: JobRun) -> RunRow:
         not_before_s=run.not_before_us / 1_000_000,
         last_end=RunState(run.last_end) if run.last_end else None,
         manual=run.kind == JobRun.Kind.MANUAL,
+        part=run.part,
     )

@@ -17,7 +17,7 @@ from engine.cron.slots.node import Changed
 from hbus_console.jobs.following import held_by
 from hbus_console.jobs.judge import asked
 from hbus_console.jobs.kinds.names import WorkName
-from hbus_console.jobs.models import Job, JobCursor, JobVersion, ManualRuns, OverlapOn
+from hbus_console.jobs.models import Division, Job, JobCursor, JobVersion, ManualRuns, OverlapOn
 
 #: So many entries before the newest known are asked for again: one that was committed late may have a smaller number
 #: than one that was committed before it.
@@ -50,6 +50,8 @@ def policy_of(row: Job) -> JobPolicy:
         jitter_s=row.jitter_s,
         binds_manual=row.manual_runs == ManualRuns.BOUND,
         per_node=row.overlap_on == OverlapOn.NODE,
+        shards=row.shards,
+        on_nodes=row.division == Division.NODES,
         elsewhere=elsewhere,
         timeout_s=row.timeout_s if elsewhere else 0,
     )

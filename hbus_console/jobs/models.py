@@ -10,9 +10,11 @@ from engine.core.signing import new_secret
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
+from engine.cron.slots.parts import node_of
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import job_subject, run_subject
 from hbus_console.jobs.kinds.names import WorkName
+from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.pings.code import new_code
 from hbus_console.teams.models import Team
 
@@ -29,6 +31,14 @@ class OverlapOn(StrEnum):
 
     CLUSTER = "cluster"
     NODE = "node"
+
+
+class Division(StrEnum):
+    """In how many runs a slot is done."""
+
+    WHOLE = "whole"
+    SHARDS = "shards"
+    NODES = "nodes"
 
 
 class ManualRuns(StrEnum):
@@ -83,6 +93,9 @@ class Job(models.Model):
     #: Whether runs meet those on the same node alone, and whether triggered ones meet any.
     overlap_on = models.CharField(max_length=7, choices=_choices(OverlapOn), default=OverlapOn.CLUSTER.value)
     manual_runs = models.CharField(max_length=5, choices=_choices(ManualRuns), default=ManualRuns.BOUND.value)
+    #: Whether a slot is one run, so many shards, or a run on each node that has workers.
+    division = models.CharField(max_length=6, choices=_choices(Division), default=Division.WHOLE.value)
+    shards = models.PositiveIntegerField(default=1)
     #: Lines of days and times at which nothing of it runs, as :mod:`engine.cron.exclusions` reads them.
     excluded = models.TextField(blank=True)
     #: Lines of jobs that it runs after, as :mod:`hbus_console.jobs.following` reads them.
@@ -146,7 +159,8 @@ class JobRun(models.Model):
     """What became of one slot, or of one trigger. Kept when its job is deleted: it names it and does not refer to it.
 
     One row for each slot, whoever and however many decide it: this is the judge of "exactly once". Likewise one for
-    each key of a trigger, however often that is asked for, and one for each end of a run that it follows.
+    each key of a trigger, however often that is asked for, and one for each end of a run that it follows. Where the job
+    is divided, each of these is one row for each part.
     """
 
     class Kind(models.TextChoices):
@@ -165,6 +179,8 @@ class JobRun(models.Model):
     #: Seconds since the epoch.
     slot = models.BigIntegerField()
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
+    #: Which part of it this does, as :mod:`engine.cron.slots.parts` calls them; empty: the whole.
+    part = models.CharField(max_length=200, blank=True)
     state = models.CharField(max_length=10, choices=_choices(RunState))
     #: Why it was skipped, abandoned, cancelled or lost, or how it failed; while tried again, of the time before.
     reason = models.CharField(max_length=REASON_LIMIT, blank=True)
@@ -202,12 +218,16 @@ class JobRun(models.Model):
         ordering = ["-slot", "-pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["job", "slot", "kind"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
+                fields=["job", "slot", "kind", "part"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
             ),
-            models.UniqueConstraint(fields=["job", "key"], condition=models.Q(kind="manual"), name="one_run_of_a_key"),
+            models.UniqueConstraint(
+                fields=["job", "key", "part"], condition=models.Q(kind="manual"), name="one_run_of_a_key"
+            ),
             # Of the pings of one run, and after one end.
             models.UniqueConstraint(
-                fields=["job", "key"], condition=~models.Q(kind="manual") & ~models.Q(key=""), name="one_run_of_pings"
+                fields=["job", "key", "part"],
+                condition=~models.Q(kind="manual") & ~models.Q(key=""),
+                name="one_run_of_pings",
             ),
         ]
         indexes = [
@@ -224,6 +244,16 @@ class JobRun(models.Model):
     def subject(self) -> Subject:
         """As others speak of it."""
         return run_subject(self.job, self.pk)
+
+    @property
+    def node_wanted(self) -> str:
+        """The only node that may do it; empty: any may."""
+        return node_of(self.part)
+
+    @property
+    def part_words(self) -> str:
+        """Its part, for people; empty for the whole."""
+        return part_words(self.part)
 
     @property
     def correlation_id(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
 
+from engine.cron.slots.parts import WHOLE
 from engine.cron.slots.steps import Cursor, RunState
 from hbus_console.jobs.models import JobCursor, JobRun
 
@@ -28,16 +29,16 @@ _A_MOVE = "(%s, CAST(%s AS bigint), CAST(%s AS bigint), CAST(%s AS bigint))"
 _INSERT = f"""
     INSERT INTO {_RUNS} (
         job, version, slot, kind, state, reason, epoch, attempt, last_end, not_before_us, waits, cancel_us,
-        cancel_reason, node, owner, decided_us, begun_us, ended_us, changed_us, asked_by, asked_why, key, summary
+        cancel_reason, node, owner, decided_us, begun_us, ended_us, changed_us, asked_by, asked_why, key, summary, part
     ) SELECT
         v.column1, v.column2, v.column3, '{JobRun.Kind.SCHEDULE.value}',
         CASE v.column4 WHEN '' THEN '{RunState.CLAIMED.value}' ELSE '{RunState.SKIPPED.value}' END, v.column4,
         0, 1, '', v.column5, FALSE, CAST(NULL AS bigint), '', %s, '', now.us, CAST(NULL AS bigint),
-        CASE v.column4 WHEN '' THEN CAST(NULL AS bigint) ELSE now.us END, now.us, '', '', '', ''
+        CASE v.column4 WHEN '' THEN CAST(NULL AS bigint) ELSE now.us END, now.us, '', '', '', '', v.column6
     FROM (SELECT CAST(%s AS bigint) AS us) AS now, (VALUES {{values}}) AS v WHERE TRUE
-    ON CONFLICT (job, slot, kind) WHERE kind = 'schedule' DO NOTHING RETURNING id, job, slot
+    ON CONFLICT (job, slot, kind, part) WHERE kind = 'schedule' DO NOTHING RETURNING id, job, slot, part
 """  # noqa: S608 - likewise
-_A_RUN = "(%s, %s, %s, %s, CAST(%s AS bigint))"
+_A_RUN = "(%s, %s, %s, %s, CAST(%s AS bigint), %s)"
 
 
 class CursorMove(NamedTuple):
@@ -56,31 +57,40 @@ class Decided(NamedTuple):
     skipped: str
     #: Before this it is not to begin; 0: at once.
     not_before_us: int = 0
+    part: str = WHOLE
+
+
+class PlaceOfRun(NamedTuple):
+    """There is one run of each."""
+
+    job: str
+    slot: int
+    part: str
 
 
 def move_cursors(moves: Sequence[CursorMove]) -> set[str]:
     """CursorMove those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
     return {
         str(job)
-        for part in _parts(moves)
+        for some in _some(moves)
         for (job,) in _asked(
             _MOVE,
             _A_MOVE,
-            [(each.cursor.job, each.cursor.version, each.cursor.at, each.to) for each in part],
+            [(each.cursor.job, each.cursor.version, each.cursor.at, each.to) for each in some],
         )
     }
 
 
-def insert_runs(decided: Sequence[Decided], node: str, now_us: int) -> dict[tuple[str, int], int]:
-    """A row for each, unless its slot has one: it was decided before. The ids of the new ones, by job and slot."""
+def insert_runs(decided: Sequence[Decided], node: str, now_us: int) -> dict[PlaceOfRun, int]:
+    """A row for each, unless its slot has one: it was decided before. The ids of the new ones."""
     return {
-        (str(job), int(slot)): int(pk)
-        for part in _parts(decided)
-        for pk, job, slot in _asked(_INSERT, _A_RUN, part, (node, now_us))
+        PlaceOfRun(str(job), int(slot), str(part)): int(pk)
+        for some in _some(decided)
+        for pk, job, slot, part in _asked(_INSERT, _A_RUN, some, (node, now_us))
     }
 
 
-def _parts(rows: Sequence[Each]) -> Iterator[Sequence[Each]]:
+def _some(rows: Sequence[Each]) -> Iterator[Sequence[Each]]:
     for start in range(0, len(rows), _CHUNK):
         yield rows[start : start + _CHUNK]
 

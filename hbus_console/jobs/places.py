@@ -20,13 +20,18 @@ from engine.cron.slots.steps import (
     ReadRun,
     Release,
     Renew,
+    WorkingNodes,
 )
 from engine.cron.slots.store import SlotStore
 from hbus_console.jobs.judge import SlotJudge
 
 
-def places(store: SlotStore, judge: SlotJudge, offer: Callable[[Offer], None]) -> Act:
-    """Every step but those of this process. Thread-safe where ``offer`` is; it raises ``Unavailable`` likewise."""
+def places(
+    store: SlotStore, judge: SlotJudge, offer: Callable[[Offer], None], nodes: Callable[[], tuple[str, ...]]
+) -> Act:
+    """Every step but those of this process. Thread-safe where ``offer`` is, and ``nodes``, which says where workers
+    live; they raise ``Unavailable`` likewise.
+    """
     return acts(
         {
             ClaimSlots: store.claim,
@@ -42,6 +47,7 @@ def places(store: SlotStore, judge: SlotJudge, offer: Callable[[Offer], None]) -
             CancelledRuns: judge.cancelled,
             ReadOpen: judge.read_open,
             GiveUp: judge.give_up,
+            WorkingNodes: lambda step: nodes(),
             Offer: offer,
         }
     )

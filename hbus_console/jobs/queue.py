@@ -59,7 +59,7 @@ _MESSAGE = (
                 "correlation_id": "TASK",
                 "delivery_tag": "TASK",
                 "delivery_mode": 2,
-                "delivery_info": {"exchange": "", "routing_key": QUEUE},
+                "delivery_info": {"exchange": "", "routing_key": "QUEUE"},
                 "priority": 0,
                 "body_encoding": "base64",
             },
@@ -70,6 +70,7 @@ _MESSAGE = (
     .replace("TASK", "%(task)s")
     .replace("BODY", "%(body)s")
     .replace("RUN", "%(run)d")
+    .replace('"QUEUE"', "%(queue)s")
 )
 _BODY = '[[%d],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 
@@ -82,18 +83,35 @@ def offer(step: Offer) -> None:
             channel: Any = producer.channel
             # Celery sends one task at a time, which is far too slow where thousands come in the same second.
             with channel.conn_or_acquire() as client:
-                client.lpush(QUEUE, *_messages(step.runs))
+                for queue, runs in _by_queue(step).items():
+                    client.lpush(queue, *_messages(runs, queue))
     except (OperationalError, TimeoutError, *UNREACHABLE) as error:
         raise Unavailable(
             f"The workers' queue cannot be reached: {words_of(error)}.", remedy="It is tried again."
         ) from error
 
 
-def _messages(runs: Sequence[int]) -> Iterator[str]:
+def queue_of(node: str) -> str:
+    """What the workers of one node read besides."""
+    return f"{QUEUE}@{node}"
+
+
+def _by_queue(step: Offer) -> dict[str, Sequence[int]]:
+    if not step.only_on:
+        return {QUEUE: step.runs}
+    found: dict[str, list[int]] = {}
+    for run in step.runs:
+        node = step.only_on.get(run)
+        found.setdefault(queue_of(node) if node else QUEUE, []).append(run)
+    return dict(found)
+
+
+def _messages(runs: Sequence[int], queue: str) -> Iterator[str]:
+    told = msgspec.json.encode(queue).decode()
     offered = uuid4()
     for number, run in enumerate(runs):
         body = b64encode((_BODY % run).encode()).decode()
-        yield _MESSAGE % {"task": f"{offered}-{number}", "body": body, "run": run}
+        yield _MESSAGE % {"task": f"{offered}-{number}", "body": body, "run": run, "queue": told}
 
 
 @signals.setup_logging.connect

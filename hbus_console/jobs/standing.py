@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, When
 from django.utils.safestring import SafeString
 
 from engine.core.errors import HbusError
@@ -145,7 +145,9 @@ def found_jobs(who: Actor, wanted: JobFilters) -> QuerySet[Job]:
 
 def _failing(jobs: QuerySet[Job]) -> QuerySet[Job, str]:
     """The names of those whose newest run that is over did not do what it should: one look at an index for each."""
-    newest = JobRun.objects.filter(job=OuterRef("name"), ended_us__isnull=False).order_by("-slot", "-pk")
+    # Of the parts of a slot one that failed stands for it.
+    failed_first = Case(When(state__in=_FAILED, then=0), default=1)
+    newest = JobRun.objects.filter(job=OuterRef("name"), ended_us__isnull=False).order_by("-slot", failed_first, "-pk")
     last = jobs.order_by().annotate(last_state=Subquery(newest.values("state")[:1]))
     return last.filter(last_state__in=_FAILED).values_list("name", flat=True)
 

@@ -87,7 +87,7 @@ def main(kind: str, name: str) -> None:
         except UNREACHABLE as error:
             raise away(error) from error
 
-    act = doomed(places(store, SlotJudge(), offer), os.environ.get("DIE_AT", ""))
+    act = doomed(places(store, SlotJudge(), offer, tuple), os.environ.get("DIE_AT", ""))
 
     def node() -> None:
         one = CronNode(name, act, KnownJobs().changes, store.time)

@@ -118,6 +118,8 @@ class Cluster:
             "jitter_s": 0,
             "overlap_on": "cluster",
             "manual_runs": "bound",
+            "division": "whole",
+            "shards": 1,
             "excluded": "",
             "after": "",
             "paused": False,

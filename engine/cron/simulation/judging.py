@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from engine.cron.simulation.models import ModelDatabase
 from engine.cron.slots.job import CronJob
+from engine.cron.slots.parts import WHOLE
 from engine.cron.slots.steps import RunRow, RunState
 
 OPEN = (RunState.CLAIMED, RunState.RUNNING)
@@ -16,21 +17,32 @@ def judged(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> 
     for name, job in jobs.items():
         slot = job.slots.next_after(begin)
         while slot is not None:
-            yield from _judged_slot(database, name, slot, f"{name} at {slot - begin}")
+            yield from _judged_slot(database, job, slot, f"{name} at {slot - begin}")
             slot = job.slots.next_after(slot)
     for place in database.stale:
         yield f"the effect of {place} was done by a worker that had lost the run"
+    yield from (f"the effect of {place} was done, and is for another" for place in database.astray)
     for place in database.early:
         yield f"{place} was opened before it had come"
     yield from _judged_history(jobs, database, begin)
 
 
-def _judged_slot(database: ModelDatabase, name: str, slot: int, where: str) -> Iterator[str]:
-    runs = [database.runs[number] for number in database.by_slot.get((name, slot), [])]
-    if len(runs) != 1:
-        yield f"{where} has {len(runs)} rows"
-        return
-    row, effects = runs[0], database.effects.get((name, slot), 0)
+def _judged_slot(database: ModelDatabase, job: CronJob, slot: int, where: str) -> Iterator[str]:
+    runs = [database.runs[number] for number in database.by_slot.get((job.name, slot), [])]
+    named = sorted(run.part for run in runs)
+    # Which nodes there were nobody knows afterwards; but each has one.
+    demanded = sorted(set(named)) if job.policy.on_nodes else sorted(job.parts())
+    if not runs or named not in (demanded, [WHOLE]):
+        yield f"{where} has {len(runs)} rows, of {', '.join(named) or 'nothing'}"
+    for row in runs:
+        # What is skipped is skipped whole.
+        if row.part == WHOLE and demanded != [WHOLE] and row.state is not RunState.SKIPPED:
+            yield f"{where} is {row.state}, and was not divided"
+        yield from _judged_run(database, row, f"{where} {row.part}".rstrip())
+
+
+def _judged_run(database: ModelDatabase, row: RunRow, where: str) -> Iterator[str]:
+    effects = database.effects.get(row.id, 0)
     if row.state in OPEN:
         yield f"{where} is still {row.state}"
     # A job that is tried again says that its work may be done twice.
@@ -43,7 +55,7 @@ def _judged_slot(database: ModelDatabase, name: str, slot: int, where: str) -> I
 
 
 def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> Iterator[str]:
-    running: dict[str, set[int]] = {name: set() for name in jobs}
+    running: dict[str, dict[int, str]] = {name: {} for name in jobs}
     claimed: dict[int, RunRow] = {}
     for row in database.history:
         policy, where = jobs[row.job].policy, f"{row.job} at {row.slot - begin}"
@@ -52,13 +64,14 @@ def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin:
         if row.state is RunState.CLAIMED:
             claimed[row.id] = row
         if row.state is not RunState.RUNNING:
-            running[row.job].discard(row.id)
+            running[row.job].pop(row.id, None)
             continue
         failed = claimed.get(row.id, row)
         if failed.last_end is RunState.FAILED and row.changed_s < failed.changed_s + policy.pause_s(row.attempt - 1):
             yield f"attempt {row.attempt} of {where} came {row.changed_s - failed.changed_s:.2f} s after the failure"
-        running[row.job].add(row.id)
-        if policy.limit and len(running[row.job]) > policy.limit:
-            yield f"{where} began beside {len(running[row.job]) - 1} others"
+        running[row.job][row.id] = row.part
+        beside = sum(policy.meet(row.part, part) for part in running[row.job].values())
+        if policy.limit and beside > policy.limit:
+            yield f"{where} began beside {beside - 1} others"
         if row.id in database.stops and database.stops[row.id].epoch < row.epoch:
             yield f"{where} began after it was to stop"

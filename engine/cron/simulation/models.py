@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from engine.cron.slots.job import CronJob
+from engine.cron.slots.job import CronJob, JobPolicy
 from engine.cron.slots.overlap import REPLACED, STOPPED, judged_overlap, not_begun
+from engine.cron.slots.parts import may_do, node_of
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
     Acquire,
@@ -109,10 +110,12 @@ class ModelDatabase:
         self.stops: dict[int, StopRequest] = {}
         #: Every row as it was written when its state changed.
         self.history: list[RunRow] = []
-        #: How often the effect of a slot was done.
-        self.effects: dict[tuple[str, int], int] = {}
+        #: How often the effect of a run was done.
+        self.effects: dict[int, int] = {}
         #: Effects that were done by who had lost the run.
         self.stale: list[str] = []
+        #: Effects that were done on a node that they were not for.
+        self.astray: list[str] = []
         #: Slots that were opened before they had come, by true time.
         self.early: list[str] = []
 
@@ -127,7 +130,7 @@ class ModelDatabase:
             if self.cursors.get(job) == opening.cursor:
                 self.cursors[job] = opening.cursor._replace(at=opening.decisions[-1].slot)
                 cursors.append(self.cursors[job])
-                new = [each for each in opening.decisions if (job, each.slot) not in self.by_slot]
+                new = [each for each in opening.decisions if not self._is_there(job, each)]
                 rows += [row for each in new if (row := self.insert(job, each, now))]
         return Opened(tuple(cursors), tuple(rows))
 
@@ -137,6 +140,8 @@ class ModelDatabase:
     def begin(self, step: Begin, now: float) -> Beginning:
         row = self.runs[step.run]
         if step.policy.elsewhere or row.state is not RunState.CLAIMED or step.epoch <= row.epoch:
+            return Beginning.REFUSED
+        if not may_do(step.owner, row.part):
             return Beginning.REFUSED
         if now < row.not_before_s:
             return Beginning.WAITS
@@ -164,7 +169,8 @@ class ModelDatabase:
         if not (is_again or cancelled or row.state is step.state):
             return Ending()
         itself = (row.id,) if is_again and not row.not_before_s else ()
-        return Ending(row.state, (*(self._next(row.job) if step.policy.limit else ()), *itself))
+        offered = (*(self._next(row, step.policy) if step.policy.limit else ()), *itself)
+        return Ending(row.state, offered, {run: node for run in offered if (node := node_of(self.runs[run].part))})
 
     def cancelled(self, step: CancelledRuns, now: float) -> set[int]:
         return {run for run in step.runs if run in self.stops}
@@ -198,7 +204,7 @@ class ModelDatabase:
             self.early.append(f"{job} at {slot}")
         state = RunState.SKIPPED if skipped else RunState.CLAIMED
         not_before_s = float(slot + decision.wait_s) if decision.wait_s else 0.0
-        row = RunRow(len(self.runs) + 1, job, slot, state, 0, 1, now, not_before_s=not_before_s)
+        row = RunRow(len(self.runs) + 1, job, slot, state, 0, 1, now, not_before_s=not_before_s, part=decision.part)
         self._keep(row)
         self.history.append(row)
         self.reasons[row.id] = skipped
@@ -237,9 +243,13 @@ class ModelDatabase:
         others = (other for other in self.open.values() if other.job == row.job and other.id != row.id)
         return [other for other in others if other.waits or other.state is RunState.RUNNING]
 
-    def _next(self, job: str) -> tuple[int, ...]:
-        waiting = [row for row in self.open.values() if row.job == job and row.waits]
+    def _next(self, ended: RunRow, policy: JobPolicy) -> tuple[int, ...]:
+        same = (row for row in self.open.values() if row.job == ended.job and policy.meet(ended.part, row.part))
+        waiting = [row for row in same if row.waits]
         return (min(waiting, key=lambda row: (row.slot, row.id)).id,) if waiting else ()
+
+    def _is_there(self, job: str, decision: Decision) -> bool:
+        return any(self.runs[run].part == decision.part for run in self.by_slot.get((job, decision.slot), ()))
 
     def _keep(self, row: RunRow) -> None:
         self.runs[row.id] = row
@@ -254,6 +264,9 @@ class ModelQueue:
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
+        #: Of what one node alone may do, which.
+        self.only_on: dict[int, str] = {}
 
     def offer(self, step: Offer, now: float) -> None:
         self.waiting.extend(step.runs)
+        self.only_on.update(step.only_on)

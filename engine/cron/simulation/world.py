@@ -13,8 +13,10 @@ from typing import Any
 from engine.core.errors import OutcomeUnknown, Unavailable
 from engine.cron.simulation import judging
 from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
+from engine.cron.simulation.policies import random_policy
 from engine.cron.slots import running
-from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
+from engine.cron.slots.job import AfterFailure, CronJob, JobPolicy
+from engine.cron.slots.parts import node_of
 from engine.cron.slots.running import Held
 from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.steps import (
@@ -37,6 +39,7 @@ from engine.cron.slots.steps import (
     Step,
     Steps,
     Wait,
+    WorkingNodes,
 )
 from engine.cron.slots.timetable import Timetable
 
@@ -69,7 +72,9 @@ class Regular:
 
 @dataclass(frozen=True, slots=True)
 class Take(Step):
-    """Queue: any run that waits → its id, or ``None``."""
+    """Queue: any run that waits for ``node`` → its id, or ``None``."""
+
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,8 @@ class Effect(Step):
 
     run: int
     epoch: int
-    job: str
-    slot: int
+    node: str
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class World:
         self._slow = 0.0 if calm else SLOW
         self.rng = rng = random.Random(seed)  # noqa: S311 - it is to be replayed
         self.now = float(BEGIN)
-        self.jobs = {name: CronJob(name, 1, Regular(rng.choice((3, 5, 10))), _policy(rng)) for name in ("a", "b")}
+        self.jobs = {name: CronJob(name, 1, Regular(rng.choice((3, 5, 10))), random_policy(rng)) for name in ("a", "b")}
         self.store, self.queue = ModelStore(), ModelQueue()
         self.database = ModelDatabase(self.jobs, BEGIN)
         self.down: dict[str, float] = {}
@@ -145,6 +150,7 @@ class World:
             ReadOpen: (DATABASE, self.database.read_open),
             GiveUp: (DATABASE, self.database.give_up),
             Effect: (DATABASE, self.effect),
+            WorkingNodes: (STORE, self._working),
             Offer: (QUEUE, self.queue.offer),
             Take: (QUEUE, self._take),
         }
@@ -182,10 +188,12 @@ class World:
         return True
 
     def count_effect(self, step: Effect) -> None:
-        row, place = self.database.runs[step.run], (step.job, step.slot)
+        row = self.database.runs[step.run]
         if row.state is not RunState.RUNNING or row.epoch != step.epoch:
-            self.database.stale.append(f"{step.job} at {step.slot - BEGIN} under epoch {step.epoch}")
-        self.database.effects[place] = self.database.effects.get(place, 0) + 1
+            self.database.stale.append(f"{step.place} under epoch {step.epoch}")
+        if node_of(row.part) not in ("", step.node):
+            self.database.astray.append(f"{step.place} {row.part} on {step.node}")
+        self.database.effects[step.run] = self.database.effects.get(step.run, 0) + 1
 
     def answers(self, kind: type[Step], act: Callable[[Any, float], Any]) -> None:
         """Steps of ``kind`` are answered by ``act`` from now on: where a mistake is planted."""
@@ -298,12 +306,21 @@ class World:
         return act(step, self.now)
 
     def _take(self, step: Take, now: float) -> int | None:
-        waiting = self.queue.waiting
+        only_on = self.queue.only_on
+        # Now and then what was for another.
+        lost = self.rng.random() < 2 * self._slow
+        waiting = [run for run in self.queue.waiting if lost or only_on.get(run, step.node) == step.node]
         if not waiting:
             return None
-        number = self.rng.randrange(len(waiting))
+        run = self.rng.choice(waiting)
         # Now and then a run is given twice.
-        return waiting[number] if self.rng.random() < 0.05 else waiting.pop(number)
+        if self.rng.random() >= 0.05:
+            self.queue.waiting.remove(run)
+        return run
+
+    def _working(self, step: WorkingNodes, now: float) -> tuple[str, ...]:
+        """As they were seen some time ago."""
+        return tuple(host.name for host in self.workers if host.paused_until <= now)
 
     def _node(self, host: Host) -> Steps[None]:
         sweeper, table, sweep_at = RunSweeper(), Timetable(), self.now + SWEEP_S
@@ -323,8 +340,8 @@ class World:
     def _worker(self, host: Host) -> Steps[None]:
         while True:
             try:
-                run: int | None = yield Take()
-                owner = f"{host.name}#{self.rng.getrandbits(32):08x}"
+                run: int | None = yield Take(host.name)
+                owner = f"{host.name}:jobs:0:1#{self.rng.getrandbits(32):08x}"
                 held = None if run is None else (yield from running.begin(run, owner, self._policy_of))
             except Unavailable:
                 held = None
@@ -359,7 +376,9 @@ class World:
                 break
             if part == 0:
                 with suppress(Unavailable):
-                    done = yield Effect(held.row.id, held.epoch, held.row.job, held.row.slot)
+                    done = yield Effect(
+                        held.row.id, held.epoch, host.name, f"{held.row.job} at {held.row.slot - BEGIN}"
+                    )
         whole = done and not cancelled and not failing
         state = RunState.LOST if lost else RunState.DONE if whole else RunState.FAILED
         with suppress(Unavailable):
@@ -399,26 +418,6 @@ _WHY = {
     RunState.FAILED: "its effect was refused or not answered",
     RunState.LOST: "its lease was lost",
 }
-
-
-def _policy(rng: random.Random) -> JobPolicy:
-    after_loss = rng.choice((AfterLoss.END, AfterLoss.END, AfterLoss.RETRY))
-    after_failure = rng.choice((AfterFailure.END, AfterFailure.END, AfterFailure.RETRY))
-    tries_again = AfterLoss.RETRY is after_loss or AfterFailure.RETRY is after_failure
-    return JobPolicy(
-        grace_s=rng.choice((5.0, 20.0)),
-        catch_up=rng.choice(list(CatchUp)),
-        catch_up_window_s=rng.choice((30.0, 90.0)),
-        catch_up_most=rng.choice((2, 50)),
-        overlap=rng.choice((Overlap.RUN, *Overlap)),
-        most_at_once=rng.choice((0, 0, 1, 2)),
-        lease_s=rng.choice((4.0, 10.0)),
-        after_loss=after_loss,
-        after_failure=after_failure,
-        attempts=rng.choice((2, 3)) if tries_again else 1,
-        backoff_s=rng.choice((0.0, 0.5, 4.0)),
-        backoff_most_s=rng.choice((2.0, 30.0)),
-    )
 
 
 def judged(world: World) -> Iterator[str]:

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from engine.cron.exclusions import Exclusions
+from engine.cron.slots import parts
 
 #: A pause is not doubled more often than a float bears.
 MOST_DOUBLED = 64
@@ -91,6 +92,10 @@ class JobPolicy:
     binds_manual: bool = True
     #: Whether runs meet those alone that run on the same node.
     per_node: bool = False
+    #: Each slot is done in so many parts, beside each other; 1: in one piece.
+    shards: int = 1
+    #: Each slot is done on every node that has workers, once.
+    on_nodes: bool = False
     #: Its work is done elsewhere and told of by pings: no worker begins it, see :mod:`~engine.cron.slots.watching`.
     elsewhere: bool = False
     #: Of work elsewhere: how soon after its beginning the end is to be told; 0: whenever it is.
@@ -104,6 +109,15 @@ class JobPolicy:
     def limit(self) -> int:
         """How many of its runs may run at the same time; 0: any number."""
         return self.most_at_once if self.overlap is Overlap.RUN else 1
+
+    @property
+    def divided(self) -> bool:
+        """Whether a slot may be several runs."""
+        return self.on_nodes or self.shards > 1
+
+    def meet(self, part: str, other: str) -> bool:
+        """Whether runs of these parts meet: under :attr:`Overlap.RUN` all do, else those that do the same."""
+        return self.overlap is Overlap.RUN or part == other
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +136,10 @@ class CronJob:
     def excluded(self, slot: int) -> str:
         """What leaves this slot out; empty: nothing does."""
         return self.exclusions.why(slot) if self.exclusions else ""
+
+    def parts(self, nodes: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """The parts of a slot, where ``nodes`` have workers; empty: nobody could do it."""
+        return parts.on_nodes(nodes) if self.policy.on_nodes else parts.shards(self.policy.shards)
 
     def wait_s(self, slot: int) -> int:
         """How long after ``slot`` its run is to begin: the same on every node."""

@@ -31,6 +31,7 @@ class OverlapVerdict:
 
 def judged_overlap(run: RunRow, others: Sequence[RunRow], policy: JobPolicy) -> OverlapVerdict:
     """``others``: the other runs of the job that are running, and those that were told to wait."""
+    others = [other for other in others if policy.meet(run.part, other.part)]
     running = [other for other in others if other.state is RunState.RUNNING]
     waiting = [other for other in others if other.waits]
     if not policy.limit or len(running) < policy.limit:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.cron.slots.job import CatchUp, CronJob
+from engine.cron.slots.parts import WHOLE
 
 #: Slots that are decided in one go.
 MOST_AT_ONCE = 500
+#: Why a slot that is for every node does not run.
+NO_NODE = "no node that does jobs was alive"
 
 
 class Decision(NamedTuple):
@@ -18,6 +21,8 @@ class Decision(NamedTuple):
     skipped: str = ""
     #: How long after its slot it is to begin, in seconds.
     wait_s: int = 0
+    #: Which part of it, see :mod:`~engine.cron.slots.parts`.
+    part: str = WHOLE
 
 
 def due_after(job: CronJob, cursor: int, now_s: float) -> list[int]:
@@ -47,6 +52,22 @@ def decide(job: CronJob, slots: list[int], now_s: float) -> list[Decision]:
     return [
         Decision(slot, left_out[slot]) if slot in left_out else Decision(slot, "", job.wait_s(slot)) for slot in slots
     ]
+
+
+def divided(job: CronJob, decisions: list[Decision], nodes: tuple[str, ...]) -> list[Decision]:
+    """A decision for each part of what is to run, where ``nodes`` have workers. Their order is kept."""
+    named = job.parts(nodes)
+    if named == (WHOLE,):
+        return decisions
+    found: list[Decision] = []
+    for decision in decisions:
+        if decision.skipped:
+            found.append(decision)
+        elif not named:
+            found.append(decision._replace(skipped=NO_NODE))
+        else:
+            found += [decision._replace(part=part) for part in named]
+    return found
 
 
 def _caught_up(job: CronJob, late: list[int], now_s: float) -> list[int]:

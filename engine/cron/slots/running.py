@@ -105,5 +105,5 @@ def end(held: Held, state: RunState, reason: str = "", *, again: bool = True) ->
     if ending.next:
         # What is not offered here is found by the sweeper.
         with suppress(Unavailable):
-            yield Offer(ending.next)
+            yield Offer(ending.next, ending.only_on)
     return ending.state

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy
+from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy, Overlap
 from engine.cron.slots.overlap import not_begun
-from engine.cron.slots.planning import decide
+from engine.cron.slots.planning import decide, divided
 from engine.cron.slots.steps import (
     ClaimSlots,
     Cursor,
     GiveUp,
     LeasesHeld,
-    Offer,
     Opened,
     Opening,
     OpenRuns,
@@ -26,6 +25,8 @@ from engine.cron.slots.steps import (
     SlotClaims,
     SlotKey,
     Steps,
+    WorkingNodes,
+    offer_of,
 )
 from engine.cron.slots.timetable import Timetable
 from engine.cron.slots.watching import overdue
@@ -56,8 +57,11 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
     claims: SlotClaims = yield ClaimSlots(tuple(waiting), node, CLAIM_S)
     # Not what this node's own clock says: it may be ahead.
     table.look_again(waiting.keys() - claims.won, now_s, claims.now_s)
+    nodes: tuple[str, ...] = ()
+    if any(job.policy.on_nodes for slot, (job, _) in waiting.items() if slot in claims.won):
+        nodes = yield WorkingNodes()
     openings = tuple(
-        Opening(table.cursor(slot.job), tuple(decide(job, come, claims.now_s)))
+        Opening(table.cursor(slot.job), tuple(divided(job, decide(job, come, claims.now_s), nodes)))
         for slot, (job, slots) in waiting.items()
         if slot in claims.won and (come := [each for each in slots if each <= claims.now_s])
     )
@@ -69,8 +73,8 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
     table.learn([cursor.job for cursor in opened.cursors], opened.cursors)
     # What is not offered here is found by :class:`RunSweeper`.
     ours = {job.name for job, _ in waiting.values() if not job.policy.elsewhere}
-    if at_once := tuple(row.id for row in opened.rows if row.job in ours and row.not_before_s <= row.changed_s):
-        yield Offer(at_once)
+    if at_once := [row for row in opened.rows if row.job in ours and row.not_before_s <= row.changed_s]:
+        yield offer_of(at_once)
     return len(opened.rows)
 
 
@@ -104,7 +108,7 @@ class RunSweeper:
             yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{why} {window_s:,.0f} s"))
         again = self._to_offer(_with_room(waiting, running, jobs), now_s)
         for start in range(0, len(again), MOST_OFFERED):
-            yield Offer(tuple(again[start : start + MOST_OFFERED]))
+            yield offer_of(again[start : start + MOST_OFFERED])
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
         self._missing = {key: self._missing.get(key, now_s) for key in missing}
@@ -114,7 +118,7 @@ class RunSweeper:
                 yield from _end_lost(missing[key], policy, waiting)
         return min((due_s for row in waiting if (due_s := _due_s(row) - now_s) > 0), default=inf)
 
-    def _to_offer(self, waiting: Sequence[RunRow], now_s: float) -> list[int]:
+    def _to_offer(self, waiting: Sequence[RunRow], now_s: float) -> list[RunRow]:
         """Those that have waited twice as long as when they were offered last: the workers may be busy, and what they
         have in hand already would fill their queue.
         """
@@ -130,7 +134,7 @@ class RunSweeper:
             waited_s = now_s - ready.since
             if waited_s >= ready.offer_s:
                 ready.offer_s = max(OFFER_AGAIN_S, 2 * waited_s)
-                found.append(row.id)
+                found.append(row)
         return found
 
 
@@ -147,18 +151,23 @@ def _due_s(row: RunRow) -> float:
 
 def _with_room(waiting: Sequence[RunRow], running: Sequence[RunRow], jobs: Mapping[str, CronJob]) -> list[RunRow]:
     """Of those that wait for another run as many of each job, the oldest, as may begin; and all that wait for none."""
-    taken = Counter(row.job for row in running if not row.manual or _policy(jobs, row.job).binds_manual)
+    taken = Counter(_series(row, jobs) for row in running if not row.manual or _policy(jobs, row.job).binds_manual)
     found = []
     for row in sorted(waiting, key=_age):
         policy = _policy(jobs, row.job)
         # Where room is on each node, whoever asks for the run finds it.
         limit = 0 if policy.per_node else policy.limit
         if row.waits and limit:
-            taken[row.job] += 1
-            if taken[row.job] > limit:
+            taken[_series(row, jobs)] += 1
+            if taken[_series(row, jobs)] > limit:
                 continue
         found.append(row)
     return found
+
+
+def _series(row: RunRow, jobs: Mapping[str, CronJob]) -> tuple[str, str]:
+    """What is alike in runs that meet."""
+    return row.job, "" if _policy(jobs, row.job).overlap is Overlap.RUN else row.part
 
 
 def _age(row: RunRow) -> tuple[int, int]:
@@ -188,5 +197,6 @@ def _end_lost(row: RunRow, policy: JobPolicy, waiting: Sequence[RunRow]) -> Step
     given_up: bool = yield GiveUp(row, RunState.LOST, "its worker did not renew its lease", again)
     if not given_up:
         return
-    if waited := [each for each in waiting if each.waits and each.job == row.job]:
-        yield Offer((min(waited, key=_age).id,))
+    same = [each for each in waiting if each.waits and each.job == row.job and policy.meet(row.part, each.part)]
+    if same:
+        yield offer_of([min(same, key=_age)])

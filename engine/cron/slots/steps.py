@@ -7,12 +7,13 @@ Every step may raise ``Unavailable`` (nothing is known to have changed) or ``Out
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy
+from engine.cron.slots.parts import WHOLE, node_of
 from engine.cron.slots.planning import Decision
 
 Answer = TypeVar("Answer")
@@ -67,6 +68,8 @@ class RunRow:
     last_end: RunState | None = field(default=None, kw_only=True)
     #: Whether somebody triggered it.
     manual: bool = field(default=False, kw_only=True)
+    #: Which part of its slot it does, see :mod:`~engine.cron.slots.parts`.
+    part: str = field(default=WHOLE, kw_only=True)
 
 
 class Step:
@@ -143,10 +146,23 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkingNodes(Step):
+    """Store: which nodes have workers that live → their names, ``tuple[str, ...]``, in order."""
+
+
+@dataclass(frozen=True, slots=True)
 class Offer(Step):
     """Queue: give runs to the workers. Each may come late, twice, or never."""
 
     runs: tuple[int, ...]
+    #: Of those that one node alone may do, which.
+    only_on: Mapping[int, str] = field(default_factory=dict)
+
+
+def offer_of(rows: Iterable[RunRow]) -> Offer:
+    """Of these rows, each to whom it is for."""
+    there = list(rows)
+    return Offer(tuple(row.id for row in there), {row.id: node for row in there if (node := node_of(row.part))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +191,8 @@ class Begin(Step):
     """Database: claimed → running under ``epoch``, as far as others of the job that run let it → ``Beginning``.
 
     One that may neither begin nor wait is skipped with a reason; a further attempt ends as the one before. Under
-    ``Overlap.CANCEL`` those that run are asked to stop. Before its time it waits.
+    ``Overlap.CANCEL`` those that run are asked to stop. Before its time it waits. What is for one node is refused to
+    the owners on others, and stays as it is.
     """
 
     run: int
@@ -238,6 +255,8 @@ class Ending:
     state: RunState | None = None
     #: Runs that are to be offered now: the one that has waited longest for another, itself, and those that follow it.
     next: tuple[int, ...] = ()
+    #: Of those that one node alone may do, which.
+    only_on: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

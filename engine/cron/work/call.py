@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.cron.slots.parts import WHOLE, Shard, shard_of
 from engine.cron.work.log_spool import LogSpool
 
 #: The longest summary of a run, in characters.
@@ -33,6 +34,13 @@ class RunCall:
     epoch: int
     correlation_id: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    #: Which part of the slot it does, see :mod:`~engine.cron.slots.parts`; empty: the whole.
+    part: str = WHOLE
+
+    @property
+    def shard(self) -> Shard:
+        """Which shard it does; of what is not divided into shards, the only one."""
+        return shard_of(self.part) or Shard(0, 1)
 
 
 @dataclass(frozen=True, slots=True)

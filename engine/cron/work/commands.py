@@ -40,9 +40,9 @@ class Program:
 def run_program(context: RunContext, program: Program) -> WorkOutcome:
     """Run it to its end. Its output is appended to the run's log by itself.
 
-    It is given HBUS_RUN, HBUS_JOB, HBUS_SLOT, HBUS_ATTEMPT, HBUS_EPOCH, HBUS_CORRELATION and the parameters as JSON in
-    HBUS_PARAMETERS. When the run is to stop, its whole process tree gets SIGTERM, and SIGKILL after the grace; when the
-    worker dies, SIGKILL at once.
+    It is given HBUS_RUN, HBUS_JOB, HBUS_SLOT, HBUS_ATTEMPT, HBUS_EPOCH, HBUS_CORRELATION, HBUS_SHARD, HBUS_SHARDS, and
+    the parameters as JSON in HBUS_PARAMETERS. When it is to stop, its whole process tree gets SIGTERM, and SIGKILL
+    after the grace; when the worker dies, SIGKILL at once.
     """
     if not program.command:
         return WorkOutcome(False, "it names no program", again=False)
@@ -89,6 +89,8 @@ def _environment(call: RunCall, program: Program) -> dict[str, str]:
         "HBUS_ATTEMPT": str(call.attempt),
         "HBUS_EPOCH": str(call.epoch),
         "HBUS_CORRELATION": call.correlation_id,
+        "HBUS_SHARD": str(call.shard.number),
+        "HBUS_SHARDS": str(call.shard.of),
         "HBUS_PARAMETERS": json.dumps(dict(call.parameters)),
     }
     return passed | dict(program.environment) | told

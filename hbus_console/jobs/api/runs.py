@@ -44,10 +44,10 @@ class TriggerJob(ApiView):
     )
     def post(self, request: Request, job: str) -> Response:
         body = read(request, bodies.TriggerBody)
-        made = triggering.trigger(self.actor, job, Trigger(body.parameters, body.reason, body.key))
+        made = triggering.trigger(self.actor, job, Trigger(body.parameters, body.reason, body.key, body.part))
         (shown,) = _shown([made.run])
         code = status.HTTP_201_CREATED if made.new else status.HTTP_200_OK
-        return Response({"new": made.new, "run": shown}, status=code)
+        return Response({"new": made.new, "run": shown, "others": [run.pk for run in made.others]}, status=code)
 
 
 class ForeseeTrigger(ApiView):
@@ -62,7 +62,7 @@ class ForeseeTrigger(ApiView):
     )
     def post(self, request: Request, job: str) -> Response:
         body = read(request, bodies.TriggerBody)
-        found = foresee(self.actor, job, Trigger(body.parameters, body.reason, body.key))
+        found = foresee(self.actor, job, Trigger(body.parameters, body.reason, body.key, body.part))
         lines = [shapes.ForeseenOut(each.label, each.said, each.tone) for each in found]
         return Response(plain(shapes.ForesightOut(lines)))
 

@@ -54,8 +54,9 @@ class SlotOut(msgspec.Struct):
 
 
 class RunOut(msgspec.Struct):
-    """A run. ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that of
-    the worker that began it last, under which alone anything may be written of it. ``asked_by``, ``asked_why`` and
+    """A run. ``part`` is empty where it does the whole of its slot, else a shard (``3/8``, from 0) or a node
+    (``@web-1``). ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that
+    of the worker that began it last, under which alone anything may be written of it. ``asked_by``, ``asked_why`` and
     ``key`` are those of a manual one, or why a ping stands beside the slots, and its ``rid``; ``parameters`` are null
     where the job's own are meant, and masked where they are secret.
     """
@@ -66,6 +67,7 @@ class RunOut(msgspec.Struct):
     version: int
     slot: str
     kind: str
+    part: str
     state: str
     reason: str
     summary: str
@@ -98,10 +100,11 @@ class RunAttemptOut(msgspec.Struct):
 
 
 class TriggeredOut(msgspec.Struct):
-    """``new`` is false where the key has made this run before."""
+    """``new`` is false where the key has made this run before. ``others`` are the runs of its further parts."""
 
     new: bool
     run: RunOut
+    others: list[int]
 
 
 class ForeseenOut(msgspec.Struct):

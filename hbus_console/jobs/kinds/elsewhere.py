@@ -32,6 +32,8 @@ DONE_HERE = (
     "jitter_s",
     "overlap_on",
     "manual_runs",
+    "division",
+    "shards",
 )
 #: What the others are called there.
 LABELS = {

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from engine.core.clock import SystemClock
 from engine.core.facts import FactBatch
 from engine.cron.facts import begun_fact, ended_fact
-from engine.cron.slots.steps import RunRow, RunState
+from engine.cron.slots.steps import Offer, RunRow, RunState
 from engine.cron.slots.watching import overdue
 from hbus_console.jobs.following import open_followers
 from hbus_console.jobs.known import policy_of
@@ -85,7 +85,7 @@ class PingBooking:
             state, reason, self.note = late.state, late.reason, "after its time"
         self._write(run, state=state, reason=reason, ended_us=self.now_us)
         for follower in open_followers(run, state, self.now_us):
-            transaction.on_commit(partial(offer_soon, follower))
+            transaction.on_commit(partial(offer_soon, Offer((follower,))))
         took_us = 0 if run.begun_us is None else self.now_us - run.begun_us
         ended = ended_fact(run.job, state, _clock, store.node_name(), took_us)
         self.facts += [ended] if ended else []

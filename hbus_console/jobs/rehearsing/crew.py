@@ -132,7 +132,7 @@ class RehearsedWorkers:
             self._begin(self._offered.popleft())
 
     def _begin(self, run: int) -> None:
-        owner = f"{self._name}-{next(self._numbers)}"
+        owner = f"{self._name}:jobs:0:{next(self._numbers)}"
         held = perform(running.begin(run, owner, self._policy), self._scene.act, self._scene.clock)
         if held is None:
             return

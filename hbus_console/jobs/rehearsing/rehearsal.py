@@ -35,6 +35,8 @@ Answer = TypeVar("Answer")
 PATIENCE_S, LOOK_S = 60.0, 0.2
 #: One play at a time, under this lease; whoever finds it taken waits for as long as one that died would have it.
 LEASE = "rehearsal"
+#: The machine that all work is done on.
+WORKERS = "night-worker"
 _OF_THE_STORE = (ClaimSlots, Acquire, Renew, Release, LeasesHeld)
 
 
@@ -74,9 +76,9 @@ class Rehearsal:
         self._away: Unavailable | None = None
         judge = _OwnJudge(self._now_s, frozenset(self._jobs))
         offered: deque[int] = deque()
-        act = self._patient(places(self._store, judge, lambda step: offered.extend(step.runs)))
+        act = self._patient(places(self._store, judge, lambda step: offered.extend(step.runs), lambda: (WORKERS,)))
         scene = Scene(jobs, span.begin_s - 1, self._clock, act, Mishaps(mishaps), self._say)
-        self._workers = RehearsedWorkers("night-worker", scene, offered)
+        self._workers = RehearsedWorkers(WORKERS, scene, offered)
         self._turns = rotating([RehearsedNode(name, scene) for name in nodes])
 
     def play(self, progress: Callable[[float], None], stop: threading.Event) -> bool:

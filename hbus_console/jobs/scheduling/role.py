@@ -22,6 +22,7 @@ from hbus_console.jobs.known import KnownJobs
 from hbus_console.jobs.places import places
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.telling import telling
+from hbus_console.jobs.workers import working_nodes
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import fact_log, store
 
@@ -52,7 +53,11 @@ class HostedNode:
         slots = SlotStore(client, settings.HBUS_PREFIX)
         self._known = KnownJobs()
         name = store.node_name()
-        act = telling(places(slots, SlotJudge(), offer), fact_log.emitter(), name)
+        act = telling(
+            places(slots, SlotJudge(), offer, lambda: working_nodes(client, settings.HBUS_PREFIX)),
+            fact_log.emitter(),
+            name,
+        )
         self._node = CronNode(name, act, self._known.changes, slots.time, most_off_s=settings.HBUS_CRON_CLOCK_S)
         self._knows = False
         self._turned_ms = _now_ms()

@@ -11,6 +11,7 @@ from engine.cron.exclusions import compile_exclusions
 from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
 from engine.cron.expression.offsets import zone
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
+from engine.cron.slots.parts import MOST_SHARDS
 from hbus_console.drafts.setting import Choice, Clean, JsonObject, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
@@ -18,7 +19,7 @@ from hbus_console.jobs.following import read_after, written
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.kinds.names import WorkName
-from hbus_console.jobs.models import Job, ManualRuns, OverlapOn
+from hbus_console.jobs.models import Division, Job, ManualRuns, OverlapOn
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
 WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
@@ -47,6 +48,11 @@ OVERLAPS = {
 OVERLAPS_ON = {
     OverlapOn.CLUSTER.value: "on any node",
     OverlapOn.NODE.value: "on the same node",
+}
+DIVISIONS = {
+    Division.WHOLE.value: "in one run",
+    Division.SHARDS.value: "in shards beside each other, each of which knows its number",
+    Division.NODES.value: "on every node that does jobs, once on each",
 }
 MANUAL_RUNS = {
     ManualRuns.BOUND.value: "meets the others as a slot's run does",
@@ -226,6 +232,20 @@ class JobDraft:
             part=TIMES,
         ),
     ] = ""
+    division: Annotated[str, Choice(DIVISIONS, label="Each slot is done", act=JOB_EDIT, part=TIMES)] = (
+        Division.WHOLE.value
+    )
+    shards: Annotated[
+        int,
+        Whole(
+            1,
+            MOST_SHARDS,
+            label="Shards",
+            help="In so many runs: HBUS_SHARD of HBUS_SHARDS says which, from 0 on. 1 where it is not divided so.",
+            act=JOB_EDIT,
+            part=TIMES,
+        ),
+    ] = 1
     jitter_s: Annotated[
         int,
         Whole(
@@ -362,7 +382,30 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
         )
     if clean["kind"] == WorkName.ELSEWHERE:
         _refuse_done_here(clean)
+    _check_division(clean)
     return clean
+
+
+def _check_division(clean: Mapping[str, Any]) -> None:
+    division = clean["division"]
+    if (division == Division.SHARDS) != (clean["shards"] > 1):
+        raise BadInput(
+            "Shards are two or more." if division == Division.SHARDS else "What is not done in shards has one.",
+            remedy="Say how many." if division == Division.SHARDS else "Set it to 1, or have slots done in shards.",
+            field="shards",
+        )
+    if division != Division.WHOLE and clean["kind"] in (WorkName.PUBLISH, WorkName.CELERY):
+        raise BadInput(
+            "A message and a task of Celery do not know which part they are.",
+            remedy="Let a function, a program or a call do it, or leave it whole.",
+            field="division",
+        )
+    if division == Division.NODES and clean["after"]:
+        raise BadInput(
+            "What runs on every node runs by its schedule and by hand alone.",
+            remedy="Leave out what it runs after, or let shards do it.",
+            field="after",
+        )
 
 
 def refuse_another_place(before: Mapping[str, Any], clean: Mapping[str, Any]) -> None:

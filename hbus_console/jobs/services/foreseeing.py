@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.core.errors import HbusError
+from engine.core.errors import HbusError, Unavailable
 from engine.cron.slots.overlap import judged_overlap
 from engine.cron.slots.steps import Beginning, RunRow, RunState
 from hbus_console.access.permissions import Actor, require
@@ -14,11 +14,12 @@ from hbus_console.jobs.feature import JOB_RUN
 from hbus_console.jobs.following import following
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.known import policy_of
-from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.models import Division, Job, JobRun
+from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.rights import actor_named, words_of_identity
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import job
-from hbus_console.jobs.services.triggering import Trigger, checked_parameters, run_of_key
+from hbus_console.jobs.services.triggering import Trigger, checked_parameters, runs_of_key, wanted_parts
 from hbus_console.jobs.services.work import spec_of
 from hbus_console.ui.formats import counted
 
@@ -42,10 +43,10 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
     require(actor, JOB_RUN, name)
     row = job(name)
     checked_parameters(row, asked.parameters)
-    known = run_of_key(name, asked.key) if asked.key else None
-    if known is not None:
-        return [Foresight("the key", f"has made run {known.pk} already: nothing new would run", "warn")]
-    return [*_work(row), *_way(row), *_then(row)]
+    known = runs_of_key(name, asked.key) if asked.key else []
+    if known:
+        return [Foresight("the key", f"has made run {known[0].pk} already: nothing new would run", "warn")]
+    return [*_work(row), *_parts(row, asked.part), *_way(row), *_then(row)]
 
 
 def _work(row: Job) -> Iterator[Foresight]:
@@ -58,6 +59,17 @@ def _work(row: Job) -> Iterator[Foresight]:
         yield Foresight("by the rights of", words_of_identity(row.acts_as))
     if row.paused:
         yield Foresight("paused", "a run that is asked for runs all the same")
+
+
+def _parts(row: Job, only: str) -> Iterator[Foresight]:
+    if row.division == Division.WHOLE and not only:
+        return
+    try:
+        parts = wanted_parts(row, only)
+    except Unavailable as error:
+        yield Foresight("runs", f"nobody knows on which nodes: {error.what}", "bad")
+    else:
+        yield Foresight("runs", f"{counted(len(parts), 'run')}: {', '.join(part_words(part) for part in parts)}")
 
 
 def _way(row: Job) -> Iterator[Foresight]:

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 
 from engine.core.errors import BadInput, NotThere, Unavailable
+from engine.cron.slots.parts import WHOLE
 from engine.cron.slots.steps import Offer, RunState
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
@@ -18,12 +20,15 @@ from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_RUN
 from hbus_console.jobs.judge import SlotJudge, database_time
 from hbus_console.jobs.kinds.names import WorkName
-from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.known import cron_job
+from hbus_console.jobs.models import Division, Job, JobRun
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import Now, job
 from hbus_console.jobs.services.work import check_parameters, schema_of
 from hbus_console.jobs.showing import masked
+from hbus_console.jobs.workers import working_nodes
+from hbus_console.wiring import store
 
 _KEY_LIMIT = 128
 
@@ -31,18 +36,30 @@ _log = structlog.get_logger(__name__)
 
 
 class Trigger(NamedTuple):
-    """What somebody asks for. Without parameters they are those of the job; under the same ``key`` it is one run."""
+    """What somebody asks for. Without parameters they are those of the job; under the same ``key`` it is one run.
+
+    ``part`` is the only one that is wanted of a job that is divided; without it all of them run.
+    """
 
     parameters: Mapping[str, Any] | None = None
     reason: str = ""
     key: str = ""
+    part: str = ""
 
 
 class Triggered(NamedTuple):
-    """The run, and whether this asking made it."""
+    """The run, the first where there are more, and whether this asking made it."""
 
     run: JobRun
     new: bool
+    #: Those that it made besides: one for each further part.
+    others: tuple[JobRun, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What waits for a worker now."""
+        number = len(self.others) + 1
+        return f"Run {self.run.pk}" if number == 1 else f"{number} runs, {self.run.pk} and more,"
 
 
 @transaction.atomic
@@ -50,6 +67,7 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     """Have a job run now, also one that is paused.
 
     Raises ``Forbidden``, :class:`NotThere`, and :class:`BadInput` naming the field; nothing is left of what is refused.
+    Of a job that runs on every node also ``Unavailable``, where the store cannot say which there are.
     """
     require(actor, JOB_RUN, name)
     row = job(name, lock=True)
@@ -60,28 +78,36 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     reason = checks.reason(asked.reason)
     key = checks.text(asked.key, "key", most=_KEY_LIMIT) or uuid4().hex
     parameters = checked_parameters(row, asked.parameters)
-    known = run_of_key(name, key)
-    if known is not None:
-        _refuse_another(known, parameters)
-        return Triggered(known, new=False)
+    known = runs_of_key(name, key)
+    if known:
+        _refuse_another(known[0], parameters, asked.part)
+        return Triggered(known[0], new=False, others=tuple(known[1:]))
     now_us = round(now_s() * 1_000_000)
-    run = JobRun.objects.create(
-        job=name,
-        version=row.version,
-        slot=now_us // 1_000_000,
-        kind=JobRun.Kind.MANUAL,
-        state=RunState.CLAIMED,
-        decided_us=now_us,
-        changed_us=now_us,
-        asked_by=actor.name,
-        asked_why=reason,
-        key=key,
-        parameters=parameters,
-    )
+    runs = [
+        JobRun.objects.create(
+            job=name,
+            version=row.version,
+            slot=now_us // 1_000_000,
+            kind=JobRun.Kind.MANUAL,
+            part=part,
+            state=RunState.CLAIMED,
+            decided_us=now_us,
+            changed_us=now_us,
+            asked_by=actor.name,
+            asked_why=reason,
+            key=key,
+            parameters=parameters,
+        )
+        for part in wanted_parts(row, asked.part)
+    ]
     shown = masked(parameters, schema_of(snapshot(row)))
-    record(actor, "job.trigger", run.subject, reason=reason, after={"job": name, "parameters": shown})
-    transaction.on_commit(lambda: offer_soon(run.pk))
-    return Triggered(run, new=True)
+    after = {"job": name, "parameters": shown}
+    if row.division != Division.WHOLE:
+        after["runs"] = {run.part: run.pk for run in runs}
+    record(actor, "job.trigger", runs[0].subject, reason=reason, after=after)
+    offered = Offer(tuple(run.pk for run in runs), {run.pk: node for run in runs if (node := run.node_wanted)})
+    transaction.on_commit(lambda: offer_soon(offered))
+    return Triggered(runs[0], new=True, others=tuple(runs[1:]))
 
 
 def cancel_run(actor: Actor, name: str, run_id: int, reason: str) -> JobRun:
@@ -111,9 +137,28 @@ def run_of(job_name: str, run_id: int) -> JobRun:
     return found
 
 
-def run_of_key(job_name: str, key: str) -> JobRun | None:
-    """The run that this key has made."""
-    return JobRun.objects.filter(job=job_name, key=key, kind=JobRun.Kind.MANUAL).first()
+def runs_of_key(job_name: str, key: str) -> list[JobRun]:
+    """The runs that this key has made, the first part first."""
+    return list(JobRun.objects.filter(job=job_name, key=key, kind=JobRun.Kind.MANUAL).order_by("pk"))
+
+
+def wanted_parts(row: Job, only: str = "") -> tuple[str, ...]:
+    """The parts that a trigger makes runs of now: all, or one. Raises ``BadInput`` and ``Unavailable``."""
+    nodes = working_nodes(store.client(), settings.HBUS_PREFIX) if row.division == Division.NODES else ()
+    parts = cron_job(row).parts(nodes)
+    if not parts:
+        raise BadInput(
+            f"{row.name} runs on every node that does jobs, and none is alive.",
+            remedy="Start one with the role jobs.",
+            field="job",
+        )
+    if only and only not in parts:
+        raise BadInput(
+            f"{row.name} has no part {only!r} now.",
+            remedy=f"Its parts are {', '.join(parts)}." if parts != (WHOLE,) else "It is not divided: leave it out.",
+            field="part",
+        )
+    return (only,) if only else parts
 
 
 def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -127,19 +172,20 @@ def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, A
     return parameters
 
 
-def _refuse_another(known: JobRun, parameters: Mapping[str, Any]) -> None:
-    if known.parameters != parameters:
+def _refuse_another(known: JobRun, parameters: Mapping[str, Any], part: str) -> None:
+    other = "with other parameters" if known.parameters != parameters else "of another part"
+    if known.parameters != parameters or (part and known.part != part):
         raise BadInput(
-            f"This key has made run {known.pk} of {known.job}, with other parameters.",
+            f"This key has made run {known.pk} of {known.job}, {other}.",
             remedy="Use a new key for a new run.",
             field="key",
         )
 
 
-def offer_soon(run: int) -> None:
-    """Give it to the workers, once what made it is committed; where they cannot be reached, it is offered later."""
+def offer_soon(offered: Offer) -> None:
+    """Give runs to the workers, once what made them is committed; where they cannot be reached, they are later."""
     try:
-        offer(Offer((run,)))
+        offer(offered)
     except Unavailable as error:
-        # It stands in the database, and is offered again as every run that nobody began.
-        _log.warning("a triggered run is not offered yet", run=run, error=error.what)
+        # They stand in the database, and are offered again as every run that nobody began.
+        _log.warning("what was triggered is not offered yet", runs=offered.runs, error=error.what)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -20,7 +21,7 @@ from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.drawing import late_us, tone_of_run, took_us
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
-from hbus_console.jobs.following import key_after, upstream_of
+from hbus_console.jobs.following import key_after, parts_of, upstream_of
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
@@ -53,6 +54,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
     parameters = said.get("parameters", {}) if row.parameters is None else row.parameters
     elsewhere = row.kind == JobRun.Kind.PING or said.get("kind") == WorkName.ELSEWHERE
     wanted, zone = request.GET.get("q", ""), said.get("zone", "UTC")
+    parts = list(parts_of(row))
     context: dict[str, Any] = {
         "nav": "runs",
         "run": row,
@@ -77,7 +79,10 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "until_ms": (row.slot + said.get("grace_s", 0)) * 1_000,
         "moves": row.ended_us is None,
         "upstream": upstream_of(row),
-        "followers": JobRun.objects.filter(kind=JobRun.Kind.AFTER, key=key_after(row.pk)).order_by("job"),
+        "parts": parts,
+        "followers": JobRun.objects.filter(
+            kind=JobRun.Kind.AFTER, key=key_after(parts[0].pk if parts else row.pk)
+        ).order_by("job", "pk"),
         "acts_as": words_of_identity(said.get("acts_as", "")),
         "lease_key": f"{settings.HBUS_PREFIX}:{{run:{row.pk}}}:lease",
         "marker_key": f"{settings.HBUS_PREFIX}:{{cron:{job}}}:slot:{row.version}:{row.slot}",
@@ -120,13 +125,15 @@ def trigger_job(request: HttpRequest, job: str) -> HttpResponse:
     try:
         schema = schema_of(snapshot(row))
         parameters = unmasked(read_parameters(form, schema), row.parameters, schema)
-        made = triggering.trigger(actor(request), job, Trigger(parameters, form.get("reason", ""), form.get("key", "")))
+        made = triggering.trigger(
+            actor(request), job, Trigger(parameters, form.get("reason", ""), form.get("key", ""), form.get("part", ""))
+        )
     except NotThere:
         raise
     except BadInput as refused:
         return refuse_act(request, refused, "jobs:detail", job)
     if made.new:
-        messages.success(request, f"Run {made.run.pk} of {job} waits for a worker.")
+        messages.success(request, f"{made.words} of {job} {'wait' if made.others else 'waits'} for a worker.")
     else:
         messages.info(request, f"This was asked for before: run {made.run.pk}.")
     return redirect("jobs:run", job, made.run.pk)
@@ -141,12 +148,16 @@ def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
     try:
         schema = schema_of(snapshot(row))
         parameters = unmasked(read_parameters(form, schema), row.parameters, schema)
-        context = {"foreseen": foresee(actor(request), job, Trigger(parameters, "", form.get("key", "")))}
+        context = {"foreseen": foresee(actor(request), job, _asked(form, parameters))}
     except NotThere:
         raise
     except BadInput as refused:
         context = {"refused": refused}
     return render(request, "jobs/_foreseen.html", context)
+
+
+def _asked(form: QueryDict, parameters: Mapping[str, Any]) -> Trigger:
+    return Trigger(parameters, *(form.get(name, "") for name in ("reason", "key", "part")))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from hbus_console.jobs.places import places
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.rights import actor_named
 from hbus_console.jobs.services.work import spec_of
+from hbus_console.jobs.workers import working_nodes
 from hbus_console.jobs.working.shipping import LogShipper, spool_folder
 from hbus_console.wiring import fact_log, store
 
@@ -65,7 +66,12 @@ class RunProcess:
         keep_connections()
         self._clock = clock or SystemClock()
         self._client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
-        self._act = act = places(SlotStore(self._client, settings.HBUS_PREFIX), SlotJudge(), offer)
+        self._act = act = places(
+            SlotStore(self._client, settings.HBUS_PREFIX),
+            SlotJudge(),
+            offer,
+            lambda: working_nodes(self._client, settings.HBUS_PREFIX),
+        )
         self._keeper = LeaseKeeper(act)
         self._keeper.start()
         self._name = f"{store.node_name()}:{os.getpid()}"
@@ -201,5 +207,6 @@ def work_of(held: Held) -> RunWork | None:
         held.epoch,
         run.correlation_id,
         said["parameters"] if run.parameters is None else run.parameters,
+        run.part,
     )
     return RunWork(KINDS[said["kind"]], spec_of(said, job.secret), said["acts_as"], call)

@@ -16,8 +16,9 @@ from celery import signals
 from celery.utils.nodenames import default_nodename, host_format
 from django.conf import settings
 
+from engine.cron.slots.parts import node_name
 from hbus_console.database import fresh_connections
-from hbus_console.jobs.queue import QUEUE, app
+from hbus_console.jobs.queue import QUEUE, app, queue_of
 from hbus_console.jobs.working.shipping import ship_left_behind, spool_folder
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
@@ -47,7 +48,7 @@ def run(slot: int) -> None:
         hostname=host_format(default_nodename(f"jobs{slot}@%h")),
         pool="prefork",
         concurrency=settings.HBUS_JOB_SLOTS,
-        queues=[QUEUE],
+        queues=[QUEUE, queue_of(node_name(f"{store.node_name()}:0"))],
         quiet=True,
         without_gossip=True,
         without_mingle=True,

@@ -76,7 +76,7 @@ def test_each_slot_of_it_is_accounted_for_and_a_second_play_does_nothing_twice(s
     assert first.invoices == dict.fromkeys(HOTELS, 1)
     assert (first.closes, first.to_hear) == (2, 6)
     assert [line.split(" ", 1)[1].split(" was ")[0].rstrip("0123456789") for line in first.happened] == [
-        "night-", "night-", "night-worker-",
+        "night-", "night-", "night-worker:jobs:0:",
     ]  # fmt: skip
     # Nobody heard of it: that is told.
     assert not first.holds

@@ -25,10 +25,18 @@ HOURLY = compile_schedule("0 * * * *")
 HOURS = [BEGIN + 3_600 * hour for hour in range(1, 7)]
 
 
-def row(slot: int, state: RunState = RunState.DONE, reason: str = "") -> JobRun:
+def row(slot: int, state: RunState = RunState.DONE, reason: str = "", *, part: str = "") -> JobRun:
     us = slot * 1_000_000
     return JobRun.objects.create(
-        job=JOB, version=1, slot=slot, state=state, reason=reason, decided_us=us, changed_us=us, ended_us=us
+        job=JOB,
+        version=1,
+        slot=slot,
+        part=part,
+        state=state,
+        reason=reason,
+        decided_us=us,
+        changed_us=us,
+        ended_us=us,
     )
 
 
@@ -71,6 +79,20 @@ def test_a_slot_with_two_rows_is_doubled() -> None:
     found = compared()
     assert [(fault.what, fault.slot, fault.says) for fault in found.faults] == [("doubled", HOURS[2], "it has 2 rows")]
     assert found.done == 6
+
+
+def test_of_a_divided_slot_each_part_has_one_row_and_the_worst_tells_of_it() -> None:
+    for slot in HOURS[2:]:
+        row(slot)
+    for part, state in (("0/3", RunState.DONE), ("1/3", RunState.FAILED), ("2/3", RunState.DONE)):
+        row(HOURS[0], state, "exit code 1" if state == RunState.FAILED else "", part=part)
+    for part in ("0/3", "2/3"):
+        row(HOURS[1], part=part)
+    found = compared()
+    assert [(each.slot, each.what, each.says) for each in found.faults] == [
+        (HOURS[1], "missing", "it has rows of 2 of 3 shards")
+    ]
+    assert (found.demanded, found.done, found.explained) == (6, 5, {("failed", "exit code 1"): 1})
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,16 @@ class OnBoth(World):
             return replace(step, seen=self._translated(step.seen))
         if isinstance(step, CancelledRuns):
             return replace(step, runs=self._translated_ids(step.runs))
-        return replace(step, run=self._numbers[step.run]) if isinstance(step, ReadRun | Begin | End | Cancel) else step
+        return (
+            replace(step, run=self._in_database(step.run)) if isinstance(step, ReadRun | Begin | End | Cancel) else step
+        )
+
+    def _in_database(self, run: int) -> int:
+        if run not in self._numbers:
+            # One that was skipped, of which no answer told.
+            row = self.database.runs[run]
+            self._numbers[run] = JobRun.objects.get(job=row.job, slot=row.slot, part=row.part).pk
+        return self._numbers[run]
 
     def _translated_ids(self, runs: Iterable[int]) -> tuple[int, ...]:
         return tuple(self._numbers[run] for run in runs)
@@ -97,7 +106,8 @@ class OnBoth(World):
             case Opened():
                 return replace(answer, rows=self._translated(answer.rows))
             case Ending():
-                return replace(answer, next=self._translated_ids(answer.next))
+                only_on = {self._numbers[run]: node for run, node in answer.only_on.items()}
+                return replace(answer, next=self._translated_ids(answer.next), only_on=only_on)
             case set():
                 return set(self._translated_ids(answer))
             case list() | tuple() if not isinstance(answer, Cursor):

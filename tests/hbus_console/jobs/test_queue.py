@@ -37,6 +37,17 @@ def test_runs_are_offered_as_celery_itself_would_offer_them(waiting: redis.Redis
     assert (second["body"][0], second["headers"]["argsrepr"]) == ([4712], "(4712,)")
 
 
+def test_what_is_for_one_node_lies_in_the_queue_of_its_workers(waiting: redis.Redis) -> None:
+    there = _key().replace(queue.QUEUE, queue.queue_of("web-1"))
+    waiting.delete(there)
+    queue.offer(Offer((1, 2, 3), {2: "web-1"}))
+    assert [_told(raw)["body"][0] for raw in waiting.lrange(_key(), 0, -1)[::-1]] == [[1], [3]]
+    (raw,) = waiting.lrange(there, 0, -1)
+    assert (_told(raw)["body"][0], waiting.delete(there)) == ([2], 1)
+    # Where Celery puts back what a killed worker had in hand.
+    assert json.loads(raw)["properties"]["delivery_info"]["routing_key"] == queue.queue_of("web-1")
+
+
 def test_each_offer_is_a_task_of_its_own(waiting: redis.Redis) -> None:
     queue.offer(Offer((1, 1)))
     queue.offer(Offer((1,)))

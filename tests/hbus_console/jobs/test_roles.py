@@ -30,11 +30,24 @@ sleeps = f"{python} -c 'import time; print(\\"begun\\", flush=True); time.sleep(
 create_job(SYSTEM, JobDraft("ticks", "ops", "command", f"{python} -c 'print(1)'", "* * * * * *"))
 create_job(SYSTEM, JobDraft("sleeps", "ops", "command", sleeps, "0 0 1 1 *", lease_s=3))
 """
+_DIVIDED = """
+import socket, sys
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.jobs import create_job
+from hbus_console.jobs.services.triggering import Trigger, trigger
+says = f"{sys.executable} -c 'import os; print(os.environ[\\"HBUS_SHARD\\"] + \\"/\\" + os.environ[\\"HBUS_SHARDS\\"])'"
+for name, more in (("halves", {"division": "shards", "shards": 2}), ("everywhere", {"division": "nodes"})):
+    create_job(SYSTEM, JobDraft(name, "ops", "command", says, "0 0 1 1 *", **more))
+    trigger(SYSTEM, name, Trigger(reason="a test"))
+print(socket.gethostname())
+"""
 _RUNS = """
 import json
 from hbus_console.jobs.models import JobRun, LogPiece
 print(json.dumps([
-    {"id": run.pk, "job": run.job, "kind": run.kind, "slot": run.slot, "state": run.state, "reason": run.reason,
+    {"id": run.pk, "job": run.job, "kind": run.kind, "part": run.part, "slot": run.slot, "state": run.state,
+     "reason": run.reason,
      "log": "".join(LogPiece.objects.filter(run=run.pk).values_list("text", flat=True))}
     for run in JobRun.objects.order_by("pk")
 ]))
@@ -98,3 +111,18 @@ def test_slots_become_runs_each_once_and_a_killed_workers_run_ends_with_its_log(
     # The role was started anew, and slots go on.
     newest = max(run["id"] for run in lost)
     until(installation, lambda runs: any(run["id"] > newest and run["state"] == "done" for run in runs))
+
+
+def test_each_shard_runs_and_what_is_for_a_node_is_done_by_its_workers(installation: RunningInstallation) -> None:
+    host = shell(installation, _DIVIDED).strip()
+    names = ("halves", "everywhere")
+
+    def over(runs: list[dict[str, Any]]) -> bool:
+        return sum(run["state"] == "done" and run["job"] in names for run in runs) == 3
+
+    found = [run for run in until(installation, over) if run["job"] in names]
+    assert {(run["job"], run["part"]): run["log"] for run in found} == {
+        ("halves", "0/2"): "0/2\n",
+        ("halves", "1/2"): "1/2\n",
+        ("everywhere", f"@{host}"): "0/1\n",
+    }

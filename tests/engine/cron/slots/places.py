@@ -27,6 +27,7 @@ from engine.cron.slots.steps import (
     Release,
     Renew,
     Step,
+    WorkingNodes,
 )
 
 
@@ -50,6 +51,8 @@ class Places:
         self.database = ModelDatabase({job.name: job for job in jobs}, self.begin)
         #: Those whose steps are not answered.
         self.away: set[object] = set()
+        #: Where workers live.
+        self.nodes: tuple[str, ...] = ()
         self._calls: dict[type[Step], tuple[object, Callable[[Any, float], Any]]] = {
             ClaimSlots: (self.store, self.store.claim),
             Acquire: (self.store, self.store.acquire),
@@ -65,6 +68,7 @@ class Places:
             ReadOpen: (self.database, self.database.read_open),
             GiveUp: (self.database, self.database.give_up),
             Offer: (self.queue, self.queue.offer),
+            WorkingNodes: (WorkingNodes, lambda step, now: self.nodes),
         }
 
     def now_s(self) -> float:

@@ -15,6 +15,7 @@ from engine.cron.simulation import models
 from engine.cron.simulation.world import BEGIN, Effect, World, judged, play
 from engine.cron.slots import planning, scheduling
 from engine.cron.slots.job import AfterFailure, CronJob, JobPolicy, Overlap
+from engine.cron.slots.parts import node_of
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
@@ -184,6 +185,20 @@ class OpenLock(World):
         return replace(row, state=RunState.CLAIMED) if row.state is RunState.RUNNING else row
 
 
+class AnyNodeDoes(World):
+    """Whoever was given a run may begin it, also what is for another node."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def begin(step: Begin, now: float) -> Beginning:
+            node = node_of(database.runs[step.run].part)
+            return database.begin(replace(step, owner=f"{node}:jobs:0:1#x") if node else step, now)
+
+        self.answers(Begin, begin)
+
+
 class NobodyLooks(World):
     """A run begins whether or not another of its job runs."""
 
@@ -283,6 +298,7 @@ def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
         EachAttemptIsTheFirst,
         OpenLock,
         NobodyLooks,
+        AnyNodeDoes,
         Impatient,
         CountsLossesAlone,
         StoppedAndTriedAgain,

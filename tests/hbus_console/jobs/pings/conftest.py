@@ -71,7 +71,7 @@ class Bell:
         def offer(step: Offer) -> None:
             self.offered.extend(step.runs)
 
-        act = places(slot_store(), SlotJudge(lambda: HOUR + at), offer)
+        act = places(slot_store(), SlotJudge(lambda: HOUR + at), offer, tuple)
         perform(RunSweeper().sweep({NAME: cron_job(self.job)}), act, SystemClock())
 
     def rows(self) -> list[tuple[str, int, str]]:

@@ -43,7 +43,7 @@ def test_a_node_decides_its_slots_and_gives_them_to_no_worker(make_bell: MakeBel
     def offer(step: Offer) -> None:
         offered.extend(step.runs)
 
-    act = places(slots, SlotJudge(lambda: time.time() + later_s), offer)
+    act = places(slots, SlotJudge(lambda: time.time() + later_s), offer, tuple)
     node = CronNode("n1", act, KnownJobs().changes, slots.time)
     node.tick()
     node.sweep()
