@@ -1,10 +1,10 @@
-"""How jobs and their runs are spoken of: ``job:NAME``, ``run:NAME/ID``."""
+"""How jobs, their runs and their tags are spoken of: ``job:NAME``, ``run:NAME/ID``, ``tag:TAG``."""
 
 from __future__ import annotations
 
 from engine.core.subject import Subject
 
-JOB, RUN = "job", "run"
+JOB, RUN, TAG = "job", "run", "tag"
 
 
 def job_subject(name: str) -> Subject:
@@ -15,3 +15,8 @@ def job_subject(name: str) -> Subject:
 def run_subject(job: str, run: int) -> Subject:
     """One run, in the namespace of its job. Raises as :func:`job_subject`."""
     return Subject(RUN, job, str(run))
+
+
+def tag_subject(tag: str) -> Subject:
+    """What jobs share. Raises as :func:`job_subject`."""
+    return Subject(TAG, tag)

@@ -17,6 +17,11 @@ def run(subject: Subject) -> str:
     return page("jobs:run", subject.namespace, subject.name)
 
 
+def tag(subject: Subject) -> str:
+    """Where its limit is."""
+    return page("jobs:tags")
+
+
 def text(row: Job) -> str:
     """What a list of a team's jobs calls one."""
     return row.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cron.subjects import JOB, RUN
+from engine.cron.subjects import JOB, RUN, TAG
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, ProcessRole, SubjectKind
 
@@ -13,6 +13,7 @@ JOB_EDIT = Act("job.edit", Role.EDITOR, "make and edit jobs", about=JOB)
 JOB_GOVERN = Act("job.govern", Role.GOVERNOR, "hand jobs over", about=JOB)
 #: A program runs with the worker's own rights on its machine.
 JOB_COMMAND = Act("job.command", Role.ADMIN, "have jobs run programs")
+JOB_LIMIT = Act("job.limit", Role.GOVERNOR, "limit the runs of a tag")
 JOB_DELETE = Act("job.delete", Role.GOVERNOR, "delete jobs", about=JOB)
 
 FEATURE = Feature(
@@ -23,10 +24,11 @@ FEATURE = Feature(
     ),
     pages=(Mount("", "hbus_console.jobs.urls"),),
     api=("hbus_console.jobs.api",),
-    acts=(JOB_PAUSE, JOB_RUN, JOB_RELEASE, JOB_EDIT, JOB_COMMAND, JOB_GOVERN, JOB_DELETE),
+    acts=(JOB_PAUSE, JOB_RUN, JOB_RELEASE, JOB_EDIT, JOB_COMMAND, JOB_LIMIT, JOB_GOVERN, JOB_DELETE),
     subjects=(
         SubjectKind(JOB, "job", address="hbus_console.jobs.addresses:job"),
         SubjectKind(RUN, "run", address="hbus_console.jobs.addresses:run", local=True, within=JOB),
+        SubjectKind(TAG, "tag", address="hbus_console.jobs.addresses:tag"),
     ),
     owned=(
         Owned(
@@ -90,6 +92,7 @@ FEATURE = Feature(
         "job.trigger": "triggered",
         "job.cancel": "cancelled",
         "job.release": "took the lease from",
+        "job.limit": "limited",
         "job.renew_ping": "renewed the ping address of",
     },
 )

@@ -38,6 +38,7 @@ from hbus_console.database import fresh_connections, is_away
 from hbus_console.jobs import opening
 from hbus_console.jobs.following import open_followers
 from hbus_console.jobs.models import REASON_LIMIT, JobAttempt, JobCursor, JobRun
+from hbus_console.jobs.tags import full_tags, next_of_tags
 
 _COLUMNS = (
     "pk",
@@ -134,7 +135,9 @@ class SlotJudge:
             now_us = self._now_us()
             if now_us < run.not_before_us:
                 return Beginning.WAITS
-            verdict = judged_overlap(_row(run), _beside(run, step), step.policy)
+            verdict, tags = judged_overlap(_row(run), _beside(run, step), step.policy), step.policy.tags
+            if verdict.beginning is Beginning.BEGUN and not _is_free(run, step) and full_tags(tags, lock=True):
+                verdict = OverlapVerdict(Beginning.WAITS)
             self._clear_the_way(verdict, now_us)
             if verdict.beginning is Beginning.BEGUN:
                 begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
@@ -166,6 +169,7 @@ class SlotJudge:
                 return Ending()
             itself = (run.pk,) if is_again and not run.not_before_us else ()
             waited = _next(run, step.policy) if step.policy.limit else {}
+            waited |= next_of_tags(step.policy.tags)
             followers = open_followers(run, run.state, self._now_us())
             # What waits for a run on one node is for that node too, or for any.
             only_on = {each: node for each in (*waited, *itself) if (node := node_of(waited.get(each, run.part)))}
@@ -270,10 +274,15 @@ def _locked(run: int, columns: Sequence[str]) -> JobRun | None:
     return JobRun.objects.select_for_update().filter(pk=run).only(*columns).first()
 
 
+def _is_free(run: JobRun, step: Begin) -> bool:
+    """Whether somebody asked for it who need not wait for others."""
+    return run.kind == JobRun.Kind.MANUAL and not step.policy.binds_manual
+
+
 def _beside(run: JobRun, step: Begin) -> list[RunRow]:
     """The others of its job that matter to whether it begins."""
     policy = step.policy
-    if not policy.limit or (run.kind == JobRun.Kind.MANUAL and not policy.binds_manual):
+    if not policy.limit or _is_free(run, step):
         return []
     # Any number may wait under a limit, and no further one hangs on them.
     matter = Q(state=RunState.RUNNING) if policy.overlap is Overlap.RUN else Q(state=RunState.RUNNING) | Q(waits=True)

@@ -50,6 +50,7 @@ def policy_of(row: Job) -> JobPolicy:
         jitter_s=row.jitter_s,
         binds_manual=row.manual_runs == ManualRuns.BOUND,
         per_node=row.overlap_on == OverlapOn.NODE,
+        tags=tuple(row.tags.split()),
         shards=row.shards,
         on_nodes=row.division == Division.NODES,
         elsewhere=elsewhere,

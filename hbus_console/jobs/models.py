@@ -12,7 +12,7 @@ from engine.cron.expression import FoldPolicy, GapPolicy
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from engine.cron.slots.parts import node_of
 from engine.cron.slots.steps import RunState
-from engine.cron.subjects import job_subject, run_subject
+from engine.cron.subjects import job_subject, run_subject, tag_subject
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.pings.code import new_code
@@ -96,6 +96,8 @@ class Job(models.Model):
     #: Whether a slot is one run, so many shards, or a run on each node that has workers.
     division = models.CharField(max_length=6, choices=_choices(Division), default=Division.WHOLE.value)
     shards = models.PositiveIntegerField(default=1)
+    #: Words that it shares with other jobs, by which the runs of all of them are limited, with spaces between them.
+    tags = models.CharField(max_length=500, blank=True)
     #: Lines of days and times at which nothing of it runs, as :mod:`engine.cron.exclusions` reads them.
     excluded = models.TextField(blank=True)
     #: Lines of jobs that it runs after, as :mod:`hbus_console.jobs.following` reads them.
@@ -127,6 +129,32 @@ class JobAfter(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "upstream"], name="one_after_each")]
+
+
+class JobTag(models.Model):
+    """That a job has a tag, to be found by it. What says so is :attr:`Job.tags`."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tagged")
+    tag = models.CharField(max_length=40, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "tag"], name="one_of_each_tag")]
+
+
+class TagLimit(models.Model):
+    """How many runs may run at the same time of all jobs that have a tag."""
+
+    tag = models.CharField(max_length=40, primary_key=True)
+    most_at_once = models.PositiveIntegerField()
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["tag"]
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return tag_subject(self.tag)
 
 
 class JobVersion(models.Model):

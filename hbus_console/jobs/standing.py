@@ -47,6 +47,7 @@ class JobFilters(Filters):
     """What the list of jobs is narrowed to."""
 
     kind: str = ""
+    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ def found_jobs(who: Actor, wanted: JobFilters) -> QuerySet[Job]:
         rows = rows.filter(Q(name__icontains=wanted.q) | Q(description__icontains=wanted.q))
     if wanted.kind:
         rows = rows.filter(kind=wanted.kind)
+    if wanted.tag:
+        rows = rows.filter(tagged__tag=wanted.tag)
     match wanted.state:
         case "paused":
             rows = rows.filter(paused=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from hbus_console.jobs.pings.code import PATH
-from hbus_console.jobs.views import forms, job, lists, nodes, pings, runs, simulation
+from hbus_console.jobs.views import forms, job, lists, nodes, pings, runs, simulation, tags
 
 app_name = "jobs"
 _ONE = "jobs/<str:job>"
@@ -13,6 +13,8 @@ urlpatterns = [
     path("jobs/new/", forms.new, name="new"),
     path("jobs/preview/", forms.preview, name="preview"),
     path("jobs/simulation/", simulation.simulation, name="simulation"),
+    path("jobs/tags/", tags.tags, name="tags"),
+    path("jobs/tags/<str:tag>/limit/", tags.limit, name="limit"),
     path("jobs/nodes/", nodes.nodes, name="nodes"),
     path("runs/", lists.runs, name="runs"),
     path(f"{_ONE}/", job.detail, name="detail"),

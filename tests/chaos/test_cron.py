@@ -120,6 +120,7 @@ class Cluster:
             "manual_runs": "bound",
             "division": "whole",
             "shards": 1,
+            "tags": "",
             "excluded": "",
             "after": "",
             "paused": False,

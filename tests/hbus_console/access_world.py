@@ -23,6 +23,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.models import Evidence
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, LogPiece
 from hbus_console.jobs.services.draft import snapshot
+from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from hbus_console.schemas.models import SchemaVersion
@@ -169,7 +170,8 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
 def _job(name: str, owner: Team) -> tuple[str, int]:
     """A job that is called as the topic is, with a run and its log."""
     work = {"kind": "http", "target": "https://1.1.1.1/", "parameters": {"of": name}}
-    job = Job.objects.create(name=name, team=owner, schedule="@daily", acts_as="system", **work)
+    job = Job.objects.create(name=name, team=owner, schedule="@daily", acts_as="system", tags=name, **work)
+    keep_tags(job)
     JobCursor.objects.create(job=name, version=1, at=0)
     JobVersion.objects.create(job=job, number=1, settings=snapshot(job), audit_seq=1)
     run = JobRun.objects.create(job=name, version=1, slot=60, state="done", decided_us=1, changed_us=1, ended_us=1)

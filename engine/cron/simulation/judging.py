@@ -73,5 +73,9 @@ def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin:
         beside = sum(policy.meet(row.part, part) for part in running[row.job].values())
         if policy.limit and beside > policy.limit:
             yield f"{where} began beside {beside - 1} others"
+        for tag in policy.tags:
+            tagged = sum(len(runs) for name, runs in running.items() if tag in jobs[name].policy.tags)
+            if tagged > database.limits.get(tag, tagged):
+                yield f"{where} began as the {tagged}th with the tag {tag}"
         if row.id in database.stops and database.stops[row.id].epoch < row.epoch:
             yield f"{where} began after it was to stop"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.cron.slots.job import CronJob, JobPolicy
-from engine.cron.slots.overlap import REPLACED, STOPPED, judged_overlap, not_begun
+from engine.cron.slots.overlap import MOST_TAGGED, REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.parts import may_do, node_of
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
@@ -100,6 +100,9 @@ class ModelDatabase:
     """Rows that are never forgotten; each step is one transaction."""
 
     def __init__(self, jobs: Mapping[str, CronJob], begin: int) -> None:
+        self.jobs = jobs
+        #: How many runs of a tag may run at the same time.
+        self.limits: dict[str, int] = {}
         self.cursors = {name: Cursor(name, job.version, begin) for name, job in jobs.items()}
         self.runs: dict[int, RunRow] = {}
         self.reasons: dict[int, str] = {}
@@ -146,6 +149,8 @@ class ModelDatabase:
         if now < row.not_before_s:
             return Beginning.WAITS
         verdict = judged_overlap(row, self._beside(row), step.policy)
+        if verdict.beginning is Beginning.BEGUN and self.full_tags(step.policy):
+            verdict = OverlapVerdict(Beginning.WAITS)
         for other in verdict.cancelled:
             self._stop(self.runs[other], STOPPED)
         for each in verdict.replaced:
@@ -169,7 +174,9 @@ class ModelDatabase:
         if not (is_again or cancelled or row.state is step.state):
             return Ending()
         itself = (row.id,) if is_again and not row.not_before_s else ()
-        offered = (*(self._next(row, step.policy) if step.policy.limit else ()), *itself)
+        waited = self._next(row, step.policy) if step.policy.limit else ()
+        tagged = (run for run in self._next_of_tags(step.policy) if run not in waited)
+        offered = (*waited, *tagged, *itself)
         return Ending(row.state, offered, {run: node for run in offered if (node := node_of(self.runs[run].part))})
 
     def cancelled(self, step: CancelledRuns, now: float) -> set[int]:
@@ -247,6 +254,20 @@ class ModelDatabase:
         same = (row for row in self.open.values() if row.job == ended.job and policy.meet(ended.part, row.part))
         waiting = [row for row in same if row.waits]
         return (min(waiting, key=lambda row: (row.slot, row.id)).id,) if waiting else ()
+
+    def full_tags(self, policy: JobPolicy) -> list[str]:
+        """Those of its tags that no further run may begin under."""
+        running = [self.jobs[row.job].policy.tags for row in self.open.values() if row.state is RunState.RUNNING]
+        limited = [tag for tag in policy.tags if tag in self.limits]
+        return [tag for tag in limited if sum(tag in tags for tags in running) >= self.limits[tag]]
+
+    def _next_of_tags(self, policy: JobPolicy) -> tuple[int, ...]:
+        limited = {tag for tag in policy.tags if tag in self.limits}
+        waiting = [row for row in self.open.values() if row.waits and limited & {*self.jobs[row.job].policy.tags}]
+        oldest: dict[str, int] = {}
+        for row in sorted(waiting, key=lambda row: (row.slot, row.id)):
+            oldest.setdefault(row.job, row.id)
+        return tuple(oldest.values())[:MOST_TAGGED]
 
     def _is_there(self, job: str, decision: Decision) -> bool:
         return any(self.runs[run].part == decision.part for run in self.by_slot.get((job, decision.slot), ()))

@@ -28,5 +28,6 @@ def random_policy(rng: random.Random) -> JobPolicy:
         attempts=rng.choice((2, 3)) if tries_again else 1,
         backoff_s=rng.choice((0.0, 0.5, 4.0)),
         backoff_most_s=rng.choice((2.0, 30.0)),
+        tags=rng.choice(((), ("disk",))),
         **rng.choice(_DIVISIONS),
     )

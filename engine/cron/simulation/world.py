@@ -128,6 +128,7 @@ class World:
         self.jobs = {name: CronJob(name, 1, Regular(rng.choice((3, 5, 10))), random_policy(rng)) for name in ("a", "b")}
         self.store, self.queue = ModelStore(), ModelQueue()
         self.database = ModelDatabase(self.jobs, BEGIN)
+        self.database.limits = {"disk": rng.choice((1, 2))}
         self.down: dict[str, float] = {}
         self.told: list[str] = []
         self.nodes = [Host(f"node{number}") for number in range(rng.choice((2, 3)))]

@@ -92,6 +92,8 @@ class JobPolicy:
     binds_manual: bool = True
     #: Whether runs meet those alone that run on the same node.
     per_node: bool = False
+    #: Words that it shares with other jobs: of those that have one no more runs go on than its limit lets.
+    tags: tuple[str, ...] = ()
     #: Each slot is done in so many parts, beside each other; 1: in one piece.
     shards: int = 1
     #: Each slot is done on every node that has workers, once.

@@ -10,6 +10,8 @@ from engine.cron.slots.steps import Beginning, RunRow, RunState
 
 RUNS = "another run of the job was running"
 RUNS_AND_WAITS = f"{RUNS}, and one waited already"
+#: Of those that wait for room under a tag, so many jobs' oldest runs are offered when there is some.
+MOST_TAGGED = 8
 NEWER = "a newer run of the job was running, or waited"
 #: Said of the runs that make room for a newer one.
 REPLACED = "a newer run of the job waits in its place"

@@ -188,11 +188,12 @@ class Acquire(Step):
 
 @dataclass(frozen=True, slots=True)
 class Begin(Step):
-    """Database: claimed → running under ``epoch``, as far as others of the job that run let it → ``Beginning``.
+    """Database: claimed → running under ``epoch``, as far as other runs let it → ``Beginning``.
 
-    One that may neither begin nor wait is skipped with a reason; a further attempt ends as the one before. Under
-    ``Overlap.CANCEL`` those that run are asked to stop. Before its time it waits. What is for one node is refused to
-    the owners on others, and stays as it is.
+    These are those of the job, and of jobs that share a tag with a limit: where that is reached, it waits. One that may
+    neither begin nor wait is skipped with a reason; a further attempt ends as the one before. Under ``Overlap.CANCEL``
+    those that run are asked to stop. Before its time it waits. What is for one node is refused to the owners on others,
+    and stays as it is.
     """
 
     run: int

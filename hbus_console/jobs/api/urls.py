@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.api import jobs, pings, runs
+from hbus_console.jobs.api import jobs, pings, runs, tags
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view(), name="jobs"),
@@ -24,5 +24,7 @@ urlpatterns = [
     path("jobs/<str:job>/runs/<int:run_id>/release", runs.ReleaseLease.as_view(), name="job-run-release"),
     path("jobs/<str:job>/ping", pings.PingAddressOfJob.as_view(), name="job-ping"),
     path("jobs/<str:job>/ping/renew", pings.RenewPing.as_view(), name="job-ping-renew"),
+    path("job-tags", tags.Tags.as_view(), name="job-tags"),
+    path("job-tags/<str:tag>", tags.OneTag.as_view(), name="job-tag"),
     path("runs", runs.Runs.as_view(), name="runs"),
 ]

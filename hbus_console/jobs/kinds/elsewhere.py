@@ -32,6 +32,7 @@ DONE_HERE = (
     "jitter_s",
     "overlap_on",
     "manual_runs",
+    "tags",
     "division",
     "shards",
 )

@@ -20,6 +20,7 @@ from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Division, Job, ManualRuns, OverlapOn
+from hbus_console.jobs.tags import read_tags
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
 WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
@@ -110,6 +111,14 @@ class AfterText(Lines):
 
     def check(self, value: Any, clean: Clean) -> str:
         return written(read_after(super().check(value, clean)))
+
+
+@dataclass(frozen=True)
+class TagsText(Text):
+    """Tags, with spaces between them."""
+
+    def check(self, value: Any, clean: Clean) -> str:
+        return " ".join(read_tags(super().check(value, clean)))
 
 
 @dataclass(frozen=True)
@@ -302,6 +311,17 @@ class JobDraft:
             part=TROUBLE,
         ),
     ] = 0
+    tags: Annotated[
+        str,
+        TagsText(
+            500,
+            label="Tags",
+            placeholder="database nightly",
+            help="Jobs that share one share its limit, if it has one: beyond that runs wait. The page Tags sets it.",
+            act=JOB_EDIT,
+            part=TROUBLE,
+        ),
+    ] = ""
     overlap_on: Annotated[
         str, Choice(OVERLAPS_ON, label="Another run that counts is one", act=JOB_EDIT, part=TROUBLE)
     ] = OverlapOn.CLUSTER.value

@@ -21,6 +21,7 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import job
 from hbus_console.jobs.services.triggering import Trigger, checked_parameters, runs_of_key, wanted_parts
 from hbus_console.jobs.services.work import spec_of
+from hbus_console.jobs.tags import full_tags, words_of_full
 from hbus_console.ui.formats import counted
 
 _BEFORE_ANY_NUMBER = 2**62
@@ -76,7 +77,10 @@ def _way(row: Job) -> Iterator[Foresight]:
     policy = policy_of(row)
     open_runs = JobRun.objects.filter(job=row.name, ended_us=None)
     running = [run for run in open_runs if run.state == RunState.RUNNING]
-    if not running:
+    full = {} if not policy.binds_manual else full_tags(policy.tags)
+    if full:
+        yield Foresight("begins", f"once there is {words_of_full(full)}", "warn")
+    elif not running:
         yield Foresight("begins", "at once: no other run of it is running")
     elif not policy.binds_manual or not policy.limit:
         yield Foresight("begins", f"at once, beside {counted(len(running), 'other run')} of it")

@@ -26,6 +26,7 @@ from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, PingAdd
 from hbus_console.jobs.rights import identity_of
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
+from hbus_console.jobs.tags import keep_tags
 from hbus_console.teams import services as teams
 
 #: What says when it runs: what was missed under another of these is not caught up with.
@@ -61,6 +62,7 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     made = Job(name=name, team=teams.owner(draft.owner), acts_as=identity_of(actor), **clean)
     made.save()
     keep_after(made)
+    keep_tags(made)
     if made.kind == WorkName.ELSEWHERE:
         PingAddress.objects.create(job=made)
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
@@ -213,6 +215,7 @@ def _save_version(actor: Actor, row: Job, why: Why, before: Mapping[str, Any]) -
     row.version += 1
     row.save()
     keep_after(row)
+    keep_tags(row)
     # A node that knows the version before decides nothing from here on.
     JobCursor.objects.filter(job=row.name).update(version=row.version)
     after = snapshot(row)

@@ -23,6 +23,7 @@ from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.services.draft import KIND_WORDS
+from hbus_console.jobs.services.tags import seen_tags
 from hbus_console.jobs.standing import PAGE, STATES, JobFilters, JobRow, RunFilters, found_jobs, job_rows
 from hbus_console.jobs.wall import WallDay, day_of
 from hbus_console.teams.services import team_names
@@ -59,6 +60,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "nobody": NOBODY,
         "kinds": KIND_WORDS.items(),
         "states": STATES,
+        "tags": seen_tags(who),
         "lines": _lines(drawn, today, now_ms * 1_000),
         "axis": today.axis(now_ms // 1_000),
         "today": _today(who, today),

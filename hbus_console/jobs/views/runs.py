@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput, NotThere
 from engine.cron.expression import Slot
+from engine.cron.slots.job import Overlap
 from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
@@ -32,6 +33,7 @@ from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked, unmasked
+from hbus_console.jobs.tags import full_tags, words_of_full
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
 from hbus_console.jobs.wall import on_wall
 from hbus_console.ui.curl import CurlRequest
@@ -80,6 +82,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "moves": row.ended_us is None,
         "upstream": upstream_of(row),
         "parts": parts,
+        "waits_for": _waits_for(row, said),
         "followers": JobRun.objects.filter(
             kind=JobRun.Kind.AFTER, key=key_after(parts[0].pk if parts else row.pk)
         ).order_by("job", "pk"),
@@ -154,6 +157,19 @@ def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
     except BadInput as refused:
         context = {"refused": refused}
     return render(request, "jobs/_foreseen.html", context)
+
+
+def _waits_for(run: JobRun, said: Mapping[str, Any]) -> str:
+    """What a run that was told to wait waits for now; empty where it waits for none."""
+    if run.state != RunState.CLAIMED or not run.waits:
+        return ""
+    running = JobRun.objects.filter(job=run.job, ended_us=None, state=RunState.RUNNING)
+    if said.get("overlap") != Overlap.RUN and (other := running.filter(part=run.part).first()):
+        return f"the end of run {other.pk}"
+    if full := full_tags(said.get("tags", "").split()):
+        return words_of_full(full)
+    most = said.get("most_at_once")
+    return f"room: {running.count():,} of {most:,} of its runs run" if most else "its turn"
 
 
 def _asked(form: QueryDict, parameters: Mapping[str, Any]) -> Trigger:

@@ -31,7 +31,8 @@ from engine.cron.slots.steps import (
     Step,
 )
 from hbus_console.jobs.judge import SlotJudge, database_time
-from hbus_console.jobs.models import REASON_LIMIT, JobAttempt, JobCursor, JobRun
+from hbus_console.jobs.models import REASON_LIMIT, Job, JobAttempt, JobCursor, JobRun, TagLimit
+from hbus_console.jobs.tags import keep_tags
 from tests.chaos.form import size
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +52,10 @@ class OnBoth(World):
         JobCursor.objects.bulk_create(
             JobCursor(job=it.job, version=it.version, at=it.at) for it in self.database.cursors.values()
         )
+        for name, job in self.jobs.items():
+            row = Job.objects.create(name=name, schedule="@never", tags=" ".join(job.policy.tags))
+            keep_tags(row)
+        TagLimit.objects.bulk_create(TagLimit(tag=tag, most_at_once=most) for tag, most in self.database.limits.items())
         real: dict[type[Step], Callable[[Any], Any]] = {
             ReadCursors: judge.read_cursors,
             OpenRuns: judge.open_runs,
@@ -145,8 +150,8 @@ def _said(answer: Any) -> str:
 def test_the_database_answers_as_its_model() -> None:
     asked: Counter[str] = Counter()
     for seed in range(size(1_000, short=50)):
-        JobCursor.objects.all().delete()
-        JobRun.objects.all().delete()
+        for rows in (JobCursor, JobRun, Job, TagLimit):
+            rows._default_manager.all().delete()
         world = OnBoth(seed)
         world.play()
         assert list(judged(world)) == []

@@ -37,9 +37,10 @@ SCHEMA = {
 FORM = {"name": NAME, "owner": "ops", "kind": "http", "target": "https://1.1.1.1/", "schedule": "0 3 * * *"}
 WHEN = {"zone": "Europe/Lisbon", "gap": "end", "fold": "first", "grace_s": "30", "catch_up": "last"}
 REST = {"catch_up_window_s": "86400", "catch_up_most": "100", "overlap": "run", "most_at_once": "0", "lease_s": "30"}
-NEWER = {"jitter_s": "0", "overlap_on": "cluster", "manual_runs": "bound", "division": "whole", "shards": "1"}
+NEWER = {"jitter_s": "0", "overlap_on": "cluster", "manual_runs": "bound"}
+PARTS = {"division": "whole", "shards": "1", "tags": ""}
 LAST = {"after_loss": "end", "after_failure": "end", "attempts": "1", "backoff_s": "10", "backoff_most_s": "600"}
-WHOLE = {**FORM, **WHEN, **REST, **NEWER, **LAST, "timeout_s": "3600"}
+WHOLE = {**FORM, **WHEN, **REST, **NEWER, **PARTS, **LAST, "timeout_s": "3600"}
 
 
 @pytest.fixture

@@ -71,7 +71,9 @@ def test_a_seed_is_one_history() -> None:
 def test_without_faults_each_slot_is_done_in_time() -> None:
     for seed in range(30):
         world = World(seed, calm=True)
-        plain = {"overlap": Overlap.RUN, "most_at_once": 0, "after_failure": AfterFailure.END}
+        # As many runs as two workers can do.
+        plain: dict[str, Any] = {"tags": (), "shards": 1, "on_nodes": False}
+        plain |= {"overlap": Overlap.RUN, "most_at_once": 0, "after_failure": AfterFailure.END}
         world.jobs = {name: with_policy(job, **plain) for name, job in world.jobs.items()}
         world.play()
         assert list(judged(world)) == []
@@ -199,6 +201,19 @@ class AnyNodeDoes(World):
         self.answers(Begin, begin)
 
 
+class NoTags(World):
+    """Runs of other jobs are nobody's business."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def begin(step: Begin, now: float) -> Beginning:
+            return database.begin(replace(step, policy=replace(step.policy, tags=())), now)
+
+        self.answers(Begin, begin)
+
+
 class NobodyLooks(World):
     """A run begins whether or not another of its job runs."""
 
@@ -299,6 +314,7 @@ def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
         OpenLock,
         NobodyLooks,
         AnyNodeDoes,
+        NoTags,
         Impatient,
         CountsLossesAlone,
         StoppedAndTriedAgain,
