@@ -19,6 +19,11 @@ from hbus_console.jobs.kinds.kind import WorkSpec, list_option, only, texts_opti
 from hbus_console.jobs.kinds.names import WorkName
 
 
+def scratch() -> Path:
+    """Where the folders lie that applications work in."""
+    return Path(settings.STATE) / "spark"
+
+
 class SparkKind:
     """``target`` is its file in that folder. Where it runs is never the job's to say."""
 
@@ -44,7 +49,7 @@ class SparkKind:
             wanted, spark = self._submission(spec), find_spark()
         except (BadInput, ConfigurationError) as error:
             return WorkOutcome(False, f"{error.what} {error.remedy}", again=False)
-        return run_application(context, spark, wanted, Path(settings.STATE) / "spark")
+        return run_application(context, spark, wanted, scratch())
 
     def _submission(self, spec: WorkSpec) -> Submission:
         if not settings.HBUS_SPARK_APPS:

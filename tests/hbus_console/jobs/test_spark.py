@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 from pytest_django import Settings
 
 from engine.core.errors import BadInput, ConfigurationError
@@ -20,6 +21,7 @@ from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.jobs.models import Job, JobRun, LogPiece
+from hbus_console.jobs.services.draft import SETTINGS
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.working.process import RunProcess
@@ -191,6 +193,18 @@ def test_where_spark_is_not_installed_it_is_refused_and_what_is_there_fails_for_
         make_job("spark", "nightly/probe.py", name="another")
     assert refused.value.field == "kind"
     assert "make spark" in refused.value.remedy
+
+
+def test_the_form_offers_it_and_says_at_the_field_what_is_wrong(
+    signed_in: Callable[..., Client], make_job: MakeJob
+) -> None:
+    page = signed_in()
+    assert '<option value="spark">spark: a Spark application</option>' in page.get("/jobs/new/").content.decode()
+    job = make_job("http", "https://1.1.1.1/")
+    form = {**SETTINGS.snapshot(job), "options": "{}", "parameters": "{}", "parameters_schema": "", "revision": "1"}
+    wrong = page.post(f"/jobs/{job.name}/settings/", {**form, "kind": "spark", "target": "../outside.py"})
+    assert wrong.status_code == 422
+    assert "no path of a file .py below the folder" in wrong.content.decode()
 
 
 def test_it_takes_the_right_to_run_programs_and_who_lacks_it_learns_of_no_file(make_job: MakeJob) -> None:

@@ -1,4 +1,4 @@
-"""What runs leave lying about goes with them, or with the next one."""
+"""What runs leave lying about goes with them, or when it is looked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from engine.cron.work.spark.scratch import scratch_folder
+from engine.cron.work.spark.scratch import remove_left_behind, scratch_folder
 
 
 def test_each_run_has_its_own_and_it_goes_with_the_run(tmp_path: Path) -> None:
@@ -19,7 +19,9 @@ def test_each_run_has_its_own_and_it_goes_with_the_run(tmp_path: Path) -> None:
     assert list(parent.iterdir()) == []
 
 
-def test_that_of_a_killed_process_goes_when_the_next_is_made(tmp_path: Path) -> None:
+def test_what_nobody_holds_is_removed_and_what_is_in_use_is_not(tmp_path: Path) -> None:
     (tmp_path / "7-1-left" / "deep").mkdir(parents=True)
-    with scratch_folder(tmp_path, "8-1") as mine, scratch_folder(tmp_path, "9-1") as other:
-        assert set(tmp_path.iterdir()) == {mine, other}
+    with scratch_folder(tmp_path, "8-1") as mine:
+        remove_left_behind(tmp_path)
+        assert list(tmp_path.iterdir()) == [mine]
+    remove_left_behind(tmp_path / "never-made")

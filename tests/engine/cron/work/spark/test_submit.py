@@ -15,7 +15,7 @@ import pytest
 
 from engine.cron.work.spark.installed import InstalledSpark, find_spark
 from engine.cron.work.spark.java import Java
-from engine.cron.work.spark.scratch import scratch_folder
+from engine.cron.work.spark.scratch import remove_left_behind
 from engine.cron.work.spark.submit import Submission, command, environment, run_application
 from hbus_console.state import ROOT
 from tests.engine.cron.work.conftest import Given
@@ -112,10 +112,9 @@ def test_when_the_worker_is_killed_neither_the_jvm_nor_a_worker_of_spark_lives_o
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     assert left_of(processes, 60) == []
-    # What it worked in goes with the next run.
     assert len(list((tmp_path / "scratch").iterdir())) == 1
-    with scratch_folder(tmp_path / "scratch", "2-1") as mine:
-        assert list((tmp_path / "scratch").iterdir()) == [mine]
+    remove_left_behind(tmp_path / "scratch")
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_the_example_runs_where_pypi_alone_brings_a_java(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
