@@ -27,7 +27,7 @@ class ApplicationFolder:
         """The file called ``name`` there, without links. Raises ``BadInput`` (at ``field``) for what is none, or leads
         out of the folder, and ``ConfigurationError`` where the folder itself is of no use."""
         folder = self._folder()
-        if not _BELOW.fullmatch(name) or not name.endswith(suffixes):
+        if not _is_plain(name, suffixes):
             raise BadInput(
                 f"{name!r} is no path of a file {' or '.join(suffixes)} below the folder of applications.",
                 remedy="Write it as it lies there, for example nightly/stays.py: letters, digits, _ . - and /.",
@@ -47,8 +47,11 @@ class ApplicationFolder:
                 remedy="Name a file that lies in it, and not one that is linked there.",
                 field=field,
             )
-        if not found.is_file():
-            raise BadInput(f"{name} is no file.", remedy="Name a file.", field=field)
+        # A link may go by the name of an application and lead to something else.
+        if not found.is_file() or not _is_plain(str(found.relative_to(folder)), suffixes):
+            raise BadInput(
+                f"{name} is no file {' or '.join(suffixes)}, or leads to none.", remedy="Name such a file.", field=field
+            )
         return found
 
     def _folder(self) -> Path:
@@ -67,6 +70,10 @@ class ApplicationFolder:
                 field=self.by,
             )
         return folder
+
+
+def _is_plain(name: str, suffixes: tuple[str, ...]) -> bool:
+    return _BELOW.fullmatch(name) is not None and name.endswith(suffixes)
 
 
 def _why(error: OSError | RuntimeError) -> str:

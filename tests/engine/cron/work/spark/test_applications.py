@@ -12,7 +12,7 @@ from engine.cron.work.spark.applications import APPLICATIONS, MODULES, Applicati
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ApplicationFolder:
-    """With an application, one below it, and links: within, to outside, to a folder outside, to nothing, in a ring."""
+    """With an application, one below, and links: within, out, to a folder outside, to nothing, in a ring, to none."""
     apps = tmp_path / "apps"
     (apps / "nightly").mkdir(parents=True)
     for file in (apps / "stays.py", apps / "nightly" / "a-1.py", tmp_path / "outside.py", apps / ".hidden.py"):
@@ -24,6 +24,7 @@ def folder(tmp_path: Path) -> ApplicationFolder:
     (apps / "away").symlink_to(tmp_path)
     (apps / "nowhere.py").symlink_to(tmp_path / "no-such.py")
     (apps / "ring.py").symlink_to("ring.py")
+    (apps / "other.py").symlink_to("words.txt")
     return ApplicationFolder(apps, "HBUS_SPARK_APPS")
 
 
@@ -38,9 +39,9 @@ def test_what_lies_there_is_found(folder: ApplicationFolder, name: str, leads_to
     "name",
     [
         "../outside.py", "nightly/../../outside.py", "nightly/../stays.py", "/etc/hosts.py", "//stays.py", "./stays.py",
-        "out.py", "away/outside.py", "nowhere.py", "ring.py", "no-such.py", "folder.py", "words.txt", ".hidden.py", "",
-        "stays.py\n", "a b.py", "a,b.py", "*.py", "st?ys.py", "file:stays.py", "nightly//a-1.py", "-x.py", "stäys.py",
-        "a" * 300 + ".py",
+        "out.py", "away/outside.py", "nowhere.py", "ring.py", "other.py", "no-such.py", "folder.py", "words.txt",
+        ".hidden.py", "", "stays.py\n", "a b.py", "a,b.py", "*.py", "st?ys.py", "file:stays.py", "nightly//a-1.py",
+        "-x.py", "stäys.py", "a" * 300 + ".py",
     ],
 )  # fmt: skip
 def test_what_does_not_lie_there_is_refused(folder: ApplicationFolder, name: str) -> None:
