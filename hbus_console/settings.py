@@ -198,6 +198,9 @@ HBUS_CONSUME_TOPICS = env.words("HBUS_CONSUME_TOPICS")
 HBUS_WEBHOOK_PRIVATE = env.flag("HBUS_WEBHOOK_PRIVATE")
 # Programs that jobs may run, as the first word of their line; none unless somebody names it.
 HBUS_JOB_COMMANDS = env.words("HBUS_JOB_COMMANDS")
+# The folder of the Spark applications that jobs may run, none unless somebody names it; and where these run.
+HBUS_SPARK_APPS = env.text("HBUS_SPARK_APPS")
+HBUS_SPARK_MASTER = env.text("HBUS_SPARK_MASTER") or "local[2]"
 # Where jobs send tasks of Celery to; nowhere unless somebody names it.
 HBUS_JOB_BROKER = job_broker(env.text("HBUS_JOB_BROKER"))
 # How long runs and their logs are kept, and how many at most; the last 50 of each job are kept in any case.

@@ -25,7 +25,7 @@ def test_every_setting_stands_in_operations() -> None:
 def test_the_readme_gives_a_reason_for_every_dependency_and_stays_short() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 150
-    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    pins = "".join((ROOT / f"requirements{part}.txt").read_text(encoding="utf-8") for part in ("", "-spark"))
     wanted = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[\w+\])?==", pins, re.M)
     assert len(wanted) > 10
     assert [name for name in wanted if f"`{name}`" not in readme] == []

@@ -13,7 +13,8 @@ from hbus_console.state import ROOT
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("Makefile", "requirements.txt", "requirements-dev.txt", "package.json", "package-lock.json"):
+    requirements = [f"requirements{part}.txt" for part in ("", "-dev", "-spark")]
+    for name in ("Makefile", *requirements, "package.json", "package-lock.json"):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -69,7 +70,7 @@ def test_assets_that_cannot_be_fetched_stop_the_start_with_one_sentence(folder: 
 
 
 @pytest.mark.parametrize(
-    "target", ["run", "demo", "test", "coverage", "lint", "bench", "walls", "soak", "assets", "setup", "clean"]
+    "target", ["run", "demo", "test", "coverage", "lint", "bench", "walls", "soak", "assets", "spark", "setup", "clean"]
 )
 def test_every_target_that_the_readme_may_name_exists(folder: Path, target: str) -> None:
     assert _make(folder, "--dry-run", target).returncode == 0

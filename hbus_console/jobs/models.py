@@ -59,7 +59,7 @@ class Job(models.Model):
     schedule = models.CharField(max_length=500)
     zone = models.CharField(max_length=64, default="UTC")
     #: What is done, by the name of its kind, and to what: the name of a function, a topic, an address, a program, a
-    #: task of Celery.
+    #: Spark application, a task of Celery.
     kind = models.CharField(max_length=20, choices=_choices(WorkName))
     target = models.CharField(max_length=1_000)
     #: What the kind wants to know besides.

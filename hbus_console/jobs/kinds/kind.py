@@ -59,6 +59,14 @@ def texts_option(spec: WorkSpec, name: str) -> dict[str, str]:
     return value
 
 
+def list_option(spec: WorkSpec, name: str) -> list[str]:
+    """Texts, in their order. Raises ``BadInput`` for anything else."""
+    value = spec.options.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise BadInput(f"options.{name} is a list of texts.", remedy='For example ["a", "b"].', field="options")
+    return value
+
+
 def only(spec: WorkSpec, *known: str) -> None:
     """Raises ``BadInput`` for an option that the kind does not know."""
     for name in spec.options:

@@ -9,12 +9,14 @@ from hbus_console.jobs.kinds.function import FunctionKind
 from hbus_console.jobs.kinds.http import HttpKind
 from hbus_console.jobs.kinds.kind import WorkKind
 from hbus_console.jobs.kinds.publish import PublishKind
+from hbus_console.jobs.kinds.spark import SparkKind
 
 _ALL: tuple[WorkKind, ...] = (
     FunctionKind(),
     PublishKind(),
     HttpKind(),
     CommandKind(),
+    SparkKind(),
     CeleryKind(),
     ElsewhereKind(),
 )

@@ -10,6 +10,7 @@ class WorkName(StrEnum):
     PUBLISH = "publish"
     HTTP = "http"
     COMMAND = "command"
+    SPARK = "spark"
     CELERY = "celery"
     #: Nothing is done here: it runs somewhere else, and pings tell of it.
     ELSEWHERE = "elsewhere"

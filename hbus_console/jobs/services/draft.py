@@ -143,8 +143,8 @@ class JobDraft:
             1_000,
             label="Which",
             placeholder="hotel.close-of-day",
-            help="The function's name, the topic, the address, the program with its arguments, or the Celery task. Of"
-            " what runs elsewhere: where, as db1:/etc/cron.d/backup.",
+            help="The function's name, the topic, the address, the program with its arguments, the Spark application's"
+            " file, or the Celery task. Of what runs elsewhere: where, as db1:/etc/cron.d/backup.",
             required=True,
             act=JOB_EDIT,
             part=WORK,
@@ -168,6 +168,7 @@ class JobDraft:
             10_000,
             label="Options",
             help="A message: type, key. A call: method, headers. A program: folder, environment. "
+            "A Spark application: conf, args, py_files. "
             "A Celery task: queue, args, expires, priority, time_limit, soft_time_limit.",
             example='For example {"method": "PUT"}.',
             act=JOB_EDIT,

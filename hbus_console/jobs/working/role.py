@@ -17,13 +17,15 @@ from celery.utils.nodenames import default_nodename, host_format
 from django.conf import settings
 
 from engine.cron.slots.parts import node_name
+from engine.cron.work.spark.scratch import remove_left_behind
 from hbus_console.database import fresh_connections
+from hbus_console.jobs.kinds.spark import scratch
 from hbus_console.jobs.queue import QUEUE, app, queue_of
 from hbus_console.jobs.working.shipping import ship_left_behind, spool_folder
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
 
-#: How often the logs of killed processes are looked for, in seconds.
+#: How often what killed processes left is looked for, in seconds.
 LOOK_S = 10.0
 _PR_SET_PDEATHSIG = 1
 
@@ -75,7 +77,7 @@ class _Parent:
             detail=lambda: {"processes": settings.HBUS_JOB_SLOTS},
         )
         self._beat.start()
-        threading.Thread(target=self._ship, name="left-behind", daemon=True).start()
+        threading.Thread(target=self._tidy, name="left-behind", daemon=True).start()
 
     def end_in_time(self, **_: Any) -> None:
         """Inside a signal handler: what still runs when the grace is over is ended, and found by its lease."""
@@ -89,15 +91,31 @@ class _Parent:
             self._beat.stop()
         store.close(1.0)
 
-    def _ship(self) -> None:
+    def _tidy(self) -> None:
         while True:
-            try:
-                with fresh_connections():
-                    ship_left_behind(spool_folder())
-            except Exception as error:  # noqa: BLE001 - and logged: the next look may do better
-                _log.exception("logs that were left behind are not shipped", error=type(error).__name__)
+            for tidy, fails in _LEFT_BEHIND.items():
+                try:
+                    tidy()
+                except Exception as error:  # noqa: BLE001 - and logged: the next look may do better
+                    _log.exception(fails, error=type(error).__name__)
             if self._stopped.wait(LOOK_S):
                 return
+
+
+def _ship() -> None:
+    with fresh_connections():
+        ship_left_behind(spool_folder())
+
+
+def _remove_scratch() -> None:
+    remove_left_behind(scratch())
+
+
+#: What is done about what killed processes left, and what the log says where that fails.
+_LEFT_BEHIND = {
+    _ship: "logs that were left behind are not shipped",
+    _remove_scratch: "folders that were left behind are not removed",
+}
 
 
 def _tie_to_parent(**_: Any) -> None:

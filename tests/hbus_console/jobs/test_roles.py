@@ -108,9 +108,12 @@ def test_slots_become_runs_each_once_and_a_killed_workers_run_ends_with_its_log(
     lost = until(installation, lambda runs: any(run["id"] == number and run["state"] == "lost lease" for run in runs))
     (run,) = [run for run in lost if run["id"] == number]
     assert (run["reason"], run["log"]) == ("its worker did not renew its lease", "begun\n")
-    # The role was started anew, and slots go on.
+    # The role was started anew, and slots go on; what a killed application worked in is removed.
     newest = max(run["id"] for run in lost)
+    left = installation.state / "spark" / "7-1-left"
+    left.mkdir(parents=True)
     until(installation, lambda runs: any(run["id"] > newest and run["state"] == "done" for run in runs))
+    until(installation, lambda _: not left.exists())
 
 
 def test_each_shard_runs_and_what_is_for_a_node_is_done_by_its_workers(installation: RunningInstallation) -> None:
