@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from django.db.models import Q, QuerySet
@@ -123,13 +122,11 @@ def _seen(who: Actor) -> QuerySet[JobRun]:
 def _today(who: Actor, today: WallDay) -> dict[str, object]:
     """What became of the slots of today: how many there were, and how many of them are not over."""
     found = _seen(who).filter(slot__gte=today.begin_s, kind=JobRun.Kind.SCHEDULE)
-    states = Counter(found.order_by("-slot", "-pk").values_list("state", flat=True)[: MOST_COUNTED + 1])
-    count = states.total()
-    return {
-        "slots": min(count, MOST_COUNTED),
-        "more": count > MOST_COUNTED,
-        "open": states[RunState.CLAIMED] + states[RunState.RUNNING],
-    }
+    rows = found.order_by("-slot", "-pk").values_list("job", "slot", "state")[: MOST_COUNTED + 1]
+    # Of a divided slot there is a row for each part.
+    slots = {(job, slot) for job, slot, _ in rows}
+    not_over = {(job, slot) for job, slot, state in rows if state in (RunState.CLAIMED, RunState.RUNNING)}
+    return {"slots": min(len(slots), MOST_COUNTED), "more": len(rows) > MOST_COUNTED, "open": len(not_over)}
 
 
 def _most_to_tell(rows: list[JobRow], today: WallDay) -> list[JobRow]:

@@ -36,6 +36,7 @@ from hbus_console.jobs.showing import masked, unmasked
 from hbus_console.jobs.tags import full_tags, words_of_full
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
 from hbus_console.jobs.wall import on_wall
+from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, refuse_act
 
@@ -82,7 +83,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "moves": row.ended_us is None,
         "upstream": upstream_of(row),
         "parts": parts,
-        "waits_for": _waits_for(row, said),
+        "waits_for": "" if elsewhere else _waits_for(row, said, now_us),
         "followers": JobRun.objects.filter(
             kind=JobRun.Kind.AFTER, key=key_after(parts[0].pk if parts else row.pk)
         ).order_by("job", "pk"),
@@ -159,10 +160,14 @@ def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
     return render(request, "jobs/_foreseen.html", context)
 
 
-def _waits_for(run: JobRun, said: Mapping[str, Any]) -> str:
-    """What a run that was told to wait waits for now; empty where it waits for none."""
-    if run.state != RunState.CLAIMED or not run.waits:
+def _waits_for(run: JobRun, said: Mapping[str, Any], now_us: int) -> str:
+    """What a run that is claimed waits for now; empty for another."""
+    if run.state != RunState.CLAIMED:
         return ""
+    if run.not_before_us > now_us:
+        return f"its time, in {formats.duration(run.not_before_us - now_us)}"
+    if not run.waits:
+        return f"a worker {run.part_words}" if run.node_wanted else "a worker"
     running = JobRun.objects.filter(job=run.job, ended_us=None, state=RunState.RUNNING)
     if said.get("overlap") != Overlap.RUN and (other := running.filter(part=run.part).first()):
         return f"the end of run {other.pk}"

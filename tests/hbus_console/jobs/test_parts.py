@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -242,6 +243,10 @@ def test_a_run_says_which_part_it_does_and_leads_to_the_others(
     assert f'href="/jobs/{NAME}/runs/{runs[0].pk}/"' in html
     assert '<option value="1/3" selected>' in html
     assert "shard 2 of 3" in page.get("/runs/").content.decode()
+    assert "waits for a worker" in html
+    JobRun.objects.update(slot=int(time.time()))
+    # One slot, whatever its parts.
+    assert "1 slot today" in " ".join(page.get("/jobs/").content.decode().split())
 
 
 def test_a_job_becomes_divided_by_a_change_and_what_was_open_stays_whole(make_job: MakeJob, judge: SlotJudge) -> None:
