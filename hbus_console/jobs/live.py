@@ -1,5 +1,5 @@
-"""What moves: marks of the jobs whose runs or settings changed lately, of ``runs`` and ``jobs`` as families, and of the
-logs that grow (``log:RUN``).
+"""What moves: marks of the jobs whose runs or settings changed lately, of ``runs``, ``jobs`` and the limits of ``tags``
+as families, and of the logs that grow (``log:RUN``).
 
 A page of many jobs shows ``job``, which is any of them: that one was deleted, the audit log's marks tell.
 """
@@ -14,7 +14,7 @@ from django.db.models import Count, Max
 from engine.core.clock import to_datetime
 from engine.cron.subjects import job_subject
 from hbus_console.access.scopes import scopes_q
-from hbus_console.jobs.models import JobRun, JobVersion, LogPiece
+from hbus_console.jobs.models import JobRun, JobVersion, LogPiece, TagLimit
 from hbus_console.ui.live import LiveCells
 
 #: How far back changes are looked for: some looks, so that none is missed where one comes late.
@@ -39,6 +39,8 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
         marks[name] = (marks.get(name), number)
     if numbers:
         marks["jobs"] = frozenset(numbers)
+    if limits := frozenset(TagLimit.objects.filter(updated_at__gte=since).values_list("tag", "most_at_once")):
+        marks["tags"] = limits
     growing = LogPiece.objects.filter(at_us__gte=since_us).order_by().values_list("run").annotate(Max("seq"))
     marks |= {f"log:{run}": seq for run, seq in growing}
     return LiveCells(marks=marks)

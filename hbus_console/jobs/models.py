@@ -142,7 +142,7 @@ class JobTag(models.Model):
 
 
 class TagLimit(models.Model):
-    """How many runs may run at the same time of all jobs that have a tag."""
+    """How many runs may run at the same time of all jobs that have a tag; 0: any number."""
 
     tag = models.CharField(max_length=40, primary_key=True)
     most_at_once = models.PositiveIntegerField()

@@ -56,7 +56,7 @@ def full_tags(tags: Sequence[str], *, lock: bool = False) -> dict[str, int]:
     """
     if not tags:
         return {}
-    limits = TagLimit.objects.filter(tag__in=tags).order_by("tag")
+    limits = TagLimit.objects.filter(tag__in=tags, most_at_once__gt=0).order_by("tag")
     found = {}
     for limit in limits.select_for_update() if lock else limits:
         running = JobRun.objects.filter(job__in=jobs_with([limit.tag]), ended_us=None, state=RunState.RUNNING).count()
@@ -72,7 +72,8 @@ def words_of_full(full: dict[str, int]) -> str:
 
 def next_of_tags(tags: Sequence[str]) -> dict[int, str]:
     """Of each job that shares one of these, where that is limited, the run that has waited longest, and its part."""
-    limited = list(TagLimit.objects.filter(tag__in=tags).values_list("tag", flat=True)) if tags else []
+    limits = TagLimit.objects.filter(tag__in=tags, most_at_once__gt=0)
+    limited = list(limits.values_list("tag", flat=True)) if tags else []
     if not limited:
         return {}
     waiting = JobRun.objects.filter(job__in=jobs_with(limited), ended_us=None, waits=True).order_by("slot", "pk")

@@ -36,6 +36,7 @@ MORE_PAGES = (
     "/jobs/",
     "/runs/",
     "/jobs/nodes/",
+    "/jobs/tags/",
 )
 #: A page follows within a look of the stream and a refresh; ages and charts within a quarter of a minute.
 FOLLOWS_S = 120

@@ -55,10 +55,7 @@ def set_limit(actor: Actor, tag: str, most_at_once: int, reason: str) -> int:
     if before == most:
         already(tag_subject(tag), f"lets {most} runs run at the same time" if most else "has no limit", "job.limit")
         return most
-    if most:
-        TagLimit.objects.update_or_create(tag=tag, defaults={"most_at_once": most})
-    else:
-        TagLimit.objects.filter(tag=tag).delete()
+    TagLimit.objects.update_or_create(tag=tag, defaults={"most_at_once": most})
     changed = {"before": {"most_at_once": before}, "after": {"most_at_once": most}}
     record(actor, "job.limit", tag_subject(tag), reason=reason, **changed)
     return most
@@ -74,7 +71,7 @@ def standing_tags(who: Actor) -> list[TagStanding]:
     """The tags of the jobs that ``who`` may see, and those with a limit that no job has."""
     seen = JobTag.objects.filter(namespace_q(who, "job__name"))
     jobs = dict(seen.order_by().values_list("tag").annotate(Count("pk")))
-    limits = dict(TagLimit.objects.values_list("tag", "most_at_once"))
+    limits = dict(TagLimit.objects.filter(most_at_once__gt=0).values_list("tag", "most_at_once"))
     unused = limits.keys() - set(JobTag.objects.values_list("tag", flat=True))
     return [_standing(tag, jobs.get(tag, 0), limits.get(tag, 0)) for tag in sorted(jobs.keys() | unused)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.known import policy_of
+from hbus_console.jobs.live import cells
 from hbus_console.jobs.models import Job, JobRun, JobTag, TagLimit
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import change_job
@@ -119,7 +121,17 @@ def test_a_limit_is_set_once_with_a_trace_by_who_governs_all() -> None:
     (entry,) = AuditEntry.objects.filter(action="job.limit")
     assert (str(entry.subject), entry.reason) == ("tag:database", "it bears two")
     set_limit(SYSTEM, "database", 0, "it bears all")
-    assert not TagLimit.objects.exists()
+    assert TagLimit.objects.get().most_at_once == 0
+    assert standing_tags(SYSTEM) == []
+
+
+def test_who_looks_at_tags_is_told_of_another_limit() -> None:
+    set_limit(SYSTEM, "database", 2, "it bears two")
+    now_ms = time.time_ns() // 1_000_000
+    first = cells(now_ms, ("*",)).marks["tags"]
+    set_limit(SYSTEM, "database", 0, "it bears all")
+    assert cells(now_ms, ("*",)).marks["tags"] != first
+    assert "tags" not in cells(now_ms + 60_000, ("*",)).marks
 
 
 def test_what_waits_says_for_what(make_job: MakeJob, judge: SlotJudge, signed_in: Callable[..., Client]) -> None:
