@@ -25,6 +25,11 @@ THREADS = 4
 LEASE_S = 4
 #: What a run takes beside its effect.
 WORK_S = 0.01
+#: Jobs whose work heeds nothing, and goes on until its lease is lost, that is known, and another has begun it: a lease
+#: until it runs out, one in which it is missing, and twice the pause between two looks.
+SLOW, SLOW_S = "slow", 3.5 * LEASE_S
+#: No store that does not answer holds up the renewals of leases for longer.
+STORE_S = LEASE_S / 4
 
 
 def live_in_a_time_of_its_own(skew_s: float) -> None:
@@ -77,7 +82,7 @@ def main(kind: str, name: str) -> None:
     keep_connections()
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
-    client = open_client(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2)
+    client = open_client(settings.REDIS_URL, answer_timeout_s=STORE_S, connect_timeout_s=STORE_S)
     store = SlotStore(client, settings.HBUS_PREFIX)
     queue = f"{settings.HBUS_PREFIX}:queue"
 
@@ -103,15 +108,21 @@ def main(kind: str, name: str) -> None:
             told.wait(pause_s)
 
     def work(held: Held, lost: threading.Event) -> Ended:
-        lost.wait(float(os.environ.get("WORK_S", WORK_S)))
+        if held.row.job.startswith(SLOW):
+            time.sleep(SLOW_S)
+        else:
+            lost.wait(float(os.environ.get("WORK_S", WORK_S)))
         with connection.cursor() as cursor:
             # Fenced: nothing is done for who has lost the run.
             cursor.execute(
-                "INSERT INTO chaos_effect (job, slot, epoch, owner) SELECT job, slot, epoch, owner FROM jobs_jobrun"
+                "INSERT INTO chaos_effect SELECT id, job, slot, epoch, owner FROM jobs_jobrun"
                 " WHERE id = %s AND state = %s AND epoch = %s",
                 [held.row.id, RunState.RUNNING.value, held.epoch],
             )
             done = cursor.rowcount == 1
+            if not done:
+                refused = [held.row.id, held.row.job, held.row.slot, held.epoch, held.owner]
+                cursor.execute("INSERT INTO chaos_refused VALUES (%s, %s, %s, %s, %s)", refused)
         return Ended(RunState.DONE) if done else Ended(RunState.FAILED, "its effect was refused")
 
     def worker() -> None:
@@ -129,7 +140,7 @@ def main(kind: str, name: str) -> None:
     def take(one: RunWorker) -> None:
         while not told.is_set():
             try:
-                taken = client.blpop([queue], timeout=1)
+                taken = client.blpop([queue], timeout=STORE_S / 2)
                 if taken is not None:
                     with fresh_connections():
                         one.run(int(taken[1]), work)

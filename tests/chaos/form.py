@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TypeVar
+
+Amount = TypeVar("Amount", int, float)
 
 #: ``make chaos`` asks for the whole form; beside everything else (``make test``) the short one runs.
 WHOLE = os.environ.get("HBUS_CHAOS", "") == "whole"
 
 
-def size(whole: int, *, short: int) -> int:
-    """A number of messages, events or letters."""
+def size(whole: Amount, *, short: Amount) -> Amount:
+    """A number of messages, events or letters; or seconds."""
     return whole if WHOLE else short

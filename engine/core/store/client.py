@@ -43,6 +43,9 @@ def open_client(
     After a failover a connection that breaks is replaced by one to the new primary. ``options`` are redis-py's own of a
     connection. Raises ``ConfigurationError`` for ``field`` when ``url`` is no address, or names files that are none.
     """
+    if told := options.keys() & {"socket_timeout", "socket_connect_timeout"}:
+        # Such a word of redis-py's own would lose against ours without a word.
+        raise TypeError(f"{', '.join(sorted(told))}: say answer_timeout_s or connect_timeout_s")
     address = StoreAddress.parse(url, field=field)
     address.check_files(field=field)
     words = {

@@ -49,7 +49,7 @@ class HostedNode:
     def __init__(self, told: threading.Event) -> None:
         keep_connections()
         self._told = told
-        client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
+        client = open_client(store.url(), answer_timeout_s=STORE_TIMEOUT_S, connect_timeout_s=STORE_TIMEOUT_S)
         slots = SlotStore(client, settings.HBUS_PREFIX)
         self._known = KnownJobs()
         name = store.node_name()

@@ -65,7 +65,7 @@ class RunProcess:
     def __init__(self, clock: Clock | None = None) -> None:
         keep_connections()
         self._clock = clock or SystemClock()
-        self._client = open_client(store.url(), socket_timeout=STORE_TIMEOUT_S, socket_connect_timeout=STORE_TIMEOUT_S)
+        self._client = open_client(store.url(), answer_timeout_s=STORE_TIMEOUT_S, connect_timeout_s=STORE_TIMEOUT_S)
         self._act = act = places(
             SlotStore(self._client, settings.HBUS_PREFIX),
             SlotJudge(),

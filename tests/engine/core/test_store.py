@@ -150,3 +150,16 @@ def test_who_is_no_cluster_says_so(own_store: StandaloneStore) -> None:
 
     with pytest.raises(redis.ResponseError, match="cluster support disabled"):
         client.get("key")
+
+
+@pytest.mark.parametrize("words", [{"socket_timeout": 2}, {"socket_connect_timeout": 2}])
+def test_a_patience_that_would_not_count_is_refused(words: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match="say answer_timeout_s"):
+        open_client("redis://127.0.0.1:1/0", **words)
+
+
+def test_the_patience_that_is_asked_for_counts() -> None:
+    told = open_client(
+        "redis://127.0.0.1:1/0", answer_timeout_s=2, connect_timeout_s=3
+    ).connection_pool.connection_kwargs
+    assert (told["socket_timeout"], told["socket_connect_timeout"]) == (2, 3)

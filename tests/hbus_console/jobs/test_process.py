@@ -23,7 +23,7 @@ from hbus_console.jobs.rights import actor_named, identity_of, words_of_identity
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.working import process
-from hbus_console.jobs.working.process import RunProcess
+from hbus_console.jobs.working.process import STORE_TIMEOUT_S, RunProcess
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = [
@@ -199,3 +199,8 @@ def test_a_lost_lease_stops_the_work(
 def test_what_the_machines_own_people_make_acts_as_hbus_itself() -> None:
     identity = identity_of(command_line_actor())
     assert (actor_named(identity), words_of_identity(identity)) == (SYSTEM, "hbus itself")
+
+
+def test_a_store_that_is_silent_holds_a_renewal_up_for_less_than_a_lease(worker: RunProcess) -> None:
+    patience_s = worker._client.connection_pool.connection_kwargs["socket_timeout"]
+    assert patience_s == STORE_TIMEOUT_S
