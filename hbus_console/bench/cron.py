@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,8 +24,9 @@ AT_ONCE, ALL_WITHIN_MS = 10_000, 1_000.0
 LATE_MS = 100.0
 #: Of memory, for each schedule.
 LARGEST = 1_000.0
-#: As many entries as beat can bear, all due at once.
+#: As many entries as each kind of beat can bear, all due at once; and the kinds, with their programs.
 BEAT = 1_000
+BEATS = {"Celery beat": "hbus_console.bench.peers.beat", "redbeat": "hbus_console.bench.peers.redbeat"}
 
 
 @dataclass
@@ -35,6 +37,8 @@ class CronRig:
     store: StandaloneStore
     schedules: int
     samples: int
+    #: What was measured of slots of one second, in each run: a node's figures, and how long each peer took.
+    at_once: list[tuple[dict[str, float], dict[str, float]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.conditions = f"{self.samples} runs, SQLite, {conditions_of(self.store.url)}"
@@ -61,17 +65,19 @@ def measured(*, schedules: int, samples: int) -> Iterator[CronRig]:
 def measurements(rig: CronRig) -> Iterator[Measurement]:
     """Every row of the area, in the order of the table."""
     yield from cron_specs.measurements(rig.samples, rig.conditions)
-    what = f"{BEAT:,} and {AT_ONCE:,} slots of one second, started a second"
-    yield Measurement(what, lambda: _at_once(rig, what))
+    at_once = f"{BEAT:,} and {AT_ONCE:,} slots of one second, started a second"
+    for what, peer in ((at_once, "Celery beat"), (f"{at_once}, beside redbeat", "redbeat")):
+        yield Measurement(what, partial(_at_once, rig, what, peer))
     spread = f"lateness of {rig.schedules:,} schedules over a minute"
     yield Measurement(spread, lambda: _spread(rig, spread))
 
 
-def _at_once(rig: CronRig, what: str) -> Row:
-    """How many of those that are due in one second are started in each second until all are; beat with fewer."""
-    ours = [rig.node(AT_ONCE, 0) for _ in range(rig.samples)]
-    task = {"url": rig.store.url, "count": BEAT}
-    theirs = median(_measured("hbus_console.bench.peers.beat", task)["took_s"] for _ in range(rig.samples))
+def _at_once(rig: CronRig, what: str, peer: str) -> Row:
+    """How many of those that are due in one second are started in each second until all are; the peer with fewer."""
+    # Once for the rows of all peers.
+    rig.at_once = rig.at_once or [(rig.node(AT_ONCE, 0), _beats(rig)) for _ in range(rig.samples)]
+    ours = [each for each, _ in rig.at_once]
+    theirs = median(each[peer] for _, each in rig.at_once)
     most_ms = median(each["most"] for each in ours)
     mine, other = AT_ONCE / most_ms * 1000, BEAT / theirs
     return Row(
@@ -79,7 +85,7 @@ def _at_once(rig: CronRig, what: str) -> Row:
         what,
         "/s",
         mine,
-        f"Celery beat, {BEAT:,} entries",
+        f"{peer}, {BEAT:,} entries",
         other,
         mine / other,
         ALL_WITHIN_MS,
@@ -89,6 +95,12 @@ def _at_once(rig: CronRig, what: str) -> Row:
         median(each["p50"] for each in ours),
         median(each["p99"] for each in ours),
     )
+
+
+def _beats(rig: CronRig) -> dict[str, float]:
+    """How long each peer took, in seconds."""
+    task = {"url": rig.store.url, "count": BEAT}
+    return {peer: _measured(program, task)["took_s"] for peer, program in BEATS.items()}
 
 
 def _spread(rig: CronRig, what: str) -> Row:

@@ -9,9 +9,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -28,6 +30,10 @@ from tests.chaos.island import Island, NoIsland
 PATIENCE_S = 900.0
 OPEN = "SELECT COUNT(*) FROM jobs_jobrun WHERE ended_us IS NULL"
 STILL_OPEN = "SELECT * FROM jobs_jobrun WHERE ended_us IS NULL LIMIT 20"
+OFF_DUTY = "off duty"
+NEW_VERSION = """
+    INSERT INTO jobs_jobversion (job_id, number, settings, audit_seq, made_at) SELECT id, version, '{}', 1, '2026-11-23'
+"""
 ENDED = """
     SELECT 'run-' || id FROM jobs_jobrun
     WHERE job = 'job0' AND ended_us IS NOT NULL AND state <> 'skipped' AND slot <= ?
@@ -108,6 +114,8 @@ class Cluster:
                 f"INSERT INTO jobs_job ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
                 [[row[column] for column in columns] for row in rows],
             )
+            # Without one a node asks for all jobs again and again: it cannot know what has changed.
+            connection.execute(f"{NEW_VERSION} FROM jobs_job")
             connection.execute(
                 "INSERT INTO jobs_jobcursor (job, version, at) SELECT name, 1, ? FROM jobs_job", [self.made_at]
             )
@@ -116,6 +124,46 @@ class Cluster:
                 " WHERE name = ?",
                 [BEHIND],
             )
+
+    def put_on_duty(self, names: Collection[str]) -> None:
+        """These run, and all others are paused: each that changes has a new version, as if somebody had saved it."""
+        chosen = f"name IN ({', '.join('?' * len(names))})"
+        changed = f"paused = ({chosen})"
+        with closing(sqlite3.connect(self.database, timeout=60, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("CREATE TEMP TABLE changed AS SELECT id, name FROM jobs_job WHERE " + changed, [*names])
+            connection.execute(
+                f"UPDATE jobs_job SET version = version + 1, paused = NOT ({chosen}), pause_reason = ?"
+                " WHERE id IN (SELECT id FROM changed)",
+                [*names, OFF_DUTY],
+            )
+            connection.execute(f"{NEW_VERSION} FROM jobs_job WHERE id IN (SELECT id FROM changed)")
+            connection.execute(
+                "UPDATE jobs_jobcursor SET version = version + 1 WHERE job IN (SELECT name FROM changed)"
+            )
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def in_shifts(self, shifts: Sequence[Collection[str]], each_s: float) -> Iterator[None]:
+        """Those of one shift after the other are on duty as long as the block lasts, and nobody behind it."""
+        over = threading.Event()
+
+        def change() -> int:
+            number = 0
+            while not over.is_set():
+                self.put_on_duty(shifts[number % len(shifts)])
+                number += 1
+                over.wait(each_s)
+            return number
+
+        with ThreadPoolExecutor(1) as one:
+            changing = one.submit(change)
+            try:
+                yield
+            finally:
+                over.set()
+            self.told["shifts"] = changing.result()
+        self.put_on_duty(())
 
     def start(self, kind: str, number: int, skew_s: float = 0.0, **environment: str) -> None:
         name = f"{kind}{number}"
@@ -251,17 +299,22 @@ class Cluster:
             assert time.monotonic() < deadline, f"not within {patience_s:.0f} s: {what}; {self.ask(STILL_OPEN)}"
             time.sleep(0.2)
 
-    def until_over(self, last: int) -> None:
-        self.until(lambda: self._is_over(last), "every slot is over", PATIENCE_S)
+    def until_decided(self, last: int) -> None:
+        """Every slot up to ``last`` has its row."""
 
-    def _is_over(self, last: int) -> bool:
-        behind = [
-            name
-            for name, at in self.ask("SELECT job, at FROM jobs_jobcursor WHERE at < ?", last)
-            if self.jobs[str(name)].slots(int(str(at)), last)
-        ]
-        if behind:
-            return False
-        ((still,),) = self.ask(f"{OPEN} AND slot <= ?", last)
-        ((follows,),) = self.ask(f"{OPEN} AND kind = 'after' AND key IN ({ENDED})", last)
-        return still == follows == 0
+        def is_decided() -> bool:
+            behind = self.ask("SELECT job, at FROM jobs_jobcursor WHERE at < ?", last)
+            return not any(self.jobs[str(name)].slots(int(str(at)), last) for name, at in behind)
+
+        self.until(is_decided, "every slot is decided", PATIENCE_S)
+
+    def until_over(self, last: int) -> None:
+        """Nothing more becomes of the slots up to ``last``, nor of what follows their ends."""
+        self.until_decided(last)
+
+        def is_over() -> bool:
+            ((still,),) = self.ask(f"{OPEN} AND slot <= ?", last)
+            ((follows,),) = self.ask(f"{OPEN} AND kind = 'after' AND key IN ({ENDED})", last)
+            return still == follows == 0
+
+        self.until(is_over, "every slot is over", PATIENCE_S)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from engine.cron.slots.driving import Act
     from engine.cron.slots.steps import Step
 
-#: Of the workers' threads.
-THREADS = 4
+#: Runs that a worker process does at a time.
+THREADS = 8
 #: Longer than a starved machine holds a live process up, and shorter than a stop of the test.
 LEASE_S = 4
 #: What a run takes beside its effect.

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.chaos.cron_cluster import ENDED, Cluster
+from tests.chaos.cron_cluster import ENDED, OFF_DUTY, Cluster
+from tests.chaos.cron_jobs import BEHIND
 
+#: Slots of jobs that were paused.
+OFF = "slots off duty"
 #: States of rows that say nothing of whether the effect was done: it may have been, before.
 _UNKNOWN = ("lost lease", "failed")
 
@@ -34,8 +37,10 @@ def tally(cluster: Cluster, last: int) -> Iterator[str]:
         if state != "done" and not reason:
             yield f"{job} at {slot} is {state}, and nobody says why"
     told = cluster.told
-    told.update(f"slots {state}" for _, _, state, *_ in rows)
+    told.update(OFF if reason == f"paused: {OFF_DUTY}" else f"slots {state}" for _, _, state, reason, _ in rows)
     told["slots"], told["jobs"] = len(rows), len({job for job, *_ in rows})
+    told["jobs with an effect"] = len({job for job, _ in effects} - {BEHIND})
+    told["slots on duty"] = len(rows) - told[OFF]
 
 
 def printed(cluster: Cluster) -> str:
