@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hbus_console.state import ROOT
+from tests.skips import NOT_ALLOWED
 
 _TESTS = """
 import pytest
@@ -53,6 +54,13 @@ def test_with_ci_a_skip_fails_the_run(tmp_path: Path, workers: list[str]) -> Non
     run = _run(tmp_path, *workers, ci="true")
     assert run.returncode == 1
     assert "with CI=true every test has to run" in run.stdout
+
+
+def test_with_ci_what_nobody_may_do_here_is_told_and_fails_nothing(tmp_path: Path) -> None:
+    run = _run(tmp_path, ci="true", tests=_TESTS.replace("no lion", f"{NOT_ALLOWED}no lion"))
+    assert run.returncode == 0
+    assert "1 × not allowed here: no lion in the house" in run.stdout
+    assert "has to run" not in run.stdout
 
 
 def test_with_ci_a_run_without_a_skip_passes(tmp_path: Path) -> None:

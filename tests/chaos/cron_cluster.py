@@ -25,6 +25,7 @@ from tests.chaos.cron_jobs import BEHIND, ChaosJob
 from tests.chaos.cron_process import LEASE_S, SLOW_S
 from tests.chaos.form import size
 from tests.chaos.island import Island, NoIsland
+from tests.skips import NOT_ALLOWED
 
 #: Real seconds after which what is not over has failed.
 PATIENCE_S = 900.0
@@ -63,7 +64,7 @@ class Cluster:
         try:
             self.island = self._make_island()
         except NoIsland as error:
-            self.no_island = f"nobody is cut off from the network here: {error}"
+            self.no_island = f"{NOT_ALLOWED}cutting anybody off from the network: {error}"
         self._environment = {
             **os.environ,
             "STATE": str(self.state),
