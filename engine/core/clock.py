@@ -120,8 +120,13 @@ def _to_the_second(epoch_s: int) -> str:
 
 
 def from_rfc3339(text: str) -> int:
-    """Epoch milliseconds of an RFC 3339 instant; raises ``ValueError`` when it has no offset or is malformed."""
+    """Epoch milliseconds of an RFC 3339 instant; raises ``ValueError`` when it has no offset, is malformed, or lies
+    beyond the years 1 to 9999 in UTC.
+    """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no UTC offset; write 2026-11-21T08:00:00Z")
-    return round(moment.timestamp() * 1000)
+    epoch_ms = round(moment.timestamp() * 1000)
+    if not _FIRST_S * 1000 <= epoch_ms < (_LAST_S + 1) * 1000:
+        raise ValueError(f"{text!r} is before the year 1 or after 9999 in UTC")
+    return epoch_ms

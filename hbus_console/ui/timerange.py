@@ -25,6 +25,8 @@ DEFAULT = "1h"
 #: What an address calls it. Scripts carry these from page to page, so no form's field has one of these names.
 PARAMETERS = ("range", "from", "to")
 #: A range longer than this is refused: nothing on a page is kept or readable beyond it.
+#: The beginning of the year 9999.
+END_OF_TIME_MS = 253_370_764_800_000
 LONGEST_MS = 366 * 86_400_000
 
 
@@ -121,17 +123,21 @@ def _span(start: str, end: str, now_ms: int) -> TimeRange:
 def _moment(text: str, field: str) -> int:
     try:
         value = whole(text)
-        if value is not None:
-            datetime.fromtimestamp(value / 1000, tz=timezone.get_current_timezone())
-            return value
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=timezone.get_current_timezone())
-        return round(moment.timestamp() * 1000)
-    except (ValueError, OverflowError, OSError) as error:
+        if value is None:
+            moment = datetime.fromisoformat(text)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=timezone.get_current_timezone())
+            value = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
         raise BadInput(
             f"{text[:40]!r} is not a moment.", remedy="Write 2026-11-20T14:00 or epoch milliseconds.", field=field
         ) from error
+    # Beyond these a range, or its time on somebody's wall, is no date any more.
+    if not 0 <= value < END_OF_TIME_MS:
+        raise BadInput(
+            f"{text[:40]!r} lies before 1970 or after 9998.", remedy="Give a moment between these.", field=field
+        )
+    return value
 
 
 def _words(start_ms: int, end_ms: int) -> str:

@@ -56,6 +56,12 @@ def test_without_an_end_it_moves_on(clock: ManualClock) -> None:
         (f"from={NOW}&to={NOW - 1}", "to"),
         (f"from=0&to={NOW}", "from"),
         ("from=99999999999999999999", "from"),
+        # Which an offset puts out of every calendar, and those that lie so near that a range or a wall would.
+        ("to=0001-01-01T00:00:00%2B14:00", "to"),
+        ("to=9999-12-31T23:59:59-14:00", "to"),
+        ("to=0001-01-01T00:10:00Z", "to"),
+        ("to=9999-12-31T23:59:59Z", "to"),
+        ("to=1969-12-31T23:59:59Z", "to"),
     ],
 )
 def test_a_range_that_cannot_be_is_refused_naming_the_parameter(clock: ManualClock, query: str, field: str) -> None:
