@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_django import DjangoDbBlocker
 
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests import schema
 from tests.installation import RunningInstallation
 from tests.store_servers import SentinelTrio, StoreCluster
 
@@ -35,6 +37,26 @@ def _flush_empties_the_audit_log() -> None:
     from tests.guards import let_flush_empty_the_audit_log
 
     let_flush_empty_the_audit_log()
+
+
+@pytest.fixture(scope="session")
+def _guarding(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> dict[str, str]:
+    """The constraints of the database that all tests of this process share, as the migrations made them."""
+    with django_db_blocker.unblock():
+        return schema.guarding()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_constraint_is_lost(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that takes a constraint away and does not put it back would break others, far from it."""
+    if not any(item.get_closest_marker("django_db") for item in request.session.items if item.path == request.path):
+        yield
+        return
+    before: dict[str, str] = request.getfixturevalue("_guarding")
+    blocker: DjangoDbBlocker = request.getfixturevalue("django_db_blocker")
+    yield
+    with blocker.unblock():
+        assert schema.guarding() == before
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,8 @@ class ModelStore:
     """Keys that expire by the store's own clock; may forget everything."""
 
     def __init__(self) -> None:
-        self.markers: dict[SlotKey, float] = {}
+        #: The node, and until when others leave it the slot.
+        self.markers: dict[SlotKey, tuple[str, float]] = {}
         self.locks: dict[int, Lock] = {}
         self.epochs: dict[int, int] = {}
 
@@ -56,9 +57,13 @@ class ModelStore:
         self.epochs.clear()
 
     def claim(self, step: ClaimSlots, now: float) -> SlotClaims:
-        won = frozenset(slot for slot in step.slots if slot.at <= now and self.markers.get(slot, 0.0) <= now)
-        self.markers.update(dict.fromkeys(won, now + step.ttl_s))
+        won = frozenset(slot for slot in step.slots if slot.at <= now and self._is_free(slot, step.node, now))
+        self.markers.update(dict.fromkeys(won, (step.node, now + step.ttl_s)))
         return SlotClaims(won, now)
+
+    def _is_free(self, slot: SlotKey, node: str, now: float) -> bool:
+        holder, until = self.markers.get(slot, (node, 0.0))
+        return holder == node or until <= now
 
     def acquire(self, step: Acquire, now: float) -> int:
         if self._held(step.run, now) is not None:

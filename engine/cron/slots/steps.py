@@ -95,7 +95,7 @@ class SlotKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimSlots(Step):
-    """Store: set the marker of each slot unless it is there → ``SlotClaims``. Each by itself: a part may fail.
+    """Store: set the marker of each slot unless another node's is there → ``SlotClaims``; a part of them may fail.
 
     The store judges by its own clock whether a slot has come, so that a node whose clock is ahead claims nothing early.
     """

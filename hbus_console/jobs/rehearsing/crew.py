@@ -11,6 +11,7 @@ from threading import Event
 from typing import Any
 
 from engine.core.clock import Clock
+from engine.core.errors import Unavailable
 from engine.cron.slots import running
 from engine.cron.slots.driving import Act, perform
 from engine.cron.slots.job import CronJob, JobPolicy
@@ -62,7 +63,10 @@ class RehearsedNode:
         return self._scene.now_s >= self._from_s
 
     def tick(self) -> None:
-        """All that is due, unless it is killed over it."""
+        """All that is due, unless it is killed over it.
+
+        Raises ``Unavailable`` when slots cannot be decided: the play would go on without them for ever.
+        """
         if not self.lives:
             return
         try:
@@ -71,9 +75,16 @@ class RehearsedNode:
         except Killed:
             self._node = self._started()
             self._from_s = self._scene.now_s + BACK_S
+        if self._node.trouble:
+            raise Unavailable(self._node.trouble)
+        for job, why in self._node.failing.items():
+            raise Unavailable(f"The slots of {job!r} cannot be decided: {why}")
 
     def sweep(self) -> None:
+        """Look through the open runs. Raises ``Unavailable`` when that cannot be done."""
         self._node.sweep()
+        if self._node.sweep_trouble:
+            raise Unavailable(self._node.sweep_trouble)
 
     def _started(self) -> CronNode:
         scene = self._scene

@@ -33,6 +33,8 @@ from hbus_console.wiring import store
 Answer = TypeVar("Answer")
 #: While the store does not answer, the clock of the play stands still for so long at most, in seconds of ours.
 PATIENCE_S, LOOK_S = 60.0, 0.2
+#: A run that has been offered for so long will never begin, in seconds of the play; who is killed is back before.
+STUCK_S = 2 * 3_600
 #: One play at a time, under this lease; whoever finds it taken waits for as long as one that died would have it.
 LEASE = "rehearsal"
 #: The machine that all work is done on.
@@ -96,6 +98,7 @@ class Rehearsal:
                 with asked(), transaction.atomic():
                     self._instant()
                     while self._open(RunState.CLAIMED):
+                        self._refuse_stuck()
                         self._advance(SWEEP_S)
                         self._instant()
                 self._keep(lease)
@@ -123,6 +126,14 @@ class Rehearsal:
         self._workers.work()
         if self._away:
             raise self._away
+
+    def _refuse_stuck(self) -> None:
+        before_us = round((self._now_s() - STUCK_S) * 1_000_000)
+        stuck = JobRun.objects.filter(
+            pk__in=self._open(RunState.CLAIMED), changed_us__lt=before_us, not_before_us__lt=before_us
+        ).first()
+        if stuck:
+            raise Unavailable(f"Run {stuck.pk} of {stuck.job!r} is offered, and nobody begins it.")
 
     def _pause_s(self) -> float | None:
         """Until the next instant at which anything is to be done; ``None`` after the last."""

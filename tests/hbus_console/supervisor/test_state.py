@@ -51,7 +51,10 @@ def test_one_supervisor_holds_an_installation(tmp_path: Path) -> None:
 
 
 def test_a_reused_process_id_is_not_taken_for_the_process(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    program = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
         created = psutil.Process(child.pid).create_time()
         assert state.RoleState("web", 0, pid=child.pid, created_s=created).process() is not None
         assert state.RoleState("web", 0, pid=child.pid, created_s=created - 60).process() is None

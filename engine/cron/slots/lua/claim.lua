@@ -1,4 +1,4 @@
--- Claim slots that have come, each unless another node is at it.
+-- Claim slots that have come, each unless another node is at it. Who could not decide what it claimed claims it again.
 -- KEYS[n]  marker: string "<node> <claimed, ms>"; kept for whoever asks later
 -- ARGV[1]  node   ARGV[2]  ms for which others leave a slot to its claimer   ARGV[3]  ms to keep a marker
 -- ARGV[3 + n]  the slot of KEYS[n] in ms
@@ -11,8 +11,8 @@ for number, key in ipairs(KEYS) do
   local free = now >= tonumber(ARGV[3 + number])
   local held = free and redis.call('GET', key)
   if held then
-    local claimed = tonumber(string.match(held, ' (%d+)$'))
-    free = not (claimed and now < claimed + tonumber(ARGV[2]))
+    local node, claimed = string.match(held, '^(.*) (%d+)$')
+    free = not claimed or node == ARGV[1] or now >= tonumber(claimed) + tonumber(ARGV[2])
   end
   if free then
     redis.call('SET', key, marker, 'PX', ARGV[3])

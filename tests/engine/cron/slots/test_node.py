@@ -11,7 +11,7 @@ import pytest
 from engine.cron.exclusions import compile_exclusions
 from engine.cron.slots.job import CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.node import CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, SWEEP_S, Changed, CronNode
-from engine.cron.slots.steps import Acquire, RunState
+from engine.cron.slots.steps import Acquire, Opened, OpenRuns, RunState
 from tests.engine.cron.slots.places import Places, Seconds
 
 CLOSE = CronJob("close", 1, Seconds(), JobPolicy(grace_s=5, catch_up=CatchUp.ALL))
@@ -104,6 +104,25 @@ def test_one_job_that_cannot_be_decided_keeps_no_other_from_its_slots(caplog: py
     turn(places, node, seconds=3)
     assert node.failing == {}
     assert 12 in places.slots("broken")
+
+
+def test_one_job_whose_rows_are_refused_keeps_no_other_from_its_slots() -> None:
+    """It fails when all of them are claimed already."""
+    places = Places(CLOSE, RATES)
+    jobs = Jobs(places, CLOSE, RATES)
+    open_runs = places.database.open_runs
+
+    def refusing(step: OpenRuns, now: float) -> Opened:
+        if any(opening.cursor.job == RATES.name for opening in step.openings):
+            raise ArithmeticError("no such row")
+        return open_runs(step, now)
+
+    places.answers(OpenRuns, refusing)
+    node = jobs.node("n1")
+    turn(places, node, seconds=9)
+    assert places.slots(CLOSE.name) == list(range(1, 10))
+    assert places.slots(RATES.name) == []
+    assert node.failing == {RATES.name: "ArithmeticError: no such row"}
 
 
 def test_it_sleeps_until_the_next_slot_and_never_long() -> None:

@@ -17,10 +17,12 @@ from hbus_console.jobs.known import KnownJobs
 from hbus_console.jobs.models import Job, JobCursor, JobRun, LogPiece
 from hbus_console.jobs.rehearsing import rehearsal as module
 from hbus_console.jobs.rehearsing.apart import PlayedSpan, give_back, set_apart
+from hbus_console.jobs.rehearsing.crew import RehearsedWorkers
 from hbus_console.jobs.rehearsing.mishaps import Death, Mishap
 from hbus_console.jobs.services.jobs import change_job, resume_job
 from hbus_console.wiring import store
 from tests.hbus_console.jobs.rehearsing.conftest import BEGIN, TENTH_MINUTES, play, rehearsal
+from tests.schema import without_constraint
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "ledger"])
 NAME = "night.works"
@@ -198,3 +200,20 @@ def test_while_the_store_is_away_the_clock_stands_still(apart: Apart, monkeypatc
     JobRun.objects.all().delete()
     with pytest.raises(Unavailable):
         play(apart(parameters={"takes_s": 60}))
+
+
+def test_slots_that_cannot_be_decided_end_the_play(apart: Apart) -> None:
+    jobs = apart()
+    with (
+        without_constraint(JobRun, "one_run_of_a_slot"),
+        pytest.raises(Unavailable, match=r"The slots of 'night\.works' cannot be decided: .*ON CONFLICT"),
+    ):
+        play(jobs)
+
+
+def test_a_run_that_nobody_begins_ends_the_play(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = apart()
+    monkeypatch.setattr(RehearsedWorkers, "work", lambda self: None)
+    with pytest.raises(Unavailable, match=r"of 'night\.works' is offered, and nobody begins it\."):
+        play(jobs)
+    assert not rows(), "what happens at one instant is kept whole or not at all"
