@@ -130,10 +130,13 @@ class Verdict(StrEnum):
     RETRY = "retry"
     #: Move it to the dead letters with ``dead`` as its record.
     DEAD = "dead"
-    #: Hand it out again at once, in the order of publishing; does not count as an attempt.
+    #: Hand it out again at once, in the order of publishing; does not count as an attempt. Where attempts before
+    #: ``number`` were made (partitioned transports), they are counted; ``attempt`` is the last of them, if that failed
+    #: here.
     RELEASE = "release"
     #: Set it aside with its key (partitioned transports). With a record in ``dead`` it parks the key; without one it
-    #: follows a key that is parked. A key that is not, or no longer: released, and answered ``False``.
+    #: follows a key that is parked. A key that is not, or no longer: released, and answered ``False``. ``number`` and
+    #: ``attempt`` as for ``RELEASE``.
     PARK = "park"
     #: Attempt ``number``, 2 or later, is about to be made by its holder, who keeps it (partitioned transports). From
     #: now on it is counted, whatever becomes of them; ``attempt`` is the one before it, if that failed here. Said again
@@ -152,7 +155,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     dead: bytes = b""
     #: For ``PARK``: the key.
     key: str = ""
-    #: For ``BEGIN``: which attempt it is.
+    #: Which attempt begins, or would have been the next; 0: nothing is said of it.
     number: int = 0
 
 

@@ -1,8 +1,8 @@
 """A process that consumes an ordered topic until it is told to stop (SIGTERM) or killed. Run by ``test_ordering``.
 
-Arguments: prefix, name, on_failed_head; the store's address comes in the environment. Everything it does goes to one
-list in the store, or in the one of ``JOURNAL_URL``, so that what several processes did has one order: ``begin``,
-``end``, ``fail`` and ``settled``.
+Arguments: prefix, name, on_failed_head, seconds between two attempts; the store's address comes in the environment.
+Everything it does goes to one list in the store, or in the one of ``JOURNAL_URL``, so that what several processes did
+has one order: ``begin``, ``end``, ``fail`` and ``settled``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Journal:
 
 
 def main() -> None:
-    prefix, name, on_failed_head = sys.argv[1:]
+    prefix, name, on_failed_head, pause_s = sys.argv[1:]
     # What fails on demand would bury what a test says of itself.
     logging.disable(logging.ERROR)
     url = os.environ["REDIS_URL"]
@@ -83,7 +83,7 @@ def main() -> None:
     policy = SubscriptionPolicy(
         TOPIC,
         GROUP,
-        RetryPolicy(ATTEMPTS, (0.05,)),
+        RetryPolicy(ATTEMPTS, (float(pause_s),)),
         concurrency=THREADS,
         lease_s=LEASE_S,
         ordering="key",

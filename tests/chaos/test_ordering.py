@@ -50,6 +50,8 @@ class Fleet:
         self._environment = {**os.environ, "REDIS_URL": url, "JOURNAL_URL": journal_url or url}
         self._prefix = prefix
         self._on_failed_head = on_failed_head
+        #: Between two attempts.
+        self.pause_s = 0.05
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._number = 0
         self.events: Counter[str] = Counter()
@@ -62,7 +64,8 @@ class Fleet:
     def join(self) -> str:
         self._number += 1
         name = f"w{self._number}"
-        command = [sys.executable, "-m", "tests.chaos.ordered_worker", self._prefix, name, self._on_failed_head]
+        command = [sys.executable, "-m", "tests.chaos.ordered_worker", self._prefix, name]
+        command += [self._on_failed_head, str(self.pause_s)]
         process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         self._running[name] = process
@@ -294,6 +297,29 @@ def test_no_message_is_tried_more_often_than_allowed_however_often_consumers_and
         assert fleet.transport.admin.counts(TOPIC, GROUP)["dead"] == len(poison)
     finally:
         fleet.end()
+
+
+@pytest.mark.parametrize("fleet", ["block"], indirect=True)
+def test_no_message_is_tried_more_often_than_allowed_though_all_are_frozen_between_two_attempts(fleet: Fleet) -> None:
+    poison = [POISON * each - 1 for each in range(1, 5)]
+    fleet.pause_s = 1.0
+    names = [fleet.join() for _ in range(2)]
+    deadline = time.monotonic() + PATIENCE_S
+    for n in poison:
+        fleet.publish(n, 1)
+        while ("fail", n) not in {(what, number) for what, _, _, number in fleet.journal()}:
+            assert time.monotonic() < deadline
+        for name in names:
+            fleet.freeze(name)
+        # The leases of all run out, and nobody is there to take them.
+        time.sleep(LEASE_S + 0.5)
+        for name in names:
+            fleet.thaw(name)
+    fleet.until_settled()
+    times = Counter(n for what, _, _, n in fleet.journal() if what == "fail")
+    print(f"\ntimes that each of {len(poison)} poison messages was tried: {[times[n] for n in poison]}")
+    assert max(times.values()) <= ATTEMPTS
+    assert fleet.transport.admin.counts(TOPIC, GROUP)["dead"] == len(poison)
 
 
 @pytest.mark.parametrize("fleet", ["block"], indirect=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.scope import ConsumerScope
-from engine.bus.consuming.settler import Settler
+from engine.bus.consuming.settler import Settler, failed_here
 from engine.bus.errors import Unrecoverable
 from engine.bus.transport import Settlement, Verdict
 from engine.core.errors import Unavailable
@@ -44,9 +44,7 @@ class Attempts:
 
         ``None`` when the store does not answer, and the dispatcher keeps it until it is asked again.
         """
-        failed_here = held.attempt > held.delivery.attempt and held.history
-        before = held.history[-1] if failed_here else None
-        settlement = Settlement(held.delivery.receipt, Verdict.BEGIN, attempt=before, number=held.attempt)
+        settlement = Settlement(held.delivery.receipt, Verdict.BEGIN, attempt=failed_here(held), number=held.attempt)
         try:
             (counted,) = self._scope.receiver.settle([settlement])
         except Unavailable as error:

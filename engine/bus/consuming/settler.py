@@ -82,18 +82,14 @@ class Settler:
             self._wake.set()
 
     def release(self, deliveries: Sequence[InFlight]) -> None:
-        """Hand back what nobody has begun; it is delivered again, and counts no attempt."""
+        """Hand back what nobody has begun; it is delivered again, and what it waited counts no attempt."""
         now_ms = self._scope.clock.now_ms()
         for held in deliveries:
             if held.lost:
                 self.drop(held)
                 continue
             self.released += 1
-            # One that failed here and waited for its next attempt must not lose its count altogether.
-            failed_here = held.attempt > held.delivery.attempt
-            verdict = Verdict.RETRY if failed_here else Verdict.RELEASE
-            attempt = held.history[-1] if failed_here else None
-            self.add(Finished(held, "released", now_ms, verdict=verdict, attempt=attempt))
+            self.add(Finished(held, "released", now_ms, verdict=Verdict.RELEASE))
 
     def set_aside(self, deliveries: Sequence[InFlight]) -> None:
         """Send back what must not be handled now; the store parks it with its key, or puts it back in order."""
@@ -338,6 +334,16 @@ def _named(held: InFlight) -> Message:
     return held.message
 
 
+def failed_here(held: InFlight) -> Attempt | None:
+    """The last attempt of ``held``, if it failed in this process: the store need not know of it yet."""
+    return held.history[-1] if held.attempt > held.delivery.attempt and held.history else None
+
+
 def _settlement(finished: Finished) -> Settlement:
-    receipt = finished.held.delivery.receipt
-    return Settlement(receipt, finished.verdict, finished.after_ms, finished.attempt, finished.dead, finished.held.key)
+    held = finished.held
+    receipt = held.delivery.receipt
+    failed = failed_here(held)
+    if failed and not finished.dead and finished.verdict in (Verdict.RELEASE, Verdict.PARK):
+        # It waited for its next attempt: the one that it had must not be forgotten.
+        return Settlement(receipt, finished.verdict, attempt=failed, key=held.key, number=held.attempt)
+    return Settlement(receipt, finished.verdict, finished.after_ms, finished.attempt, finished.dead, held.key)

@@ -101,7 +101,7 @@ class Worker:
         """Have it again after a lease: here where order asks for it, and otherwise when its lease has run out."""
         number, now_ms, pause_ms = held.attempt, self._clock.now_ms(), round(self._lease_s * 1000)
         attempt = Attempt(number, now_ms, 0, self._scope.name, why)
-        held.attempt, held.context = number + 1, None
+        held.attempt, held.history, held.context = number + 1, (*held.history, attempt), None
         if number <= self._last_attempt and self._dispatcher.retry(held, self._lease_s):
             self._settler.say_retry(Finished(held, "retried", now_ms, after_ms=pause_ms, attempt=attempt, error=why))
             return True

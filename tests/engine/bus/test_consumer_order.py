@@ -119,6 +119,22 @@ def test_a_lane_waits_for_the_store_and_goes_on_when_it_is_back(bus: Bus, clock:
     assert journal.by_key["a"] == list(range(3 * LANE_AHEAD))
 
 
+@pytest.mark.parametrize("failed", [1, 2])
+def test_an_attempt_counts_though_the_lease_runs_out_before_the_next(bus: Bus, clock: ManualClock, failed: int) -> None:
+    """As when the process is stopped between two attempts for longer than its lease."""
+    bus.publish({"n": 0}, key="a")
+    journal = Journal(fail={0})
+    with running(bus.consumer(journal, ordering="key", lease_s=LEASE_S, seat_s=600.0, retry=RetryPolicy(3, (1.0,)))):
+        until(lambda: len(bus.facts.of("retried")) == failed, between=lambda: clock.advance(0.1))
+        bus.transport.failing |= {"extend", "receive"}
+        clock.advance(LEASE_S)
+        bus.facts.wait_for("lease_lost")
+        bus.transport.failing.clear()
+        until(lambda: bool(bus.facts.of("dead")), between=lambda: clock.advance(0.1))
+    (dead,) = bus.facts.of("dead")
+    assert dead.attempt == len(journal.calls) == 3
+
+
 def test_a_head_that_dies_lets_its_key_go_on(bus: Bus, clock: ManualClock) -> None:
     for n in range(3):
         bus.publish({"n": n}, key="a")

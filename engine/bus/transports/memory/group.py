@@ -103,8 +103,7 @@ class Group:
         if settlement.verdict is Verdict.DEAD:
             self._bury(held, settlement.dead)
         elif settlement.verdict is Verdict.BEGIN:
-            if held.failed < settlement.number - 1:
-                self._note_failure(held, settlement.number - 1, settlement.attempt)
+            self._note_before(held, settlement)
             held.begun = held.begun or held.failed == settlement.number - 1
         elif settlement.verdict is Verdict.RETRY:
             self._note_failure(held, held.failed + 1, settlement.attempt)
@@ -113,6 +112,7 @@ class Group:
         elif settlement.verdict is Verdict.PARK:
             return self._park(held, settlement)
         else:
+            self._note_before(held, settlement)
             self._requeue(held, State.RELEASED, 0)
             self.counts["released"] += 1
         return True
@@ -199,14 +199,20 @@ class Group:
         if settlement.dead:
             self._note_failure(held, held.failed + 1, settlement.attempt)
             self.parked.setdefault(key, settlement.dead)
-        elif key not in self.parked:
-            self._requeue(held, State.RELEASED, 0)
-            self.counts["released"] += 1
-            return False
+        else:
+            self._note_before(held, settlement)
+            if key not in self.parked:
+                self._requeue(held, State.RELEASED, 0)
+                self.counts["released"] += 1
+                return False
         self.aside.setdefault(key, set()).add(number)
         held.state, held.due_ms = State.PARKED, NEVER_MS
         self.counts["parked"] += 1
         return True
+
+    def _note_before(self, held: PendingEntry, settlement: Settlement) -> None:
+        if held.failed < settlement.number - 1:
+            self._note_failure(held, settlement.number - 1, settlement.attempt)
 
     def _due(self, limit: int, now_ms: int) -> Iterator[int]:
         for _ in range(limit):

@@ -101,7 +101,7 @@ class PartitionReader:
                 acks[_RANK_OF_MARK.get(position[-1], 1)].append(index)
             else:
                 attempt = _attempt_encoder.encode(each.attempt) if each.attempt else b""
-                when = each.number if each.verdict is Verdict.BEGIN else max(0, each.after_ms)
+                when = each.number or max(0, each.after_ms)
                 others += (each.verdict.value, position, token, when, attempt, each.dead, each.key)
                 other_order.append(index)
         order = [index for indexes in acks for index in indexes]

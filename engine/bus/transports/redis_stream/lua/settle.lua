@@ -4,7 +4,8 @@
 --       10 aside
 -- ARGV  1 group · 2 now in ms, or '' for the server's clock · 3-5 numbers of acks per stream · 6 epoch · the positions
 --       of the acks, high ones first · then seven per other verdict:
---       'retry' | 'dead' | 'release' | 'park' | 'begin' · position · token · after ms, or the number of what begins ·
+--       'retry' | 'dead' | 'release' | 'park' | 'begin' · position · token · after ms, or the number of what
+--       begins or would have been next, else 0 ·
 --       attempt as a JSON array, or '' · record of the dead or of the head that parks its key · key
 -- Result  the 1-based numbers, in the order given, of those that were refused: acks of what is settled already, other
 --         verdicts whose lease was lost, and what was to be set aside with a key that is not parked (any more), which
@@ -73,14 +74,17 @@ local function note_failure(position, attempt)
   note_tries(tries, position, failed + 1, false, history, attempt)
 end
 
--- Attempt `number` is about to be made. It may be counted already, where its lease had run out in its holder's hand.
+-- Those before attempt `number` were made. They may be counted already, where a lease had run out in its holder's hand.
+local function note_before(position, number, attempt)
+  local failed, _, history = tries_of(tries, position)
+  if failed < number - 1 then note_tries(tries, position, number - 1, false, history, attempt) end
+end
+
+-- Attempt `number` is about to be made.
 local function begin(position, number, attempt)
+  note_before(position, number, attempt)
   local failed, begun, history = tries_of(tries, position)
-  if failed < number - 1 then
-    note_tries(tries, position, number - 1, true, history, attempt)
-  elseif failed == number - 1 and not begun then
-    note_tries(tries, position, failed, true, history, '')
-  end
+  if failed == number - 1 and not begun then note_tries(tries, position, failed, true, history, '') end
 end
 
 local function retry(position, after_ms, attempt)
@@ -104,13 +108,16 @@ local function release(position, id)
 end
 
 -- The head parks its key; what follows is set aside only while the key is parked.
-local function park(position, id, attempt, record, key)
+local function park(position, id, number, attempt, record, key)
   if record ~= '' then
     note_failure(position, attempt)
     counts.parks = counts.parks + redis.call('HSETNX', KEYS[9], key, record)
-  elseif redis.call('HEXISTS', KEYS[9], key) == 0 then
-    release(position, id)
-    return false
+  else
+    note_before(position, number, attempt)
+    if redis.call('HEXISTS', KEYS[9], key) == 0 then
+      release(position, id)
+      return false
+    end
   end
   redis.call('ZADD', leases, score(PARKED + ms_of(id)), position)
   redis.call('ZADD', KEYS[10], 0, aside_member(key, id))
@@ -135,10 +142,12 @@ for i = first_other, #ARGV, 7 do
   elseif verdict == 'dead' then
     bury(position, rank, id, ARGV[i + 5])
   elseif verdict == 'park' then
-    if not park(position, id, ARGV[i + 4], ARGV[i + 5], ARGV[i + 6]) then refused[#refused + 1] = ordinal end
+    local number, attempt, record, key = tonumber(ARGV[i + 3]), unpack(ARGV, i + 4, i + 6)
+    if not park(position, id, number, attempt, record, key) then refused[#refused + 1] = ordinal end
   elseif verdict == 'begin' then
     begin(position, tonumber(ARGV[i + 3]), ARGV[i + 4])
   else
+    note_before(position, tonumber(ARGV[i + 3]), ARGV[i + 4])
     release(position, id)
   end
 end
