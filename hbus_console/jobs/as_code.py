@@ -23,6 +23,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.jobs import change_job, create_job, delete_job
+from hbus_console.jobs.services.secrets import shown_settings
 from hbus_console.jobs.services.work import check_work
 
 #: Bytes of a file.
@@ -123,5 +124,6 @@ def _plan(actor: Actor, draft: JobDraft, row: Job | None) -> PlannedChange:
     if row is None:
         return PlannedChange(draft.name, "create", draft)
     was = snapshot(row)
-    differs = tuple((name, was[name], clean[name]) for name in SETTINGS.changeable if was[name] != clean[name])
+    shown, wanted = shown_settings(was), shown_settings(clean)
+    differs = tuple((name, shown[name], wanted[name]) for name in SETTINGS.changeable if was[name] != clean[name])
     return PlannedChange(draft.name, "change" if differs else "same", draft, differs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from engine.core.errors import BadInput
 
@@ -13,39 +14,134 @@ MASK = "•••"
 _HIDDEN = "writeOnly"
 #: Formats of values that are secrets.
 _SECRET_FORMATS = ("password",)
-#: Parts of names that say so where no schema does.
-_SECRET_NAMES = ("password", "passwd", "secret", "token", "apikey", "api_key", "credential", "private_key")
+#: Parts of names that say so where no schema does, without what words are joined by.
+_SECRET_NAMES = (
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "credential",
+    "authorization",
+)
+#: Words of a schema under which there are schemas of the same value.
+_ALSO = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas")
+
+Schema = Mapping[str, Any]
 
 
-def masked(parameters: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """``parameters`` with what their schema, or a telling name, calls secret replaced, at whatever depth."""
-    return {name: _shown(name, value, _property(schema, name)) for name, value in parameters.items()}
+def masked(parameters: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+    """``parameters`` with what their schema, or a telling name, calls secret replaced, at whatever depth.
+
+    What may be meant is masked: an alternative that the value does not take, and a pattern that its name does not fit.
+    """
+    root = schema or {}
+    shown = _shown("", parameters, _applying([root], root), root)
+    return dict.fromkeys(parameters, MASK) if shown == MASK else dict(shown)
 
 
-def unmasked(typed: Mapping[str, Any], known: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:
+def unmasked(typed: Mapping[str, Any], known: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
     """``typed`` with the secrets that it shows masked, or not at all, as they are ``known``: nobody types them anew.
 
     Raises ``BadInput`` where it shows one masked that is not known: the mask is nobody's secret.
     """
+    return restored(still_masked(typed, known, schema), known)
+
+
+def still_masked(typed: Mapping[str, Any], known: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+    """``typed`` with a mask for each secret that it leaves out: who types nothing leaves it as it is."""
     hidden = masked(known, schema)
-    left_out = {name: value for name, value in known.items() if hidden[name] == MASK and name not in typed}
-    return {**{name: _restored(value, known.get(name)) for name, value in typed.items()}, **left_out}
+    return {**typed, **{name: MASK for name in known if hidden[name] == MASK and name not in typed}}
 
 
-def is_secret(name: str, schema: Mapping[str, Any]) -> bool:
-    """Whether a parameter is given and never shown."""
-    return schema.get(_HIDDEN) is True or schema.get("format") in _SECRET_FORMATS or _tells(name)
+def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
+    """Whether a parameter is given and never shown. ``root``: of which ``schema`` is a part."""
+    return _says_so(name, _applying([schema], root or {}))
 
 
-def _shown(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
-    if is_secret(name, schema):
+def secrets_in(parameters: Mapping[str, Any], schema: Schema | None) -> list[str]:
+    """The names of those that are secret, or hold one."""
+    return [name for name, shown in masked(parameters, schema).items() if holds_mask(shown)]
+
+
+def holds_mask(value: Any) -> bool:
+    """Whether a mask stands in it, at whatever depth."""
+    if isinstance(value, Mapping):
+        return any(map(holds_mask, value.values()))
+    return any(map(holds_mask, value)) if isinstance(value, list) else bool(value == MASK)
+
+
+def restored(typed: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """``typed`` with each mask as the value that is ``known`` there; raises ``BadInput`` where none is."""
+    return {name: _restored(value, known.get(name)) for name, value in typed.items()}
+
+
+def _says_so(name: str, schemas: Iterable[Schema]) -> bool:
+    return _tells(name) or any(each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS for each in schemas)
+
+
+def _shown(name: str, value: Any, schemas: Sequence[Schema], root: Schema) -> Any:
+    if _says_so(name, schemas):
         return MASK
     if isinstance(value, Mapping):
-        return masked(value, schema)
+        return {key: _shown(key, each, _applying(_of_member(schemas, key), root), root) for key, each in value.items()}
     if isinstance(value, list):
-        items = schema.get("items")
-        return [_shown(name, each, items if isinstance(items, Mapping) else {}) for each in value]
+        items = _applying(_of_items(schemas), root)
+        return [_shown(name, each, items, root) for each in value]
     return value
+
+
+def _applying(schemas: Iterable[Any], root: Schema) -> list[Schema]:
+    """These, and all that they say about the same value elsewhere."""
+    found: dict[int, Schema] = {}
+    left = list(schemas)
+    while left:
+        each = left.pop()
+        if not isinstance(each, Mapping) or id(each) in found:
+            continue
+        found[id(each)] = each
+        left.extend(_referred(each[word], root) for word in ("$ref", "$dynamicRef") if word in each)
+        for word in _ALSO:
+            under = each.get(word)
+            left.extend(under if isinstance(under, list) else [under])
+            if word == "dependentSchemas" and isinstance(under, Mapping):
+                left.extend(under.values())
+    return list(found.values())
+
+
+def _referred(reference: Any, root: Schema) -> Any:
+    """What a reference within the schema leads to; schemas refer to no other."""
+    found: Any = root
+    for word in str(reference).removeprefix("#").split("/")[1:]:
+        part = unquote(word).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(part)] if part.isdecimal() and int(part) < len(found) else None
+        else:
+            found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _of_member(schemas: Iterable[Schema], name: str) -> Iterator[Any]:
+    for each in schemas:
+        properties, patterns = each.get("properties"), each.get("patternProperties")
+        if isinstance(properties, Mapping) and name in properties:
+            yield properties[name]
+        if isinstance(patterns, Mapping):
+            yield from patterns.values()
+        yield from (each.get(word) for word in ("additionalProperties", "unevaluatedProperties"))
+
+
+def _of_items(schemas: Iterable[Schema]) -> Iterator[Any]:
+    for each in schemas:
+        first = each.get("prefixItems")
+        yield from first if isinstance(first, list) else ()
+        items = each.get("items")
+        yield from items if isinstance(items, list) else [items]
+        yield from (each.get(word) for word in ("contains", "additionalItems", "unevaluatedItems"))
 
 
 def _restored(typed: Any, known: Any) -> Any:
@@ -64,12 +160,6 @@ def _restored(typed: Any, known: Any) -> Any:
     return typed
 
 
-def _property(schema: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
-    properties = (schema or {}).get("properties")
-    found = properties.get(name) if isinstance(properties, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
 def _tells(name: str) -> bool:
-    plain = name.lower().replace("-", "_")
+    plain = "".join(letter for letter in name.lower() if letter.isalnum())
     return any(part in plain for part in _SECRET_NAMES)

@@ -13,6 +13,7 @@ from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
+from hbus_console.jobs.services.secrets import shown_settings
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import masked
 
@@ -144,8 +145,7 @@ def job(row: Job) -> dict[str, Any]:
 
 def version(row: JobVersion) -> dict[str, Any]:
     """A version, likewise."""
-    shown = {**row.settings, "parameters": masked(row.settings.get("parameters") or {}, _own_schema(row.settings))}
-    return plain(VersionOut(row.number, shown, row.audit_seq, row.made_at))
+    return plain(VersionOut(row.number, shown_settings(row.settings), row.audit_seq, row.made_at))
 
 
 def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:

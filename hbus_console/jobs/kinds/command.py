@@ -24,9 +24,10 @@ class CommandKind:
     words = "a program"
 
     def check(self, actor: Actor, spec: WorkSpec) -> None:
+        # Before what it names: which programs there are is told to those alone who may have them run.
+        require(actor, JOB_COMMAND)
         only(spec, "folder", "environment")
         self._program(spec)
-        require(actor, JOB_COMMAND)
 
     def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
         return None

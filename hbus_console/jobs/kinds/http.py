@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPMethod
 from typing import Any
 
@@ -19,6 +20,10 @@ LONGEST_S = 300.0
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Headers that are ours to say.
 _OURS = ("authorization", "content-length", "host", "idempotency-key", "x-hbus-")
+#: Headers of the connection, by which one end may take for the end of a call what the other does not (RFC 9110, 7.6.1).
+_HOP = ("connection", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade")
+#: What a header's name may be (RFC 9110, 5.6.2).
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class HttpKind:
@@ -56,7 +61,18 @@ class HttpKind:
                 raise BadInput(
                     f"The header {name} holds what no header can say.", remedy="Use ASCII alone.", field="options"
                 )
-            if name.lower().startswith(_OURS):
+            if not _TOKEN.fullmatch(name):
+                raise BadInput(
+                    f"{name!r} is no name of a header.", remedy="Use letters, digits and hyphens.", field="options"
+                )
+            plain = name.lower()
+            if plain in _HOP or plain.startswith("proxy-"):
+                raise BadInput(
+                    f"The header {name} is of the connection, which is not the job's.",
+                    remedy="Leave it out.",
+                    field="options",
+                )
+            if plain.startswith(_OURS):
                 raise BadInput(
                     f"The header {name} is not yours to set.",
                     remedy="Calls are signed; leave it out.",

@@ -24,11 +24,11 @@ class PublishKind:
         only(spec, "type", "key")
         for name in ("type", "key"):
             text_option(spec, name)
+        require(actor, PUBLISH, spec.target)
         try:
             find_topic(spec.target)
         except BadInput as error:
             raise BadInput(error.what, remedy=error.remedy, field="target") from error
-        require(actor, PUBLISH, spec.target)
 
     def schema(self, spec: WorkSpec) -> dict[str, Any] | None:
         return None

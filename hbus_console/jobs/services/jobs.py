@@ -25,6 +25,7 @@ from hbus_console.jobs.known import cron_job
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, PingAddress
 from hbus_console.jobs.rights import identity_of
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
+from hbus_console.jobs.services.secrets import forget_secrets, refuse_carrying, shown_settings, with_known
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.teams import services as teams
@@ -32,6 +33,7 @@ from hbus_console.teams import services as teams
 #: What says when it runs: what was missed under another of these is not caught up with.
 WHEN = ("schedule", "zone", "gap", "fold")
 #: Why slots are skipped that came before a change, and of how many that is told at once.
+RESTORED = "job.restore"
 UNDECIDED = "the job was changed before anybody decided this slot"
 LEFT_OUT = ", nor those after it until {}, which have no row of their own"
 
@@ -56,7 +58,7 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     reason = checks.reason(reason, required=False)
     if Job.objects.filter(name=name).exists():
         raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
-    clean = checked(asdict(draft))
+    clean = checked(with_known(asdict(draft), {}))
     check_work(actor, clean)
     check_after(name, clean["after"])
     made = Job(name=name, team=teams.owner(draft.owner), acts_as=identity_of(actor), **clean)
@@ -66,7 +68,7 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     if made.kind == WorkName.ELSEWHERE:
         PingAddress.objects.create(job=made)
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
-    entry = record(actor, "job.create", made.subject, reason=reason, after=snapshot(made))
+    entry = record(actor, "job.create", made.subject, reason=reason, after=shown_settings(snapshot(made)))
     JobVersion.objects.create(job=made, number=made.version, settings=snapshot(made), audit_seq=entry.seq)
     return made
 
@@ -109,7 +111,7 @@ def restore_version(actor: Actor, name: str, number: int, reason: str, *, now_s:
         raise NotThere(f"{name} has no version {number}.", remedy="Look at its versions.", field="version")
     # A setting that is newer than the version stays as it is.
     was = {field: value for field, value in found.settings.items() if field in SETTINGS.changeable}
-    return _change(actor, row, was, Why("job.restore", reason), now_s)
+    return _change(actor, row, was, Why(RESTORED, reason), now_s)
 
 
 @transaction.atomic
@@ -159,7 +161,8 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     if row.kind == WorkName.ELSEWHERE:
         # Nobody would hear of their end.
         JobRun.objects.filter(job=name, ended_us=None).update(state=RunState.CANCELLED, **ended)
-    record(actor, "job.delete", row.subject, reason=reason, before=snapshot(row))
+    record(actor, "job.delete", row.subject, reason=reason, before=shown_settings(snapshot(row)))
+    forget_secrets(row)
     row.delete()
 
 
@@ -176,7 +179,7 @@ def job(name: str, *, lock: bool = False) -> Job:
 
 def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s: Now) -> Job:
     before = snapshot(row)
-    wanted = SETTINGS.differing(before, changes)
+    wanted = SETTINGS.differing(before, with_known(changes, before))
     if not wanted:
         already(row.subject, "is as you sent it")
         return row
@@ -185,6 +188,9 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     reason = checks.reason(why.reason, required=JOB_GOVERN in SETTINGS.acts_of(wanted))
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
     refuse_another_place(before, clean)
+    # A version's secrets were given for what that version did.
+    if why.action != RESTORED:
+        refuse_carrying(before, clean, changes.get("parameters"))
     owner = row.team
     if "owner" in wanted:
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
@@ -219,7 +225,10 @@ def _save_version(actor: Actor, row: Job, why: Why, before: Mapping[str, Any]) -
     # A node that knows the version before decides nothing from here on.
     JobCursor.objects.filter(job=row.name).update(version=row.version)
     after = snapshot(row)
-    entry = record(actor, why.action, row.subject, reason=why.reason, before=before, after=after)
+    shown = shown_settings(after)
+    if before["parameters"] != after["parameters"] and shown_settings(before)["parameters"] == shown["parameters"]:
+        shown["masked"] = "changed"
+    entry = record(actor, why.action, row.subject, reason=why.reason, before=shown_settings(before), after=shown)
     JobVersion.objects.create(job=row, number=row.version, settings=after, audit_seq=entry.seq)
 
 

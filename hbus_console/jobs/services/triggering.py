@@ -26,7 +26,7 @@ from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import Now, job
 from hbus_console.jobs.services.work import check_parameters, schema_of
-from hbus_console.jobs.showing import masked
+from hbus_console.jobs.showing import masked, restored
 from hbus_console.jobs.workers import working_nodes
 from hbus_console.wiring import store
 
@@ -167,7 +167,7 @@ def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, A
         raise BadInput(
             "The parameters are no JSON object.", remedy='For example {"hotel": "HB-1"}.', field="parameters"
         )
-    parameters = dict(row.parameters if given is None else given)
+    parameters = dict(row.parameters if given is None else restored(given, row.parameters))
     check_parameters(snapshot(row), parameters)
     return parameters
 

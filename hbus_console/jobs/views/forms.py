@@ -27,7 +27,7 @@ from hbus_console.jobs.preview import preview as previewed
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import GOVERNANCE, SETTINGS, TIMES, TROUBLE, WORK, JobDraft, snapshot
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import masked, unmasked
+from hbus_console.jobs.showing import masked, still_masked
 from hbus_console.jobs.views.job import frame
 from hbus_console.jobs.wall import told_slot
 from hbus_console.teams.services import team_names
@@ -138,4 +138,4 @@ def preview(request: HttpRequest) -> HttpResponse:
 def _with_secrets(values: dict[str, Any], row: Job) -> dict[str, Any]:
     """What is shown in place of a secret is no value: the secret stays."""
     typed = SETTINGS["parameters"].check(values["parameters"], {})
-    return {**values, "parameters": unmasked(typed, row.parameters, schema_of(snapshot(row)))}
+    return {**values, "parameters": still_masked(typed, row.parameters, schema_of(snapshot(row)))}

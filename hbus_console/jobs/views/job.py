@@ -28,8 +28,8 @@ from hbus_console.jobs.models import Job, JobRun, JobVersion, PingAddress
 from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
+from hbus_console.jobs.services.secrets import shown_settings
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import masked
 from hbus_console.jobs.standing import job_rows, next_slots
 from hbus_console.jobs.views.lists import page_of_runs, told_runs
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
@@ -161,7 +161,7 @@ def _words(row: Job) -> str:
 
 def _told(row: Job) -> list[tuple[str, str]]:
     """Label and value of what the job is set to, as the page lists it."""
-    values = {**snapshot(row), "parameters": masked(row.parameters, schema_of(snapshot(row)))}
+    values = shown_settings(snapshot(row))
     told = []
     elsewhere = row.kind == WorkName.ELSEWHERE
     # The page shows the schema apart: it may be long.
@@ -180,15 +180,9 @@ def _told(row: Job) -> list[tuple[str, str]]:
 
 def _difference(before: JobVersion, after: JobVersion) -> list[tuple[str, object, object]]:
     """What a version changed: setting, what it was, what it is; without what is secret."""
-    was, now = (_shown(each.settings) for each in (before, after))
+    was, now = (shown_settings(each.settings) for each in (before, after))
     return [
         (name, was.get(name), now.get(name))
         for name in dict.fromkeys([*was, *now])
         if was.get(name) != now.get(name) and name != "acts_as"
     ]
-
-
-def _shown(settings: dict[str, Any]) -> dict[str, Any]:
-    if "parameters" not in settings:
-        return settings
-    return {**settings, "parameters": masked(settings["parameters"], schema_of(settings))}

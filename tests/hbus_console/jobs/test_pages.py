@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -145,7 +146,11 @@ def test_settings_keep_the_secrets_that_they_do_not_show(page: Client, make_job:
     assert "4711" not in html
     assert "•••" in html
     sent = {**WHOLE, "parameters": '{"hotel": "HB-1", "pin": "•••"}', "timeout_s": "60", "revision": "1"}
-    saved = page.post(f"/jobs/{NAME}/settings/", {**sent, "parameters_schema": '{"type": "object"}'})
+    shown = page.post(f"/jobs/{NAME}/settings/", {**sent, "parameters_schema": '{"type": "object"}'})
+    assert shown.status_code == 422
+    assert "pin is secret, and would go another way" in shown.content.decode()
+    assert "4711" not in shown.content.decode()
+    saved = page.post(f"/jobs/{NAME}/settings/", {**sent, "parameters_schema": json.dumps(SCHEMA)})
     assert saved.status_code == 302, saved.content.decode()[:3000]
     row = Job.objects.get()
     assert (row.parameters, row.timeout_s, row.version) == ({"hotel": "HB-1", "pin": "4711"}, 60, 2)
