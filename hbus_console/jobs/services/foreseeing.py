@@ -10,7 +10,7 @@ from engine.cron.slots.overlap import judged_overlap
 from engine.cron.slots.steps import Beginning, RunRow, RunState
 from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster.services import living
-from hbus_console.jobs.feature import JOB_RUN
+from hbus_console.jobs.feature import JOB_EDIT, JOB_RUN
 from hbus_console.jobs.following import following
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.known import policy_of
@@ -53,7 +53,9 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
 def _work(row: Job) -> Iterator[Foresight]:
     yield Foresight("does", f"{KINDS[row.kind].words}: {row.target}")
     try:
-        KINDS[row.kind].check(actor_named(row.acts_as), spec_of(snapshot(row)))
+        acting = actor_named(row.acts_as)
+        KINDS[row.kind].check(acting, spec_of(snapshot(row)))
+        require(acting, JOB_EDIT, row.name)
     except HbusError as error:
         yield Foresight("by the rights of", f"{words_of_identity(row.acts_as)}, and would fail: {error.what}", "bad")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from contextlib import suppress
 from functools import cache
@@ -25,8 +26,9 @@ from engine.cron.slots.store import SlotStore
 from engine.cron.slots.worker import Ended, RunWorker
 from engine.cron.work.call import RunCall, RunContext, WorkOutcome
 from engine.cron.work.log_spool import LogSpool
-from hbus_console.access.permissions import Forbidden
+from hbus_console.access.permissions import Forbidden, require
 from hbus_console.database import AWAY, fresh_connections, keep_connections
+from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.kinds.kind import WorkKind, WorkSpec
 from hbus_console.jobs.kinds.known import KINDS
@@ -136,7 +138,10 @@ class RunProcess:
         watch = threading.Thread(target=self._watch, args=(held, context, stop, ended), name="run-watch", daemon=True)
         watch.start()
         try:
-            outcome = work.kind.run(actor_named(work.acts_as), work.spec, context)
+            acting = actor_named(work.acts_as)
+            # Whatever it does besides: who may not say any more what the job does, has it do nothing.
+            require(acting, JOB_EDIT, held.row.job)
+            outcome = work.kind.run(acting, work.spec, context)
         except Forbidden as error:
             outcome = WorkOutcome(False, error.what, again=False)
         finally:
@@ -181,8 +186,15 @@ def _why_stopped(held: Held) -> str:
 
 @cache
 def run_process() -> RunProcess:
-    """That of this process."""
+    """That of this process, which from now on dies of SIGTERM."""
+    signal.signal(signal.SIGTERM, _die)
     return RunProcess()
+
+
+def _die(number: int, _: object) -> None:
+    # The pool's own way is to raise SystemExit in what runs, which takes it for its own end and is judged by it. Who
+    # ends a process from outside says nothing about its run: it is lost, and what follows that is the job's to say.
+    os._exit(128 + number)
 
 
 def _policy(job: str) -> JobPolicy:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pytest_django import Settings
@@ -141,14 +145,20 @@ def test_a_program_that_is_allowed_no_more_does_not_run(
     assert run.reason == "true is no program that jobs may run here."
 
 
-def test_it_acts_by_the_rights_that_its_account_has_now(worker: RunProcess, make_job: MakeJob) -> None:
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [("http", "https://1.1.1.1/close", "https://1.1.1.1/other"), ("function", "test.waits", "test.greet")],
+)
+def test_it_acts_by_the_rights_that_its_account_has_now(
+    worker: RunProcess, make_job: MakeJob, kind: str, before: str, after: str
+) -> None:
     user = User.objects.create_user("anna", password="x")
     grant = user.grants.create(role=Role.EDITOR.value, scope="*")
     anna = actor_of(user)
     governor = User.objects.create_user("gerd", password="x")
     governor.grants.create(role=Role.GOVERNOR.value, scope="*")
-    make_job("http", "https://1.1.1.1/close")
-    change_job(anna, "close-of-day", {"target": "https://1.1.1.1/other"}, "moved")
+    make_job(kind, before)
+    change_job(anna, "close-of-day", {"target": after}, "moved")
     run = triggered(anna)
     grant.delete()
     assert worker.run(run.pk) is RunState.FAILED
@@ -204,3 +214,31 @@ def test_what_the_machines_own_people_make_acts_as_hbus_itself() -> None:
 def test_a_store_that_is_silent_holds_a_renewal_up_for_less_than_a_lease(worker: RunProcess) -> None:
     patience_s = worker._client.connection_pool.connection_kwargs["socket_timeout"]
     assert patience_s == STORE_TIMEOUT_S
+
+
+_TOLD_TO_END = """
+import django, os, signal, time
+django.setup()
+from hbus_console.jobs.working.process import run_process
+run_process()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(30)
+except SystemExit:
+    print("what runs was told")
+"""
+
+
+def test_a_process_that_is_told_to_end_dies_before_its_work_could_take_it_for_its_own_end(
+    redis_url: str, tmp_path: Path
+) -> None:
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "hbus_console.settings",
+        "REDIS_URL": redis_url,
+        "STATE": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _TOLD_TO_END], env=environment, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b""), done.stderr

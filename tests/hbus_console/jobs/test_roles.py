@@ -116,6 +116,24 @@ def test_slots_become_runs_each_once_and_a_killed_workers_run_ends_with_its_log(
     until(installation, lambda _: not left.exists())
 
 
+def test_a_process_that_is_told_to_end_by_others_loses_its_run_and_judges_nothing(
+    installation: RunningInstallation,
+) -> None:
+    """As when a service manager sends SIGTERM to all processes of a service at once."""
+    number = int(shell(installation, _TRIGGER))
+    until(installation, lambda runs: any(run["id"] == number and run["log"] == "begun\n" for run in runs))
+    worker = psutil.Process(installation.role("jobs")["pid"])
+    (busy,) = (
+        each
+        for each in worker.children()
+        if any("time.sleep" in " ".join(its.cmdline()) for its in each.children(recursive=True))
+    )
+    busy.terminate()
+    over = until(installation, lambda runs: any(run["id"] == number and run["state"] != "running" for run in runs))
+    (run,) = [run for run in over if run["id"] == number]
+    assert (run["state"], run["reason"]) == ("lost lease", "its worker did not renew its lease")
+
+
 def test_each_shard_runs_and_what_is_for_a_node_is_done_by_its_workers(installation: RunningInstallation) -> None:
     host = shell(installation, _DIVIDED).strip()
     names = ("halves", "everywhere")
