@@ -6,6 +6,8 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 REDACTED = "[redacted]"
+#: Names of what is secret, as programs print them.
+_NAMED = r"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)"
 #: Each repetition is bounded, so that no text makes the search longer than it is itself.
 _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
     # Our own API tokens: the prefix stays, it is how one recognises them.
@@ -26,6 +28,21 @@ _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{REDACTED}",
     ),
+    # What a program prints of its settings: password=…, but for a small number of them, which is none.
+    (
+        re.compile(rf"({_NAMED}[A-Za-z0-9_-]{{0,20}}=)(?!\[|\d{{1,3}}\b)[^\s&'\",;]{{3,500}}", re.IGNORECASE),
+        rf"\1{REDACTED}",
+    ),
+    # The same in JSON, and as Python shows it.
+    (
+        re.compile(
+            rf"([\"'][^\"'\\\n]{{0,40}}{_NAMED}[^\"'\\\n]{{0,20}}[\"']\s{{0,4}}:\s{{0,4}}[\"'])[^\"'\n]{{1,500}}",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+    # An access key of AWS, which says by its form that it is one.
+    (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), rf"\1{REDACTED}"),
 )
 
 #: An address in a text, up to what comes after its path.
