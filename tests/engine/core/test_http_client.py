@@ -89,6 +89,8 @@ def test_who_never_shakes_hands_is_given_up() -> None:
 
 def test_a_request_that_is_taken_in_slowly_is_given_up(clock: ManualClock) -> None:
     def slow(connection: socket.socket) -> None:
+        # Or the machine takes in the whole of it for a reader that has not begun, and it is the answer that is late.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         taken = 0
         while taken < LARGE and (piece := connection.recv(65_536)):
             clock.advance(1)
