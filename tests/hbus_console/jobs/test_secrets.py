@@ -100,7 +100,7 @@ def test_a_plan_prints_none_of_them(job: Job, tmp_path: Any) -> None:
     )
     out = io.StringIO()
     call_command("job", "plan", str(file), stdout=out)
-    assert "parameters: {'hotel': 'HB-1', 'pin': '•••'}" in out.getvalue()
+    assert "'pin': '•••'" in out.getvalue()
     assert "7351" not in out.getvalue()
     assert "9999" not in out.getvalue()
 
