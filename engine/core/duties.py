@@ -14,6 +14,8 @@ from engine.core.error_text import text_of
 from engine.core.errors import OutOfConnections, Unavailable
 from engine.core.leases import LeaseSource, Ownership
 
+#: A duty that failed is tried again after so many seconds, or sooner.
+AGAIN_S = 30.0
 #: Seconds between two tries to take over a duty that another process does.
 TAKEOVER_S = 2.0
 #: A tick that has lasted for so long hangs.
@@ -23,7 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class Duty(Protocol):
-    """Something to be done every ``interval_s`` seconds. ``tick`` is called from one thread and may raise."""
+    """Something to be done every ``interval_s`` seconds, sooner where it failed.
+
+    ``tick`` is called from one thread and may raise.
+    """
 
     @property
     def name(self) -> str: ...
@@ -241,7 +246,8 @@ class _Loop:
         self._ticks += 1
         self._last_tick_ms = self._clock.now_ms()
         self._last_tick_s = self._clock.monotonic() - begun
-        return self._duty.interval_s
+        # What is seldom done is told to fail for no longer than it does.
+        return min(self._duty.interval_s, AGAIN_S) if self._last_error else self._duty.interval_s
 
     def _release(self) -> None:
         if self.lease is None:

@@ -53,5 +53,5 @@ class Env:
         return number
 
     def words(self, name: str, default: str = "") -> tuple[str, ...]:
-        """A comma-separated list; blanks are dropped."""
-        return tuple(word.strip() for word in self.text(name, default).split(",") if word.strip())
+        """A list with commas, blanks or both between its words, none of which may hold one."""
+        return tuple(self.text(name, default).replace(",", " ").split())

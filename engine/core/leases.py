@@ -11,8 +11,9 @@ from typing import Protocol
 import redis
 
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput
-from engine.core.scripts import UNREACHABLE, ScriptFolder
+from engine.core.errors import BadInput, Unavailable
+from engine.core.scripts import ScriptFolder
+from engine.core.store.answered import answered
 
 _LUA = Path(__file__).parent / "lua"
 
@@ -134,8 +135,9 @@ class Lease:
     def holder(self) -> str:
         """Who holds it now, for an operator to read; empty when nobody does."""
         try:
-            value = self._client.get(self._holder_key)
-        except UNREACHABLE:
+            with answered():
+                value = self._client.get(self._holder_key)
+        except Unavailable:
             return ""
         text = value.decode() if isinstance(value, bytes) else str(value or "")
         return text.partition("#")[0]

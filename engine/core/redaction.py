@@ -6,8 +6,18 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 REDACTED = "[redacted]"
-#: Names of what is secret, as programs print them.
-_NAMED = r"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)"
+#: Names of what is secret, as programs print them; PWD=/… is where a shell stands.
+_NAMED = (
+    r"(?:password|passwd|passphrase|passcode|pwd(?!=/)|_pwd|db[_-]?pass|secret|token(?!s\b|iz)"
+    r"|(?:api|access|private|signing|encryption|account|master|subscription|functions)[_-]?key|credential)"
+)
+#: No value: what is redacted already, and a small number.
+_NONE = r"(?!\[|\d{1,3}(?:[\s&'\",;)}\]]|$))"
+#: Nor what is said of one.
+_SAID = (
+    r"(?!(?:denied|empty|expired|false|incorrect|invalid|missing|none|null|rejected|required|revoked|true|unknown|wrong)"
+    r"\b)"
+)
 #: Each repetition is bounded, so that no text makes the search longer than it is itself.
 _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
     # Our own API tokens: the prefix stays, it is how one recognises them.
@@ -28,21 +38,61 @@ _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{REDACTED}",
     ),
-    # What a program prints of its settings: password=…, but for a small number of them, which is none.
+    # Headers that are secrets whole, whatever stands in them.
     (
-        re.compile(rf"({_NAMED}[A-Za-z0-9_-]{{0,20}}=)(?!\[|\d{{1,3}}\b)[^\s&'\",;]{{3,500}}", re.IGNORECASE),
+        re.compile(r"(\b(?:set-)?cookie:[ \t]{0,4})(?=[^\s=]{1,200}=)[^\r\n\"']{3,4000}", re.IGNORECASE),
         rf"\1{REDACTED}",
     ),
-    # The same in JSON, and as Python shows it.
     (
         re.compile(
-            rf"([\"'][^\"'\\\n]{{0,40}}{_NAMED}[^\"'\\\n]{{0,20}}[\"']\s{{0,4}}:\s{{0,4}}[\"'])[^\"'\n]{{1,500}}",
-            re.IGNORECASE,
+            r"(\bauthorization:[ \t]{0,4})(?!\[)"
+            r"(?:(?:AWS4-HMAC-SHA256|Digest|Hawk|OAuth|Signature)[ \t][^\r\n]{3,4000}"
+            r"|(?:[A-Za-z-]{1,20}[ \t]{1,2})?[^\s\"',;]{3,4000}(?=[ \t]{0,4}(?:$|[\r\"',;])))",
+            re.IGNORECASE | re.MULTILINE,
         ),
         rf"\1{REDACTED}",
     ),
     # An access key of AWS, which says by its form that it is one.
     (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), rf"\1{REDACTED}"),
+)
+
+_NAMES = re.compile(_NAMED)
+_AFTER_A_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
+    # An argument of a program: --password …
+    (
+        re.compile(
+            rf"(--[a-z0-9-]{{0,30}}?{_NAMED}[a-z0-9-]{{0,20}}[ \t]{{1,4}})(?!-){_NONE}[^\s&'\",;]{{3,500}}",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+    # What a program prints of its settings: password=…, but for a small number of them, which is none.
+    (re.compile(rf"({_NAMED}[A-Za-z0-9_-]{{0,20}}=){_NONE}[^\s&'\",;]{{3,500}}", re.IGNORECASE), rf"\1{REDACTED}"),
+    # The same in quotes: of a shell, of a call as Python shows it, in JSON, also within a text of it.
+    (
+        re.compile(
+            rf"({_NAMED}(?:[A-Za-z0-9_-]{{0,20}}\s{{0,2}}[=:]\s{{0,2}}|[^\"'\\\n]{{0,20}}[\"']\s{{0,4}}:\s{{0,4}})[\"'])"
+            r"(?:\\.|[^\"'\\\n]){1,500}",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+    (
+        re.compile(
+            rf"({_NAMED}[^\"'\\\n]{{0,20}}\\[\"']\s{{0,4}}:\s{{0,4}}\\[\"'])(?:\\[^\"']|[^\"'\\\n]){{1,500}}",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+    # The same in YAML and in headers: one word and no more, for what follows a colon may be prose.
+    (
+        re.compile(
+            rf"({_NAMED}[A-Za-z0-9_-]{{0,20}}:[ \t]{{1,4}}){_NONE}{_SAID}[^\s\"',;]{{3,500}}"
+            r"(?=[ \t]{0,4}(?:$|[,;)}\]\r]))",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        rf"\1{REDACTED}",
+    ),
 )
 
 #: An address in a text, up to what comes after its path.
@@ -71,7 +121,23 @@ def redact_text(text: str) -> str:
     """``text`` with what looks like a credential replaced."""
     for pattern, replacement in _LOOKS_SECRET:
         text = pattern.sub(replacement, text)
+    # Most texts hold no such name, and small letters are quick to look through.
+    if _NAMES.search(text.lower()):
+        for pattern, replacement in _AFTER_A_NAME:
+            text = pattern.sub(replacement, text)
     return _PATH.sub(_without_keys, text)
+
+
+def redacted_parts(text: str) -> list[str]:
+    """What :func:`redact_text` takes out of ``text``, in order."""
+    first, *others = redact_text(text).split(REDACTED)
+    parts, begin = [], len(first)
+    for behind in others:
+        # A part is never empty, and what stands behind the last one reaches to the end.
+        end = text.find(behind, begin + 1) if behind else len(text)
+        parts.append(text[begin:end])
+        begin = end + len(behind)
+    return parts
 
 
 def _without_keys(address: re.Match[str]) -> str:

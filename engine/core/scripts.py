@@ -8,15 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from redis.exceptions import ClusterDownError, NoScriptError, ReadOnlyError, TryAgainError
+from redis.exceptions import NoScriptError
 
-from engine.core.error_text import words_of
-from engine.core.errors import OutOfConnections, Unavailable
-from engine.core.store.conditions import condition_of, out_of_connections
-
-#: What redis-py raises when the store cannot be reached, answers too late, is still loading, or has no primary for the
-#: key at this moment.
-UNREACHABLE = (redis.ConnectionError, redis.TimeoutError, ClusterDownError, ReadOnlyError, TryAgainError)
+from engine.core.store.answered import answered
 
 #: How long replicas are waited for before a write counts as not surely kept, in milliseconds.
 REPLICAS_WAIT_MS = 2_000
@@ -57,15 +51,13 @@ class ScriptFolder:
         self._scripts = load_scripts(folder)
 
     def call(self, name: str, keys: Sequence[str], args: Sequence[Arg]) -> Any:
-        """Run a script; raises :class:`Unavailable` when the store cannot be reached."""
+        """Run a script; raises :class:`~engine.core.errors.Unavailable` when the store is away or refuses it."""
         script = self._scripts[name]
-        try:
+        with answered():
             try:
                 return self._client.evalsha(script.sha, len(keys), *keys, *args)
             except NoScriptError:
                 return self._client.eval(script.text, len(keys), *keys, *args)
-        except UNREACHABLE as error:
-            raise away(error) from error
 
     def call_each(self, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
         """Run a script once for each of ``calls``, in one round trip; raises as :meth:`call`.
@@ -73,7 +65,7 @@ class ScriptFolder:
         Each call is atomic by itself: those before one that fails have happened, and it is not known which.
         """
         script = self._scripts[name]
-        try:
+        with answered():
             answers = self._pipelined("EVALSHA", script.sha, calls)
             # On a cluster some servers may know it and have run it; only the others are asked again, with its text.
             unknown = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
@@ -84,8 +76,6 @@ class ScriptFolder:
             for answer in answers:
                 if isinstance(answer, Exception):
                     raise answer
-        except UNREACHABLE as error:
-            raise away(error) from error
         return answers
 
     def _pipelined(self, command: str, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
@@ -99,17 +89,8 @@ class ScriptFolder:
         pipeline = self._client.pipeline(transaction=False)
         pipeline.execute_command("EVAL", self._scripts[name].text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
         pipeline.execute_command(*wait_for(replicas))  # type: ignore[no-untyped-call]
-        try:
+        with answered():
             result, reached = pipeline.execute(raise_on_error=False)
             if isinstance(result, Exception):
                 raise result
-        except UNREACHABLE as error:
-            raise away(error) from error
         return result, reached if isinstance(reached, int) else 0
-
-
-def away(error: Exception) -> Unavailable:
-    """What to raise for one of :data:`UNREACHABLE`."""
-    if out_of_connections(error) and (condition := condition_of(error)):
-        return OutOfConnections(f"The store {condition.what}.", remedy=condition.remedy)
-    return Unavailable(f"The store cannot be reached: {words_of(error)}.", remedy="It is tried again.")

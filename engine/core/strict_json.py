@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from engine.core.error_text import words_of
 from engine.core.nesting import DEEPEST, too_deep
+
+#: How many values one text may hold: a few aliases of YAML stand for more than any memory does.
+MOST_VALUES = 200_000
+#: More digits than every reader takes of a whole number.
+_TOO_LARGE = 10**4_300
+#: NUL, which PostgreSQL keeps in no text, and lone surrogates, which UTF-8 cannot say.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class NotJson(ValueError):
@@ -42,6 +52,50 @@ def read_typed(text: str) -> Any:
         raise NotJson(f"it nests deeper than {DEEPEST} levels") from error
     # What a browser cannot have typed is found as what is no UTF-8.
     return read_json(text.encode(errors="surrogatepass"))
+
+
+def check_storable(value: Any) -> None:
+    """Raises :class:`NotJson` with the place of what JSON does not have, or no database keeps: for what comes as Python
+    values, out of YAML or a caller's hands."""
+    _check(value, "", 0, iter(range(MOST_VALUES)))
+
+
+def _check(value: Any, place: str, depth: int, left: Iterator[int]) -> None:
+    if next(left, None) is None:
+        raise NotJson(f"it holds more than {MOST_VALUES:,} values")
+    if depth > DEEPEST:
+        raise NotJson(f"it nests deeper than {DEEPEST} levels")
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise NotJson(f"{_at(place)} has the name {name!r}, and names are texts: write it in quotes")
+            _check_text(name, f"a name in {_at(place)}")
+            _check(inner, f"{place}.{name}" if place else name, depth + 1, left)
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            _check(inner, f"{place}[{number}]", depth + 1, left)
+    elif isinstance(value, str):
+        _check_text(value, _at(place))
+    else:
+        _check_single(value, _at(place))
+
+
+def _check_single(value: Any, what: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NotJson(f"{what} is {value}, which is no number of JSON")
+    if isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        raise NotJson(f"{what} has more digits than every reader takes")
+    if value is not None and not isinstance(value, int | float):
+        raise NotJson(f"{what} is a {type(value).__name__}, which JSON does not have: write it as text, in quotes")
+
+
+def _check_text(text: str, what: str) -> None:
+    if found := _UNSTORABLE.search(text):
+        raise NotJson(f"{what} holds the character U+{ord(found[0]):04X}, which no database keeps")
+
+
+def _at(place: str) -> str:
+    return place or "it"
 
 
 def _no_constant(name: str) -> None:

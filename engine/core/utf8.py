@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+#: What has whoever shows a text write on from the other side, as the inside of a character class: with it a line reads
+#: as what it is not.
+REORDERING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+
 
 def sayable(value: Any) -> Any:
     """``value`` with a question mark for each lone surrogate, inside of lists, tuples and mappings too."""

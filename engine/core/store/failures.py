@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from redis.connection import ConnectionPool
 from redis.exceptions import (
     BusyLoadingError,
@@ -46,12 +48,13 @@ class Refused(Unavailable):
     """The store answered with an error; :attr:`words` are its own."""
 
     def __init__(self, address: str, words: str) -> None:
-        # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
-        said = words.partition(". ")[0].rstrip(".")
-        super().__init__(f"The store at {address} refused: {said}.", remedy=_remedy(words))
+        what, remedy = refusal(words)
+        super().__init__(f"The store at {address} refused: {what}.", remedy=remedy)
         self.words = words
 
 
+#: What the store says of a stream that takes nothing more, for ever.
+EXHAUSTED = "exhausted the last possible ID"
 #: redis-py takes these words off the errors that it has classes for.
 _CODES: dict[type[Exception], str] = {
     OutOfMemoryError: "OOM",
@@ -72,6 +75,16 @@ def words_sent(error: Exception) -> str:
     return text if text.startswith(code) else f"{code} {text}"
 
 
+#: What Redis up to 6.2 puts before the error of a command in a script: where the script stood.
+_IN_A_SCRIPT = re.compile(r"Error running script \(call to \w+\): (?:@\w+: ?\d+: ?)*-?")
+
+
+def refusal(words: str) -> tuple[str, str]:
+    """What an error of the store says, without its end, and the remedy."""
+    # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
+    return _IN_A_SCRIPT.sub("", words).partition(". ")[0].rstrip("."), _remedy(words)
+
+
 def _remedy(words: str) -> str:
     for code, remedy in (
         ("OOM", "It is full: raise its memory limit, or let retention remove what is settled."),
@@ -81,6 +94,7 @@ def _remedy(words: str) -> str:
         ("TRYAGAIN", "Its keys are on their way to another node: it is tried again."),
         ("NOREPLICAS", "Fewer replicas follow it than its min-replicas-to-write asks for: start them."),
         ("LOADING", "It is still reading its data: try again shortly."),
+        (EXHAUSTED, "An entry of the greatest id there is was written into this stream."),
         ("NOPERM", "Give this user the commands and keys of hbus."),
     ):
         if code in words:

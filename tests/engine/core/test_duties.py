@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from engine.core.clock import ManualClock
-from engine.core.duties import HUNG_AFTER_S, DutyRunner
+from engine.core.duties import AGAIN_S, HUNG_AFTER_S, DutyRunner
 from engine.core.errors import Unavailable
 
 PATIENCE_S = 60.0
@@ -66,6 +66,20 @@ def test_a_duty_ticks_at_once_and_then_every_interval(clock: ManualClock) -> Non
     (status,) = runner.status()
     assert (status.name, status.state, status.ticks, status.failures) == ("count", "stopped", 2, 0)
     assert status.last_tick_ms > 0
+
+
+def test_what_is_seldom_done_is_tried_again_soon_after_it_failed(clock: ManualClock) -> None:
+    def fail_once(tick: int) -> None:
+        if tick == 1:
+            raise Unavailable("the store is away")
+
+    duty = Counting(then=fail_once)
+    duty.interval_s = 600.0
+    runner = DutyRunner([duty], clock=clock)
+    runner.start()
+    until(lambda: duty.ticks == 2, lambda: clock.advance(1))
+    assert AGAIN_S <= clock.monotonic() < 60
+    assert runner.stop()
 
 
 @pytest.mark.parametrize("error", [ValueError("a defect"), Unavailable("the store is away"), SystemExit(1)])

@@ -14,6 +14,7 @@ def test_values_are_read_by_type() -> None:
     assert (env.flag("ON"), env.flag("OFF", True), env.flag("NONE", True)) == (True, False, True)
     assert (env.integer("N", 1, least=0, most=9), env.integer("NONE", 7, least=0, most=9)) == (5, 7)
     assert env.words("LIST") == ("a", "b", "c")
+    assert Env({"LIST": "/bin/sh python3\t,act\n"}).words("LIST") == ("/bin/sh", "python3", "act")
 
 
 @pytest.mark.parametrize("value", ["ten", "", "-1", "10", "1.5"])

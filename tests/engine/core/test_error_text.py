@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.error_text import TEXT_LIMIT, class_of, storable, text_of, words_of
+from engine.core.error_text import TEXT_LIMIT, class_of, shortened, storable, text_of, words_of
 
 
 class Mute(Exception):
@@ -37,8 +37,17 @@ class Posing(Exception, metaclass=Named):
 
 def test_what_cannot_be_stored_is_written_as_an_escape_within_the_bound() -> None:
     assert storable("a\ud800b") == "a\\ud800b"
+    assert storable("a\0b") == "a\\x00b"
     assert storable("\udcff" * 10, 8) == "\\udcff\\u"
+    assert storable("\0" * 10, 6) == "\\x00\\x"
     assert storable("héllo 🏨") == "héllo 🏨"
+
+
+def test_what_is_shortened_says_so_and_what_fits_is_left_alone() -> None:
+    assert shortened("as it is", 8) == "as it is"
+    assert shortened("more than", 8) == "more th…"
+    # It may be longer as it can be stored.
+    assert shortened("\0" * 8, 8) == "\\x00\\x0…"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +58,7 @@ def test_what_cannot_be_stored_is_written_as_an_escape_within_the_bound() -> Non
         (Mute(), "Mute: (its text cannot be had: SystemExit)"),
         (Odd(), "Odd: odd \\ud800"),
         (Posing("x"), "Posing: x"),
+        (ValueError("a\0b"), "ValueError: a\\x00b"),
         (OSError(2, "No such file", "a\udcff.txt"), "FileNotFoundError: [Errno 2] No such file: 'a\\udcff.txt'"),
     ],
 )
@@ -71,3 +81,9 @@ def test_what_looks_like_a_credential_is_left_out() -> None:
         "Bearer [redacted]"
     )
     assert words_of(error, 20) == "redis://hbus:[redact", "cut afterwards, or a half of it would be left"
+
+
+def test_a_secret_that_the_cut_goes_through_is_not_told() -> None:
+    error = ValueError(f"{'a ' * (TEXT_LIMIT // 2 - 15)}hbus_0123456789_{'s' * 40}")
+    assert "ss" not in words_of(error)
+    assert len(words_of(error)) <= TEXT_LIMIT

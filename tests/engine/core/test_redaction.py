@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.redaction import REDACTED, redact_text
+from engine.core.redaction import REDACTED, redact_text, redacted_parts
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,66 @@ from engine.core.redaction import REDACTED, redact_text
         ("{'apiKey': 'one two'}", f"{{'apiKey': '{REDACTED}'}}"),
         ("key AKIAIOSFODNN7EXAMPLE.", f"key AKIA{REDACTED}."),
         (f"token={REDACTED}", f"token={REDACTED}"),
+        ("password: hunter2", f"password: {REDACTED}"),
+        ("db:\n  db_password: hunter2\n  host: h", f"db:\n  db_password: {REDACTED}\n  host: h"),
+        ("connect(host=1, password='hunter 2')", f"connect(host=1, password='{REDACTED}')"),
+        ('export DB_PASSWORD="hunter2"', f'export DB_PASSWORD="{REDACTED}"'),
+        ("secret = 'hunter2'", f"secret = '{REDACTED}'"),
+        ("SIGNING_KEY=hunter2", f"SIGNING_KEY={REDACTED}"),
+        ("DB_PASS=hunter2", f"DB_PASS={REDACTED}"),
+        ("Cookie: sid=hunter2; theme=dark", f"Cookie: {REDACTED}"),
+        ("< set-cookie: sid=hunter2\r\n< x: y", f"< set-cookie: {REDACTED}\r\n< x: y"),
+        ("X-Api-Key: hunter2", f"X-Api-Key: {REDACTED}"),
+        ("Authorization: Digest hunter2", f"Authorization: {REDACTED}"),
+        ('"{\\"password\\": \\"hunter2\\"}"', f'"{{\\"password\\": \\"{REDACTED}\\"}}"'),
+        ("run --db-password hunter2 --fast", f"run --db-password {REDACTED} --fast"),
+        ('{"password": "p\\u00e4ss\\u0026w", "n": 1}', f'{{"password": "{REDACTED}", "n": 1}}'),
+        ('{"password": "a\\"b", "n": 1}', f'{{"password": "{REDACTED}", "n": 1}}'),
+        ('"{\\"token\\":\\"a\\u0026b\\",\\"n\\":1}"', f'"{{\\"token\\":\\"{REDACTED}\\",\\"n\\":1}}"'),
+        ('password: "hunter 2"', f'password: "{REDACTED}"'),
+        ("password: 12-abc$def", f"password: {REDACTED}"),
+        ('Authorization: Digest username="u", response="hunter2"', f"Authorization: {REDACTED}"),
+        ("pwd=hunter2", f"pwd={REDACTED}"),
+        ("DB_PWD=/hunter2", f"DB_PWD={REDACTED}"),
     ],
 )
 def test_a_credential_is_not_kept(printed: str, kept: str) -> None:
     assert redact_text(printed) == kept
 
 
-@pytest.mark.parametrize("text", ["max_tokens=100", "the password: at least 12 letters", "key=1", '{"token": 7}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens=100",
+        "the password: at least 12 letters",
+        "key=1",
+        '{"token": 7}',
+        "PWD=/srv/x\nOLDPWD=/srv",
+        "token: 12",
+        "tokens: 1, 2 and 3",
+        "--max-tokens 512",
+        "--tokenizer bert-base",
+        "total_tokens: 4096",
+        "token: expired",
+        "Password: incorrect",
+        "no cookie: the browser sent none",
+        "authorization: not needed here",
+        "run --token --fast",
+    ],
+)
 def test_what_is_none_stays(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("nothing to see", []),
+        ("login password=hunter2 ok", ["hunter2"]),
+        ("postgres://u:hunter2@h/db", ["hunter2"]),
+        ("run --db-password hunter2", ["hunter2"]),
+        ("a_token=hunter2 and Bearer hunter-two-3", ["hunter2", "hunter-two-3"]),
+    ],
+)
+def test_what_is_taken_out_is_told_in_order(text: str, parts: list[str]) -> None:
+    assert redacted_parts(text) == parts

@@ -8,7 +8,7 @@ import redis
 from engine.core.errors import ConfigurationError
 from engine.core.store import StoreAddress, key_of, open_client, slot_of
 from engine.core.store.address import StoreKind
-from engine.core.store.failures import NotSent
+from engine.core.store.failures import NotSent, refusal
 from engine.core.store.link import Link
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.store_servers import SentinelTrio
@@ -163,3 +163,14 @@ def test_the_patience_that_is_asked_for_counts() -> None:
         "redis://127.0.0.1:1/0", answer_timeout_s=2, connect_timeout_s=3
     ).connection_pool.connection_kwargs
     assert (told["socket_timeout"], told["socket_connect_timeout"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "Error running script (call to f_918386ee): @user_script:10: @user_script: 10: -"],
+    ids=["Valkey", "Redis 6.2"],
+)
+def test_where_a_script_stood_is_not_told_to_whoever_reads_of_a_refusal(before: str) -> None:
+    what, remedy = refusal(f"{before}OOM command not allowed when used memory > 'maxmemory'. Look at it.")
+    assert what == "OOM command not allowed when used memory > 'maxmemory'"
+    assert "memory limit" in remedy

@@ -64,18 +64,19 @@ def test_delays(client: redis.Redis, prefix: str) -> None:
     clock = ManualClock()
     delays = RedisDelays(client, prefix, clock=clock, replicas=1)
     for topic in TOPICS:
-        (outcome,) = delays.schedule(topic, [Delayed(topic, b"x", clock.now_ms() + 1_000, topic, "digest", 60_000)])
+        due_ms = clock.now_ms() + 1_000
+        (outcome,) = delays.schedule(topic, [Delayed(topic, "/s", b"x", due_ms, "digest", topic, 60_000)])
         assert outcome.status is Status.OK
-        (again,) = delays.schedule(topic, [Delayed("other", b"x", clock.now_ms() + 1_000, topic, "digest", 60_000)])
+        (again,) = delays.schedule(topic, [Delayed("other", "/s", b"x", due_ms, "digest", topic, 60_000)])
         assert (again.status, again.message_id) == (Status.DUPLICATE, topic)
     assert delays.count() == len(TOPICS)
     clock.advance(2)
     due = delays.due()
     assert sorted(item.topic for item in due) == sorted(TOPICS)
-    delays.postpone([due[0].message_id], 5)
-    delays.complete([item.message_id for item in due[1:]])
+    delays.postpone([due[0].place], 5)
+    delays.complete([item.place for item in due[1:]])
     assert delays.count() == 1
-    assert delays.cancel(due[0].message_id).value == "cancelled"
+    assert delays.cancel(due[0].topic, "/s", due[0].topic).value == "cancelled"
 
 
 def test_topics_spread_over_the_nodes_and_a_topics_keys_lie_together(

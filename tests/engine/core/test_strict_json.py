@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
 import pytest
 
 from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared
@@ -9,7 +12,7 @@ from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import PublishRefused
 from engine.bus.filters.judging import compile_filter
 from engine.bus.message import Message
-from engine.core.strict_json import NotJson, read_json, read_typed
+from engine.core.strict_json import MOST_VALUES, NotJson, check_storable, read_json, read_typed
 from tests.engine.bus.hostile_payloads import FINE, HOSTILE, hostile_message
 
 BUILDER = EnvelopeBuilder(TopicPolicy("a", "team"), source="/test", now_ms=1_790_000_000_000)
@@ -71,3 +74,45 @@ def test_what_a_person_typed_is_judged_likewise(typed: str, said: str) -> None:
     with pytest.raises(NotJson, match=said):
         read_typed(typed)
     assert read_typed('{"a": [1, 2.5, "é"]}') == {"a": [1, 2.5, "é"]}
+
+
+def endless() -> list[object]:
+    made: list[object] = []
+    made.append(made)
+    return made
+
+
+def doubled(times: int) -> object:
+    """As aliases of YAML are."""
+    made: object = 1
+    for _ in range(times):
+        made = [made, made]
+    return made
+
+
+UNLIKE_JSON = {
+    "a date": ({"when": date(2026, 1, 1)}, "when is a date, which JSON does not have: write it as text, in quotes"),
+    "a time": ({"a": [1, {"b": datetime(2026, 1, 1, tzinfo=UTC)}]}, "a\\[1\\].b is a datetime"),
+    "no number": ({"a": float("nan")}, "a is nan, which is no number of JSON"),
+    "infinity": ([float("-inf")], "\\[0\\] is -inf"),
+    "a set": ({"a": {1, 2}}, "a is a set"),
+    "bytes": ({"a": b"x"}, "a is a bytes"),
+    "a decimal": (Decimal(1), "it is a Decimal"),
+    "a name that is a number": ({"a": {1: "b"}}, "a has the name 1, and names are texts"),
+    "NUL": ({"a": "x\0y"}, "a holds the character U\\+0000, which no database keeps"),
+    "NUL in a name": ({"a": {"x\0": 1}}, "a name in a holds the character U\\+0000"),
+    "half a character": ({"a": ["\ud800"]}, "a\\[0\\] holds the character U\\+D800"),
+    "very many digits": ({"a": 10**4_300}, "a has more digits"),
+    "itself": (endless(), "deeper than"),
+    "more than there is room for": (doubled(60), f"more than {MOST_VALUES:,} values"),
+}
+
+
+@pytest.mark.parametrize(("value", "said"), UNLIKE_JSON.values(), ids=UNLIKE_JSON.keys())
+def test_of_what_is_no_json_or_can_be_kept_nowhere_the_place_is_said(value: object, said: str) -> None:
+    with pytest.raises(NotJson, match=said):
+        check_storable(value)
+
+
+def test_all_that_json_has_may_be_kept() -> None:
+    check_storable({"a": [1, 2.5, True, None, "é 🏨\n", 10**400, {"": ()}]})
