@@ -15,6 +15,7 @@ from engine.core.clock import Clock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.scripts import ScriptFolder
+from engine.core.store.failures import AnswerLost
 
 #: How long a consumer that probes may be silent before another may, in milliseconds.
 PROBE_MS = 10_000
@@ -73,7 +74,10 @@ NO_PAUSES = Pauses(0, 0)
 
 
 class BreakerBoard(Protocol):
-    """Thread-safe; every method raises ``Unavailable``, and answers how the breaker stands afterwards."""
+    """Thread-safe; every method raises ``Unavailable``, and answers how the breaker stands afterwards.
+
+    ``AnswerLost`` where the act may have been done.
+    """
 
     def look(self, topic: str, group: str) -> Standing:
         """How it stands."""
@@ -222,7 +226,11 @@ class RedisBreakers(_Board):
 
     def _read(self, key: str) -> tuple[Standing, int]:
         """How it stands, and what :meth:`_write` has to know of it."""
-        now_ms, *fields = self._asked("breaker_read", key, [self._clock.now_ms() if self._clock else ""])
+        try:
+            now_ms, *fields = self._asked("breaker_read", key, [self._clock.now_ms() if self._clock else ""])
+        except AnswerLost as error:
+            # A question: nothing was done.
+            raise Unavailable(error.what, remedy=error.remedy) from error
         state, until_ms, opens, since_ms, why, prober, prober_until_ms, forced, revision = fields
         standing = Standing(
             state=state.decode() if state else "closed",

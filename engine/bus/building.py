@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,10 +13,11 @@ from engine.bus import context
 from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import OwnerlessTopic, PublishRefused, TopicReplaced
 from engine.bus.message import NO_DATA, PRIORITIES, Message, check_options, digest, encode
-from engine.bus.options import DELAY_HORIZON_DAYS, NO_OPTIONS, PublishOptions
+from engine.bus.options import NO_OPTIONS, PublishOptions
 from engine.bus.partitions import partition_of
+from engine.bus.publish_times import TTL_HORIZON_DAYS, due_ms_of, due_of, expires_ms_of, ms_of
 from engine.bus.transport import Outgoing, Priority
-from engine.core.clock import from_rfc3339, to_rfc3339
+from engine.core.clock import to_rfc3339
 from engine.core.ids import new_id, new_ids, new_traceparents, parse_traceparent, trace_id_of
 from engine.core.nesting import DEEPEST, too_deep
 from engine.core.strict_json import NotJson, read_json
@@ -25,10 +25,9 @@ from engine.core.strict_json import NotJson, read_json
 JSON = "application/json"
 #: The longest idempotency key, in characters.
 KEY_LIMIT = 512
-#: The farthest expiry, in days after the due time.
-TTL_HORIZON_DAYS = 3_650
+#: How the keys begin under which delayed messages are published. Publishers may not use such keys.
+DUE_KEYS = "hbus-due:"
 
-_DAY_MS = 86_400_000
 _NOBODY = Message(id="", source="", type="")
 _encoder = msgspec.json.Encoder()
 
@@ -99,13 +98,14 @@ class EnvelopeBuilder:
 
     def _by_itself(self, item: BatchItem, message_id: str, traceparent: str) -> Prepared | PublishRefused:
         self._options, self._stencil = None, None
+        options = item.options
         try:
             message = self._message(item, message_id, traceparent)
-            prepared = prepare(self._policy, message, item.options.idempotency_key)
+            prepared = prepare(self._policy, message, options.idempotency_key, options.idempotency_at_least_s)
         except PublishRefused as error:
             return error
-        if item.body is None and not _unique(item.options) and self._policy.partitions == 1:
-            self._options, self._first = item.options, message
+        if item.body is None and not _unique(options) and self._policy.partitions == 1:
+            self._options, self._first = options, message
         return prepared
 
     def _written(self, items: Sequence[BatchItem]) -> list[bytes]:
@@ -163,7 +163,6 @@ class EnvelopeBuilder:
         if options.idempotency_key:
             check_idempotency_key(options.idempotency_key)
         due_ms = due_of(options, now_ms)
-        ttl_s = policy.ttl_s if options.ttl_s is None else options.ttl_s
         message_id = options.message_id or message_id
         # A malformed trace context is ignored and a new trace begun, as the standard asks of a receiver.
         if options.traceparent and parse_traceparent(options.traceparent):
@@ -172,22 +171,32 @@ class EnvelopeBuilder:
             id=message_id,
             source=options.source or self._source,
             type=options.type or policy.name,
-            time=self._time if options.time is None else to_rfc3339(_ms(options.time, "time")),
+            time=self._time if options.time is None else to_rfc3339(ms_of(options.time, "time")),
             subject=options.subject,
             datacontenttype=content_type,
-            dataschema=self._dataschema,
+            dataschema=self._schema_of(options) if options.dataschema else self._dataschema,
+            sequence=options.sequence,
             partitionkey=options.key,
-            expirytime="" if ttl_s is None else _expiry(ttl_s, due_ms or now_ms),
+            expirytime=_expiry(options, policy.ttl_s, due_ms or now_ms),
             traceparent=traceparent,
             tracestate=options.tracestate,
             correlationid=options.correlation_id or (ambient.correlation_id if ambient else message_id),
             causationid=options.causation_id or (ambient.message.id if ambient else ""),
-            dataclassification=policy.classification,
+            dataclassification=_classification(policy, options.classification),
             hbusdue=to_rfc3339(due_ms) if due_ms else "",
             hbuspriority="" if options.priority is Priority.NORMAL else _priority(policy, options.priority),
             data=data,
             data_base64=binary,
             extensions=dict(options.headers),
+        )
+
+    def _schema_of(self, options: PublishOptions) -> str:
+        if self._dataschema in ("", options.dataschema):
+            return options.dataschema
+        raise PublishRefused(
+            f"Topic {self._policy.name!r} has a schema of its own, {self._dataschema}: not {options.dataschema}.",
+            remedy="Leave dataschema out: every message there is checked against the topic's.",
+            field="dataschema",
         )
 
 
@@ -215,8 +224,8 @@ class _Stencil:
         self.parts = re.split(marks, encode(marked))
 
 
-def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared:
-    """``message`` ready to go on its topic."""
+def prepare(policy: TopicPolicy, message: Message, idempotency_key: str, at_least_s: int = 0) -> Prepared:
+    """``message`` ready to go on its topic, its key to be remembered for the topic's window or longer."""
     body, trace_id = encode(message), trace_id_of(message.traceparent)
     if not idempotency_key and not message.hbuspriority and policy.partitions == 1:
         return Prepared(Outgoing(message.id, body), trace_id, message)
@@ -224,7 +233,7 @@ def prepare(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prep
     partition = partition_of(message.partitionkey, message.id, policy.partitions) if policy.partitions > 1 else 0
     if not idempotency_key:
         return Prepared(Outgoing(message.id, body, priority, partition=partition), trace_id, message)
-    window_ms = policy.idempotency_window_s * 1000
+    window_ms = max(policy.idempotency_window_s, at_least_s) * 1000
     outgoing = Outgoing(message.id, body, priority, idempotency_key, digest(message), window_ms, partition)
     return Prepared(outgoing, trace_id, message)
 
@@ -234,6 +243,14 @@ def prepare_or_refuse(policy: TopicPolicy, message: Message, idempotency_key: st
     try:
         if idempotency_key:
             check_idempotency_key(idempotency_key)
+    except PublishRefused as error:
+        return error
+    return prepare_stranger(policy, message, idempotency_key)
+
+
+def prepare_stranger(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared | PublishRefused:
+    """Likewise, under a key that needs no check: whatever else stands in ``message`` nobody here has written."""
+    try:
         due_ms_of(message)
         return prepare(policy, message, idempotency_key)
     except PublishRefused as error:
@@ -279,40 +296,11 @@ def is_json(content_type: str) -> bool:
     return media_type == JSON or media_type.endswith("+json")
 
 
-def due_of(options: PublishOptions, now_ms: int) -> int:
-    """Epoch milliseconds of the due time; 0 when the message is for now."""
-    if options.delay_s is not None:
-        if options.due is not None:
-            raise PublishRefused("Both delay_s and due are given.", remedy="Give one of them.", field="due")
-        # `not (x >= 0)` also refuses NaN.
-        if not options.delay_s >= 0:
-            raise PublishRefused("delay_s is negative.", remedy="Give seconds from now.", field="delay_s")
-        if options.delay_s > DELAY_HORIZON_DAYS * 86_400:
-            raise _beyond_horizon("delay_s")
-        return now_ms + round(options.delay_s * 1000) if options.delay_s else 0
-    if options.due is None:
-        return 0
-    due_ms = _ms(options.due, "due")
-    check_horizon(due_ms, now_ms)
-    return due_ms
-
-
-def check_horizon(due_ms: int, now_ms: int) -> None:
-    """Refuse a due time farther away than the delay path reaches."""
-    if due_ms - now_ms > DELAY_HORIZON_DAYS * _DAY_MS:
-        raise _beyond_horizon("due")
-
-
-def due_ms_of(message: Message) -> int:
-    """The due time of an envelope in epoch milliseconds; 0 when it has none."""
-    return from_rfc3339(message.hbusdue) if message.hbusdue else 0
-
-
 def check_idempotency_key(key: str) -> None:
-    """Refuse a key that is no text of 1 to :data:`KEY_LIMIT` characters."""
-    if not isinstance(key, str) or len(key) > KEY_LIMIT:
+    """Refuse a key that is no text of 1 to :data:`KEY_LIMIT` characters, or is one of :data:`DUE_KEYS`."""
+    if not isinstance(key, str) or len(key) > KEY_LIMIT or key.startswith(DUE_KEYS):
         raise PublishRefused(
-            f"The idempotency key is no text of at most {KEY_LIMIT} characters.",
+            f"The idempotency key is no text of at most {KEY_LIMIT} characters, or begins as keys of ours: {DUE_KEYS}",
             remedy="Use an id of the business event, or a digest.",
             field="idempotency_key",
         )
@@ -358,6 +346,32 @@ def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) 
         )
 
 
+def _expiry(options: PublishOptions, topic_ttl_s: float | None, from_ms: int) -> str:
+    if options.expires is not None:
+        return to_rfc3339(expires_ms_of(options, from_ms))
+    ttl_s = topic_ttl_s if options.ttl_s is None else options.ttl_s
+    if ttl_s is None:
+        return ""
+    if not 0 < ttl_s <= TTL_HORIZON_DAYS * 86_400:
+        raise PublishRefused(
+            f"ttl_s {ttl_s:g} is not more than 0 and at most {TTL_HORIZON_DAYS} days.",
+            remedy="Give the seconds after which nobody wants the message.",
+            field="ttl_s",
+        )
+    return to_rfc3339(from_ms + round(ttl_s * 1000))
+
+
+def _classification(policy: TopicPolicy, asked: str) -> str:
+    # Taken for the topic's, personal data would be shown where only internal data is.
+    if asked not in ("", policy.classification):
+        raise PublishRefused(
+            f"Topic {policy.name!r} holds {policy.classification} data, not {asked!r}.",
+            remedy="Leave the classification out, or publish to a topic of that classification.",
+            field="classification",
+        )
+    return policy.classification
+
+
 def _priority(policy: TopicPolicy, priority: Priority) -> str:
     try:
         known = Priority(priority)
@@ -374,27 +388,3 @@ def _priority(policy: TopicPolicy, priority: Priority) -> str:
             field="priority",
         )
     return known.value
-
-
-def _expiry(ttl_s: float, from_ms: int) -> str:
-    if not 0 < ttl_s <= TTL_HORIZON_DAYS * 86_400:
-        raise PublishRefused(
-            f"ttl_s {ttl_s:g} is not more than 0 and at most {TTL_HORIZON_DAYS} days.",
-            remedy="Give the seconds after which nobody wants the message.",
-            field="ttl_s",
-        )
-    return to_rfc3339(from_ms + round(ttl_s * 1000))
-
-
-def _ms(moment: datetime, field: str) -> int:
-    if moment.tzinfo is None:
-        raise PublishRefused(f"{field} has no UTC offset.", remedy="Use an aware datetime.", field=field)
-    return round(moment.timestamp() * 1000)
-
-
-def _beyond_horizon(field: str) -> PublishRefused:
-    return PublishRefused(
-        f"{field} lies more than {DELAY_HORIZON_DAYS} days ahead.",
-        remedy="Choose a nearer time; a job can publish it later.",
-        field=field,
-    )

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from engine.bus.breaker_board import BreakerBoard
 from engine.bus.consuming.attempts import Attempts
-from engine.bus.consuming.dispatch import Dispatcher, FifoDispatcher, KeyedDispatcher
+from engine.bus.consuming.dispatch import Dispatcher, FifoDispatcher
 from engine.bus.consuming.heartbeat import Heartbeat
 from engine.bus.consuming.hung import Hung
+from engine.bus.consuming.lanes import KeyedDispatcher
 from engine.bus.consuming.partition_assignment import PartitionAssignment
 from engine.bus.consuming.reader import Breaker, Reader
 from engine.bus.consuming.recovery import Recovery

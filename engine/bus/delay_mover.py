@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 class DelayMover:
     """Run it in one place at a time; two at once only waste work.
 
-    A crash between publishing and forgetting repeats the publish under the same idempotency key, the message's id.
+    A crash between publishing and forgetting repeats the publish, which :meth:`Producer.send_due` does once.
     """
 
     name = "delay-mover"
@@ -53,31 +53,32 @@ class DelayMover:
         return len(due)
 
     def _publish(self, topic: str, incarnation: str, items: Sequence[Due]) -> None:
-        answered: list[tuple[str, object]] = []
-        ids: list[str] = []
-        messages: list[Message] = []
+        answered: list[tuple[bytes, object]] = []
+        places: list[bytes] = []
+        due: list[tuple[Message, str]] = []
         for item in items:
             try:
-                messages.append(decode(item.body))
-                ids.append(item.message_id)
+                due.append((decode(item.body), item.claimed_key))
+                places.append(item.place)
             except MalformedEnvelope as error:
                 # It holds up none of the others.
-                answered.append((item.message_id, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
+                answered.append((item.place, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
         answers: Sequence[object]
         try:
-            answers = self._producer().send(topic, messages, idempotency_keys=ids, meant=incarnation)
+            answers = self._producer().send_due(topic, due, meant=incarnation)
         except PublishRefused as error:
-            answers = [error] * len(ids)
-        answered += zip(ids, answers, strict=True)
+            answers = [error] * len(places)
+        answered += zip(places, answers, strict=True)
         # What was meant for a topic that is gone went with it: no later try could find that topic.
         over = [each for each in answered if not isinstance(each[1], HbusError) or isinstance(each[1], TopicReplaced)]
-        self._delays.complete([message_id for message_id, _ in over])
-        refused = [message_id for message_id, answer in answered if isinstance(answer, PublishRefused)]
-        for message_id, answer in answered:
+        self._delays.complete([place for place, _ in over])
+        refused = [place for place, answer in answered if isinstance(answer, PublishRefused)]
+        for place, answer in answered:
             if isinstance(answer, PublishRefused):
-                _log.error("delayed message %s for %s is due but was refused: %s", message_id, topic, answer)
+                shown = place.decode(errors="replace")
+                _log.error("delayed message %s for %s is due but was refused: %s", shown, topic, answer)
         self._delays.postpone([each for each in refused if each not in {done for done, _ in over}], REFUSED_RETRY_S)
-        failed = {message_id: answer for message_id, answer in answered if isinstance(answer, Unavailable)}
+        failed = {place: answer for place, answer in answered if isinstance(answer, Unavailable)}
         if failed:
             self._delays.postpone(list(failed), FAILED_RETRY_S)
             raise next(iter(failed.values()))

@@ -315,6 +315,8 @@ def _plain(options: PublishOptions) -> bool:
                 options.source,
                 options.subject,
                 options.tracestate,
+                options.sequence,
+                options.dataschema,
                 message_id,
                 causation_id,
             )
@@ -339,6 +341,8 @@ def _check_texts(options: PublishOptions) -> None:
         ("causation_id", "causationid", options.causation_id),
         ("subject", "subject", options.subject),
         ("tracestate", "tracestate", options.tracestate),
+        ("sequence", "sequence", options.sequence),
+        ("dataschema", "dataschema", options.dataschema),
     )
     for field, attribute, value in named:
         if value != "":

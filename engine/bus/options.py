@@ -28,12 +28,22 @@ class PublishOptions(msgspec.Struct, frozen=True):
     priority: Priority = Priority.NORMAL
     #: Seconds until nobody wants the message any more, counted from its due time.
     ttl_s: float | None = None
+    #: The same as an instant; excludes ``ttl_s``.
+    expires: datetime | None = None
     idempotency_key: str = ""
+    #: Remember the key for so many seconds at least, where the topic's window is shorter.
+    idempotency_at_least_s: int = 0
     correlation_id: str = ""
     causation_id: str = ""
     traceparent: str = ""
     tracestate: str = ""
     subject: str = ""
+    #: Its place among those of its key, as the producer counts.
+    sequence: str = ""
+    #: The schema that the producer wrote it by. A topic with a schema of its own takes no other.
+    dataschema: str = ""
+    #: Refused where the topic's is another: left out, it is the topic's.
+    classification: str = ""
     #: When it happened; now when left out.
     time: datetime | None = None
     #: Who says so; the producer's own source when left out.

@@ -97,6 +97,7 @@ class Unparked:
     head: Stored | None
 
 
+@runtime_checkable
 class PartitionedReceiver(Receiver, Protocol):
     """One consumer's end of all partitions that it owns.
 
@@ -124,8 +125,13 @@ class PartitionedReceiver(Receiver, Protocol):
         """Let others have these at once. Give up only what nothing is in hand of. Raises ``Unavailable``."""
         ...
 
-    def is_parked(self, key: str) -> bool:
-        """Whether deliveries of ``key`` are to be set aside, as far as the last ``receive`` has told."""
+    def rest(self, partitions: frozenset[int]) -> None:
+        """Leave these out of what ``receive`` reads, until told otherwise; replaces what was told before."""
+        ...
+
+    def is_parked(self, partition: int, key: str) -> bool:
+        """Whether deliveries of ``key`` from this partition are to be set aside, as far as the last ``receive`` of it
+        has told. In another partition the same key, which only foreign writers put there, is parked by itself."""
         ...
 
 
@@ -154,16 +160,16 @@ class Partitioned(Protocol):
         """All partitions of a group."""
         ...
 
-    def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
-        """Keys that were set aside, by key."""
+    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
+        """Keys that were set aside, by key, or this one alone; what was in several partitions is there for each."""
         ...
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
         """The first messages of a parked key, its head first."""
         ...
 
-    def unpark(self, topic: str, group: str, key: str, head: str) -> Unparked | None:
-        """End the parking of ``key``; ``None`` when it is not parked.
+    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
+        """End the parking of ``key`` in this partition, or in the first where it is parked; ``None`` when it is not.
 
         ``head`` is ``retry`` (its attempts begin anew), ``skip`` (settled unhandled) or ``dead`` (to the dead letters
         with its record). Everything behind it is delivered, in order.

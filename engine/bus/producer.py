@@ -12,18 +12,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from engine.bus import building
-from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, due_ms_of, prepare_or_refuse
+from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, check_topic, prepare_or_refuse
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from engine.bus.delays import DelayPath
+from engine.bus.due import Due, send_due
 from engine.bus.errors import ProducerClosed, PublishRefused
 from engine.bus.facts import BusFields
 from engine.bus.message import Message, encode
 from engine.bus.options import NO_OPTIONS, PublishOptions
+from engine.bus.publish_times import due_ms_of
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
 from engine.bus.replicas import confirming
 from engine.bus.schedule_once import Kept, ScheduleOnce, later_of
+from engine.bus.sizes import check_size, size_limit
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status, Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import HbusError
@@ -103,8 +105,13 @@ class Producer:
         policy = self._policy(topic)
         builder = EnvelopeBuilder(policy, source=self._source, now_ms=self._clock.now_ms())
         message = builder.message(BatchItem(payload, options))
-        _check_size(policy, _size_limit(policy, self._transport(policy)), encode(message))
+        self.check(topic, message)
         return message
+
+    def check(self, topic: str, message: Message) -> None:
+        """What :meth:`send` would refuse ``message`` for, raised without sending: topic, owner and size."""
+        policy = self._policy(topic)
+        check_size(policy, self._transport(policy), encode(message))
 
     def send(
         self, topic: str, messages: Sequence[Message], *, idempotency_keys: Sequence[str] | None = None, meant: str = ""
@@ -121,6 +128,10 @@ class Producer:
         keyed = list(zip(messages, keys, strict=True))
         return self._send(policy, keyed, lambda pairs: [prepare_or_refuse(policy, *pair) for pair in pairs])
 
+    def send_due(self, topic: str, due: Sequence[Due], *, meant: str = "") -> list[Answer]:
+        """Publish what waited for its due time, as :mod:`engine.bus.due` says; answers as :meth:`send`."""
+        return send_due(self._policy(topic, meant), due, self._send)
+
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.
 
@@ -132,7 +143,7 @@ class Producer:
 
     def _policy(self, topic: str, meant: str = "") -> TopicPolicy:
         policy = self._catalog.topic(topic)
-        building.check_topic(policy, meant)
+        check_topic(policy, meant)
         return policy
 
     def _transport(self, policy: TopicPolicy) -> Transport:
@@ -229,7 +240,7 @@ class _Call(Generic[Thing]):
     def _chunks(self, things: Sequence[Thing], most: int) -> Iterator[list[Outgoing]]:
         """The chunks, each noted as under way when the transport asks for it."""
         policy, now_ms = self._policy, self._clock.now_ms()
-        limit = _size_limit(policy, self._transport)
+        limit = size_limit(policy, self._transport)
         chunk = _Chunk()
         for start in range(0, len(things), most):
             for index, prepared in enumerate(self._make(things[start : start + most]), start):
@@ -238,7 +249,7 @@ class _Call(Generic[Thing]):
                         raise prepared
                     size = len(prepared.outgoing.body)
                     if size > limit:
-                        _check_size(policy, limit, prepared.outgoing.body)
+                        check_size(policy, self._transport, prepared.outgoing.body)
                     if prepared.like.hbusdue and (due_ms := due_ms_of(prepared.like)) > now_ms:
                         self._schedule_once().check(due_ms, now_ms)
                         self._later.append((index, prepared))
@@ -358,8 +369,7 @@ class _Call(Generic[Thing]):
         if not failed:
             return []
         fields = BusFields(size=len(failed), error=failed[0].error)
-        now_ms = self._clock.now_ms()
-        return [FactBatch("publish_failed", now_ms, self._policy.subject, self._node, fields=fields)]
+        return [FactBatch("publish_failed", self._clock.now_ms(), self._policy.subject, self._node, fields=fields)]
 
     def _schedule_once(self) -> ScheduleOnce:
         return ScheduleOnce(self._policy, self._transport, self._delays)
@@ -371,29 +381,15 @@ def _correlations(likes: Sequence[Message], own: Sequence[str]) -> list[str]:
     ]
 
 
-def _size_limit(policy: TopicPolicy, transport: Transport) -> int:
-    """The largest envelope that topic and transport both take, in bytes."""
-    return min(policy.max_bytes, transport.capabilities.max_bytes)
-
-
-def _check_size(policy: TopicPolicy, limit: int, body: bytes) -> None:
-    if len(body) > limit:
-        raise PublishRefused(
-            f"The envelope has {len(body):,} bytes; topic {policy.name!r} takes {limit:,}.",
-            remedy="Store large data elsewhere and send its address, or raise the topic's limit.",
-            field="payload",
-        )
-
-
 def _one_by_one(transport: Transport, topic: str, chunks: Iterable[Sequence[Outgoing]]) -> Iterator[Sequence[Outcome]]:
     """Each chunk after the answer to the one before; nothing more is sent once the store took none of a chunk."""
-    error = ""
+    error = remedy = ""
     for chunk in chunks:
         if error:
             why = f"not sent, because messages before it failed: {error}"
-            yield [Outcome(Status.FAILED, each.message_id, error=why) for each in chunk]
+            yield [Outcome(Status.FAILED, each.message_id, error=why, remedy=remedy) for each in chunk]
             continue
         outcomes = transport.publish(topic, chunk)
         if all(outcome.status in (Status.FAILED, Status.UNKNOWN) for outcome in outcomes):
-            error = outcomes[0].error
+            error, remedy = outcomes[0].error, outcomes[0].remedy
         yield outcomes

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from engine.bus.delays import TAKEN
 from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
 from engine.bus.transport import Outcome, Status
 from engine.core.errors import HbusError
@@ -44,6 +45,12 @@ def answer_to(topic: str, outcome: Outcome, *, due_ms: int = 0) -> Answer:
     if outcome.status is Status.DUPLICATE:
         return Receipt(outcome.message_id, topic, outcome.position, ReceiptStatus.DUPLICATE, due_ms)
     if outcome.status is Status.CONFLICT:
+        if outcome.error == TAKEN:
+            return IdempotencyConflict(
+                f"Message {outcome.message_id} was not kept: {outcome.error}.",
+                remedy="Use a new id for a new event, or send what was sent first.",
+                field="id",
+            )
         return IdempotencyConflict(
             f"The idempotency key of message {outcome.message_id} was used before with another body.",
             remedy="Use a new key for a new event, or send what was sent first.",
@@ -51,7 +58,8 @@ def answer_to(topic: str, outcome: Outcome, *, due_ms: int = 0) -> Answer:
         )
     if outcome.status is Status.FAILED:
         return PublishFailed(
-            f"Message {outcome.message_id} was not stored: {outcome.error}.", remedy="Publish it again."
+            f"Message {outcome.message_id} was not stored: {outcome.error}.",
+            remedy=outcome.remedy or "Publish it again.",
         )
     return PublishUnknown(
         f"Nobody knows whether message {outcome.message_id} was stored: {outcome.error}.",

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.bus.building import Prepared, check_horizon, due_ms_of
+from engine.bus.building import Prepared
 from engine.bus.catalog import TopicPolicy
 from engine.bus.delays import Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, decode, digest, encode
 from engine.bus.optional import Claiming
+from engine.bus.publish_times import check_horizon, due_ms_of
 from engine.bus.transport import Outcome, Outgoing, Status, Transport
 from engine.core.clock import to_rfc3339
 
@@ -79,10 +80,9 @@ class ScheduleOnce:
             if claim is None:
                 scheduling.append((index, _as_it_is(later)))
             elif claim.status is Status.OK:
-                window_ms = later.idempotency_window_ms
-                scheduling.append((index, _once(later.message, later.body, later.due_ms, window_ms)))
+                scheduling.append((index, _once(later, later.message, later.body, later.due_ms)))
             elif claim.status is Status.HELD:
-                scheduling.append((index, _adopted(later.message, claim, later.idempotency_window_ms)))
+                scheduling.append((index, _adopted(later, claim)))
             else:
                 found[index] = Kept(claim)
         for (index, delayed), outcome in zip(scheduling, self._schedule(scheduling), strict=True):
@@ -93,7 +93,7 @@ class ScheduleOnce:
                 # It repeats itself: an outbox, say, whose relay died before it could note the first answer.
                 found[index] = Kept(Outcome(Status.OK, delayed.message_id), delayed.due_ms)
             else:
-                found[index] = Kept(outcome, delayed.due_ms)
+                found[index] = Kept(outcome, outcome.due_ms or delayed.due_ms)
         return [each for each in found if each is not None]
 
     def see_to(self, held: Sequence[tuple[Later, Outcome]]) -> list[Kept]:
@@ -103,10 +103,7 @@ class ScheduleOnce:
                 Kept(Outcome(Status.UNKNOWN, later.message.id, error=_NO_PATH.format(claim.message_id)))
                 for later, claim in held
             ]
-        scheduling = [
-            (index, _adopted(later.message, claim, later.idempotency_window_ms))
-            for index, (later, claim) in enumerate(held)
-        ]
+        scheduling = [(index, _adopted(later, claim)) for index, (later, claim) in enumerate(held)]
         return [
             _carried_out(later.message.id, claim, outcome)
             for (later, claim), outcome in zip(held, self._schedule(scheduling), strict=True)
@@ -151,21 +148,22 @@ def _claim_of(later: Later) -> Outgoing:
 
 def _as_it_is(later: Later) -> Delayed:
     """With the producer's own key, which the delay path compares with those of other delayed messages."""
-    if not later.idempotency_key:
-        return Delayed(later.message.id, later.body, later.due_ms)
-    key, window_ms = later.idempotency_key, later.idempotency_window_ms
-    return Delayed(later.message.id, later.body, later.due_ms, key, digest(later.message), window_ms)
+    message, key, window_ms = later.message, later.idempotency_key, later.idempotency_window_ms
+    return Delayed(message.id, message.source, later.body, later.due_ms, digest(message), key, window_ms)
 
 
-def _once(message: Message, body: bytes, due_ms: int, window_ms: int) -> Delayed:
-    """With its id as key: who carries a claim out again later, when it was published long since, adds nothing."""
-    return Delayed(message.id, body, due_ms, message.id, digest(message), window_ms)
+def _once(later: Later, message: Message, body: bytes, due_ms: int) -> Delayed:
+    """With its id and the claimed key as key: who carries a claim out again later, when it was published long since,
+    adds nothing, whatever the source that he has for it."""
+    claimed, window_ms = later.idempotency_key, later.idempotency_window_ms
+    key = f"{message.id} {claimed}"
+    return Delayed(message.id, message.source, body, due_ms, digest(message), key, window_ms, claimed)
 
 
-def _adopted(message: Message, claim: Outcome, window_ms: int) -> Delayed:
-    """``message`` as the one that claimed its key: the same event by another id."""
-    twin = msgspec.structs.replace(message, id=claim.message_id, hbusdue=to_rfc3339(claim.due_ms))
-    return _once(twin, encode(twin), claim.due_ms, window_ms)
+def _adopted(later: Later, claim: Outcome) -> Delayed:
+    """The message as the one that claimed its key: the same event by another id."""
+    twin = msgspec.structs.replace(later.message, id=claim.message_id, hbusdue=to_rfc3339(claim.due_ms))
+    return _once(later, twin, encode(twin), claim.due_ms)
 
 
 def _carried_out(message_id: str, claim: Outcome, outcome: Outcome) -> Kept:

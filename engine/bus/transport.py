@@ -98,6 +98,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     error: str = ""
     #: Epoch milliseconds, with ``HELD``; else 0.
     due_ms: int = 0
+    #: What to do about ``FAILED`` where publishing it again cannot help.
+    remedy: str = ""
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):

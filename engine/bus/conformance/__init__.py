@@ -42,6 +42,7 @@ from engine.bus.conformance.optional import (  # noqa: E402
 )
 from engine.bus.conformance.ordering import OrderingConformance  # noqa: E402
 from engine.bus.conformance.outages import OutageConformance  # noqa: E402
+from engine.bus.conformance.parking import ParkingConformance  # noqa: E402
 from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
 from engine.bus.conformance.payloads import PayloadConformance  # noqa: E402
 from engine.bus.conformance.priorities import PriorityConformance  # noqa: E402
@@ -69,6 +70,7 @@ class TransportConformance(
     BrowsingConformance,
     RetentionConformance,
     PartitionConformance,
+    ParkingConformance,
     ConsumingConformance,
     OrderingConformance,
     DelayConformance,
@@ -99,6 +101,7 @@ __all__ = [
     "ManyGroupsConformance",
     "OrderingConformance",
     "OutageConformance",
+    "ParkingConformance",
     "PartitionConformance",
     "PayloadConformance",
     "PriorityConformance",

@@ -193,7 +193,7 @@ class LostAnswerConformance(TransportTests):
                 # Not refused: who is would take the key for one that is not parked, and handle what comes of it.
                 answers = owner.settle(batch)
             assert answers == [True, True]
-            assert owner.is_parked(key)
+            assert owner.is_parked(1, key)
             (parked,) = split.parked(bench.topic, bench.group)
             assert (parked.key, parked.messages) == (key, 2)
             decided = split.unpark(bench.topic, bench.group, key, "skip")

@@ -1,4 +1,4 @@
-"""A topic in partitions: one owner each, at one time, in order; and keys that are set aside."""
+"""A topic in partitions: one owner each, at one time, in order."""
 
 from __future__ import annotations
 
@@ -32,13 +32,9 @@ class Partitions:
         self._receivers: list[PartitionedReceiver] = []
 
     def consumer(self, name: str) -> PartitionedReceiver:
+        lease_ms, seat_ms = self.bench.lease_ms, SEAT_MS
         made = self.transport.partitioned_receiver(
-            self.topic,
-            self.group,
-            consumer=name,
-            lease_ms=self.bench.lease_ms,
-            partitions=PARTITIONS,
-            seat_ms=SEAT_MS,
+            self.topic, self.group, consumer=name, lease_ms=lease_ms, partitions=PARTITIONS, seat_ms=seat_ms
         )
         self._receivers.append(made)
         return made
@@ -65,10 +61,8 @@ def numbers(deliveries: Sequence[Delivery]) -> list[int]:
     return [int(delivery.body[1:]) for delivery in deliveries]
 
 
-@keeps("K28")
-@needs("partitions")
-class PartitionConformance(TransportTests):
-    """For transports that declare ``partitions``."""
+class OnPartitions(TransportTests):
+    """What tests of transports that declare ``partitions`` stand on."""
 
     @pytest.fixture
     def parts(self, bench: Workbench, transport: Transport) -> Iterator[Partitions]:
@@ -76,6 +70,12 @@ class PartitionConformance(TransportTests):
         made = Partitions(bench, transport)
         yield made
         made.close()
+
+
+@keeps("K28")
+@needs("partitions")
+class PartitionConformance(OnPartitions):
+    """For transports that declare ``partitions``."""
 
     # Topics
 
@@ -213,14 +213,18 @@ class PartitionConformance(TransportTests):
         assert sorted(numbers(two.receive(10, 1))) == [0, 1]
         assert parts.consumer("three").receive(10, 0) == []
 
-    def test_what_is_kept_off_is_read_no_more_and_can_be_settled(self, parts: Partitions) -> None:
+    def test_what_rests_or_is_kept_off_is_read_no_more_and_can_be_settled(self, parts: Partitions) -> None:
         one = parts.consumer("one")
         one.turn(sit=True)
         parts.publish(b"m0", partition=1)
         taken = one.receive(10, 1)
-        one.keep_off(1)
-        parts.publish(b"m1", partition=1)
+        one.rest(frozenset({1, 2}))
+        for n in (1, 2):
+            parts.publish(b"m%d" % n, partition=n)
         assert one.receive(10, 0) == []
+        one.keep_off(1)
+        one.rest(frozenset())
+        assert numbers(one.receive(10, 1)) == [2]
         assert settle(one, taken) == [True]
 
     def test_who_leaves_frees_its_share_at_once_and_who_vanishes_after_its_time(
@@ -370,81 +374,3 @@ class PartitionConformance(TransportTests):
         parts.bench.admin.delete_group(parts.topic, parts.group)
         with pytest.raises(GroupLost):
             parts.consumer("one").turn(sit=True)
-
-    # Parked keys
-
-    @keeps("K5")
-    def test_a_parked_key_stays_aside_until_it_is_unparked_and_comes_back_in_order(self, parts: Partitions) -> None:
-        one = parts.consumer("one")
-        one.turn(sit=True)
-        positions = parts.publish(*numbered(4), partition=1)
-        taken = one.receive(10, 1)
-        assert park(one, taken[0], "a", b'{"cause":"poison"}')
-        assert park(one, taken[2], "a")
-        assert park(one, taken[1], "a")
-        assert settle(one, taken[3:]) == [True]
-        assert one.is_parked("a")
-        assert one.receive(10, 0) == []
-        (parked,) = parts.transport.parked(parts.topic, parts.group)
-        assert (parked.key, parked.partition, parked.position, parked.messages) == ("a", 1, positions[0], 3)
-        assert parked.record == b'{"cause":"poison"}'
-        aside = parts.transport.set_aside(parts.topic, parts.group, "a")
-        assert [stored.position for stored in aside] == positions[:3]
-        lag = parts.bench.admin.lag(parts.topic, parts.group)
-        assert (lag.parked, lag.unsettled, lag.in_flight, lag.retrying) == (3, 3, 0, 0)
-        decided = parts.transport.unpark(parts.topic, parts.group, "a", "retry")
-        assert decided is not None
-        assert (decided.messages, decided.head) == (3, aside[0])
-        again = one.receive(10, 1)
-        assert numbers(again) == [0, 1, 2]
-        assert [delivery.attempt for delivery in again] == [1, 1, 1]
-        assert not one.is_parked("a")
-
-    def test_only_what_is_of_a_parked_key_is_set_aside(self, parts: Partitions) -> None:
-        one = parts.consumer("one")
-        one.turn(sit=True)
-        parts.publish(*numbered(2), partition=0)
-        first, second = one.receive(10, 1)
-        # Not parked: it is put back, and that is said.
-        assert not park(one, second, "a")
-        assert not park(one, first, "a")
-        assert numbers(one.receive(10, 1)) == [0, 1]
-
-    def test_a_head_is_skipped_or_buried(self, parts: Partitions) -> None:
-        one = parts.consumer("one")
-        one.turn(sit=True)
-        for key, head, partition in (("a", "skip", 0), ("b", "dead", 2)):
-            positions = parts.publish(*numbered(2), partition=partition)
-            first, second = one.receive(10, 1)
-            assert park(one, first, key, b"{}")
-            assert park(one, second, key)
-            decided = parts.transport.unpark(parts.topic, parts.group, key, head)
-            assert decided is not None
-            assert decided.messages == 1
-            again = one.receive(10, 1)
-            assert [delivery.position for delivery in again] == positions[1:]
-            assert settle(one, again) == [True]
-        counts = parts.bench.admin.counts(parts.topic, parts.group)
-        assert (counts["skipped"], counts["dead"], counts["settled"]) == (1, 1, 2)
-        (letter,) = parts.bench.admin.dead(parts.topic, parts.group)
-        assert (letter.position, letter.record) == (positions[0], b"{}")
-        assert parts.bench.admin.lag(parts.topic, parts.group).unsettled == 0
-
-    def test_what_nobody_parked_cannot_be_unparked(self, parts: Partitions) -> None:
-        assert parts.transport.unpark(parts.topic, parts.group, "a", "retry") is None
-        with pytest.raises(BadInput):
-            parts.transport.unpark(parts.topic, parts.group, "a", "burn")
-
-    def test_parked_keys_are_known_to_the_next_owner(self, parts: Partitions) -> None:
-        one, two = parts.consumer("one"), parts.consumer("two")
-        one.turn(sit=True)
-        parts.publish(*numbered(2), partition=0)
-        taken = one.receive(10, 1)
-        assert park(one, taken[0], "a", b"{}")
-        assert settle(one, taken[1:]) == [True]
-        one.turn(sit=False)
-        one.give_up(range(PARTITIONS))
-        two.turn(sit=True)
-        parts.publish(b"m2", partition=0)
-        assert numbers(two.receive(10, 1)) == [2]
-        assert two.is_parked("a")

@@ -50,7 +50,7 @@ class Attempts:
         except Unavailable as error:
             self._scope.health.away(error)
             # It may be counted already; asked again, it is counted once.
-            return None if self._scope.dispatcher.retry(held, AGAIN_S) else False
+            return None if self._scope.dispatcher.keep(held, AGAIN_S) else False
         if not counted:
             self._settler.say(held, "lease_lost", "the lease was lost before its turn")
         return counted

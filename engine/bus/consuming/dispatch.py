@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import heapq
 import threading
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import count
+from collections.abc import Collection, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 import msgspec
 
 from engine.bus.context import Context
-from engine.bus.errors import MalformedEnvelope
-from engine.bus.message import Message, decode
+from engine.bus.message import Message
 from engine.bus.transport import Attempt, Delivery
-from engine.core.clock import Clock
 
-#: How many of one key may be handled and not yet confirmed by the store. Few, because when their consumer dies they run
-#: again after one another's successors; not one, because the store is told of many at once.
-LANE_AHEAD = 16
+#: What keeps one order: a key in one partition. In another, where only foreign writers put it, somebody else may read
+#: the same key, and it is parked by itself.
+Lane = tuple[int, str]
 
 
 class InFlight(msgspec.Struct, eq=False, gc=False):
@@ -34,6 +29,8 @@ class InFlight(msgspec.Struct, eq=False, gc=False):
     #: Set once the store said that the lease had passed to another.
     lost: bool = False
     key: str = ""
+    #: Where order asks for it, and it has a key.
+    lane: Lane | None = None
     #: On its way back to the store, where the order is made again: whatever comes of its key meanwhile goes back too.
     returning: bool = False
     #: The one message that an open breaker lets through to be tried.
@@ -127,6 +124,10 @@ class Dispatcher(Protocol):
         """Keep ``held`` for another attempt here; ``False`` when the store shall hand it out again."""
         ...
 
+    def keep(self, held: InFlight, after_s: float) -> bool:
+        """Keep what has not begun, and give it to a worker again; ``False`` when it cannot be kept."""
+        ...
+
     def park(self, head: InFlight) -> Sequence[InFlight]:
         """A worker has ``head``, and gives it back with its key; returns what waited behind it and must go after it."""
         ...
@@ -155,6 +156,11 @@ class Dispatcher(Protocol):
         """How many wait for another delivery, not for a worker."""
         ...
 
+    def crowded(self) -> frozenset[int]:
+        """The partitions of which too much waits for other deliveries: their share or more of what may wait, once
+        so much waits in all."""
+        ...
+
 
 class FifoDispatcher:
     """First come, first served."""
@@ -175,6 +181,9 @@ class FifoDispatcher:
     def retry(self, held: InFlight, after_s: float) -> bool:
         return False
 
+    def keep(self, held: InFlight, after_s: float) -> bool:
+        return False
+
     def park(self, head: InFlight) -> Sequence[InFlight]:
         return ()
 
@@ -182,7 +191,7 @@ class FifoDispatcher:
         return
 
     def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
-        taken = _drained(self._queue)
+        taken = drained(self._queue)
         found = [held for held in taken if held is not None]
         # What tells a worker to end stays.
         self.dismiss(len(taken) - len(found))
@@ -201,182 +210,11 @@ class FifoDispatcher:
     def blocked(self) -> int:
         return 0
 
-
-class KeyedDispatcher:
-    """Keeps the order of each key: one lane a key, and one delivery of a lane at a time. What has no key has its own.
-
-    A head that failed is tried again *here* after its backoff, while its lease is extended; the store counts each
-    further attempt when it begins. With ``pass_on`` it goes back to the store instead, and the next of its key comes
-    first.
-
-    A lane is never more than :data:`LANE_AHEAD` ahead of the store: it stands until decisions are confirmed.
-
-    The store alone puts messages back in order. So while one of a key is on its way there, and while the key is parked,
-    whatever is read of it has to go back too, under the verdict ``PARK``.
-    """
-
-    def __init__(self, clock: Clock, *, is_parked: Callable[[str], bool], pass_on: bool = False) -> None:
-        self._clock = clock
-        self._is_parked = is_parked
-        self._pass_on = pass_on
-        self._lock = threading.Lock()
-        self._lanes: dict[str, deque[InFlight]] = {}
-        #: How many of a key are on their way back.
-        self._returning: Counter[str] = Counter()
-        #: How many of a key were handled and are not confirmed.
-        self._ahead: Counter[str] = Counter()
-        #: Keys whose lanes wait for that.
-        self._standing: set[str] = set()
-        #: Called when one begins to.
-        self.hurry: Callable[[], None] = lambda: None
-        self._ready: SimpleQueue[InFlight | None] = SimpleQueue()
-        self._later: list[tuple[float, int, InFlight]] = []
-        self._tie = count()
-        self._changed = threading.Event()
-        self._closed = threading.Event()
-        self.take = self._ready.get
-
-    def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
-        by_key: dict[str, list[InFlight]] = defaultdict(list)
-        for held in batch:
-            held.key = key = _key_of(held)
-            by_key[key].append(held)
-        aside: list[InFlight] = []
-        for held in by_key.pop("", ()):
-            self._ready.put(held)
-        with self._lock:
-            for key, followers in by_key.items():
-                if key in self._returning or self._is_parked(key):
-                    for held in followers:
-                        self._return(held)
-                    aside += followers
-                elif (lane := self._lanes.get(key)) is not None:
-                    lane.extend(followers)
-                else:
-                    self._lanes[key] = lane = deque(followers)
-                    self._go_on(key, lane)
-        return aside
-
-    def done(self, held: InFlight) -> None:
-        if not held.key:
-            return
-        key, lanes = held.key, self._lanes
-        with self._lock:
-            lane = lanes[key]
-            lane.popleft()
-            self._count_ahead(key, 1)
-            if lane:
-                self._go_on(key, lane)
-            else:
-                del lanes[key]
-
-    def retry(self, held: InFlight, after_s: float) -> bool:
-        if self._pass_on:
-            return False
-        with self._lock:
-            if self._closed.is_set():
-                return False
-            heapq.heappush(self._later, (self._clock.monotonic() + after_s, next(self._tie), held))
-        self._changed.set()
-        return True
-
-    def park(self, head: InFlight) -> Sequence[InFlight]:
-        with self._lock:
-            followers = list(self._lanes.pop(head.key))[1:]
-            for held in (head, *followers):
-                self._return(held)
-            return followers
-
-    def answered(self, *deliveries: InFlight) -> None:
-        with self._lock:
-            for held in deliveries:
-                key = held.key
-                if held.returning:
-                    held.returning = False
-                    self._returning[key] -= 1
-                    if not self._returning[key]:
-                        del self._returning[key]
-                elif key:
-                    self._count_ahead(key, -1)
-                    if key in self._standing:
-                        self._standing.discard(key)
-                        self._go_on(key, self._lanes[key])
-
-    def withdraw(self, partitions: Collection[int] | None = None) -> list[InFlight]:
-        """See :meth:`Dispatcher.withdraw`. What is taken back counts as on its way to the store."""
-        with self._lock:
-            idle = {id(held): held for _, _, held in self._later if _among(held, partitions)}
-            self._later = [entry for entry in self._later if id(entry[2]) not in idle]
-            heapq.heapify(self._later)
-            for held in _drained(self._ready):
-                if held is not None and _among(held, partitions):
-                    idle[id(held)] = held
-                else:
-                    # What tells a worker to end stays, too.
-                    self._ready.put(held)
-            taken = [held for held in idle.values() if not held.key]
-            for key, lane in list(self._lanes.items()):
-                if not _among(lane[0], partitions):
-                    continue
-                begun = None if id(lane[0]) in idle or key in self._standing else lane.popleft()
-                self._standing.discard(key)
-                taken.extend(lane)
-                if begun is None:
-                    del self._lanes[key]
-                else:
-                    self._lanes[key] = deque((begun,))
-            for held in taken:
-                self._return(held)
-            return taken
-
-    def close(self, workers: int) -> None:
-        with self._lock:
-            self._closed.set()
-        self._changed.set()
-        self.dismiss(workers)
-
-    def dismiss(self, workers: int) -> None:
-        for _ in range(workers):
-            self._ready.put(None)
-
-    def ready(self) -> int:
-        return self._ready.qsize()
-
-    def blocked(self) -> int:
-        with self._lock:
-            return len(self._later) + len(self._standing) + sum(len(lane) - 1 for lane in self._lanes.values())
-
-    def run_timer(self) -> None:
-        """Give heads back to the workers when their backoff is over; ends after :meth:`close`."""
-        while not self._closed.is_set():
-            self._changed.clear()
-            with self._lock:
-                now = self._clock.monotonic()
-                while self._later and self._later[0][0] <= now:
-                    self._ready.put(heapq.heappop(self._later)[2])
-                pause_s = self._later[0][0] - now if self._later else 60.0
-            self._clock.wait(self._changed, pause_s)
-
-    def _go_on(self, key: str, lane: deque[InFlight]) -> None:
-        if self._ahead[key] < LANE_AHEAD:
-            self._ready.put(lane[0])
-        else:
-            self._standing.add(key)
-            self.hurry()
-
-    def _count_ahead(self, key: str, more: int) -> None:
-        # The store may answer before the worker has said that it is done.
-        self._ahead[key] += more
-        if not self._ahead[key]:
-            del self._ahead[key]
-
-    def _return(self, held: InFlight) -> None:
-        if held.key and not held.returning:
-            held.returning = True
-            self._returning[held.key] += 1
+    def crowded(self) -> frozenset[int]:
+        return frozenset()
 
 
-def _drained(queue: SimpleQueue[InFlight | None]) -> list[InFlight | None]:
+def drained(queue: SimpleQueue[InFlight | None]) -> list[InFlight | None]:
     """Everything that is in it now, in order."""
     found = []
     while True:
@@ -384,17 +222,3 @@ def _drained(queue: SimpleQueue[InFlight | None]) -> list[InFlight | None]:
             found.append(queue.get_nowait())
         except Empty:
             return found
-
-
-def _among(held: InFlight, partitions: Collection[int] | None) -> bool:
-    return partitions is None or held.delivery.partition in partitions
-
-
-def _key_of(held: InFlight) -> str:
-    if held.message is None:
-        try:
-            held.message = decode(held.delivery.body)
-        except MalformedEnvelope:
-            # It dies in the worker, with its cause; without a key it holds nobody up.
-            return ""
-    return held.message.partitionkey

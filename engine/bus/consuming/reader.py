@@ -14,6 +14,7 @@ from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Settler
 from engine.bus.errors import GroupLost, MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.optional import TellsVanished
+from engine.bus.partitions import PartitionedReceiver
 from engine.bus.transport import Delivery
 from engine.core.clock import jitter
 from engine.core.error_text import text_of
@@ -25,8 +26,8 @@ BATCH = 500
 WAIT_S = 0.5
 #: Seconds between two looks while reading is not allowed.
 IDLE_S = 0.2
-#: How many deliveries may wait for an earlier one of their key before reading stops.
-BLOCKED_MOST = 2_000
+#: Likewise while partitions are left out of what is read: their messages in hand may all be handled meanwhile.
+CROWDED_WAIT_S = 0.05
 #: How many decisions may wait for the store before reading stops.
 UNSETTLED_MOST = 5_000
 #: Reading ahead covers this much work of all handler threads, in seconds.
@@ -79,6 +80,7 @@ class Reader:
         self.turns = 0
         #: Monotonic seconds of the last turn of the loop.
         self.moved = scope.clock.monotonic()
+        self._partitions = scope.receiver if isinstance(scope.receiver, PartitionedReceiver) else None
         self._vanishing = scope.receiver if isinstance(scope.receiver, TellsVanished) else None
         #: Whether the store has answered a read since the start.
         self.began = False
@@ -141,7 +143,11 @@ class Reader:
         if not room:
             return
         sent = self._clock.monotonic()
-        deliveries = self._scope.receiver.receive(room, WAIT_S)
+        crowded = self._dispatcher.crowded()
+        if self._partitions is not None:
+            # What waits behind a failed head of one partition must not hold up the others.
+            self._partitions.rest(crowded)
+        deliveries = self._scope.receiver.receive(room, CROWDED_WAIT_S if crowded else WAIT_S)
         self.began = True
         self._health.answered()
         self._tell_vanished()
@@ -220,9 +226,7 @@ class Reader:
         limit = self.prefetch.limit()
         room = limit - self._dispatcher.ready() - self._running()
         # Small reads cost as much as large ones: wait until a quarter is free.
-        if room < _quarter(limit):
-            return 0
-        if self._dispatcher.blocked() >= BLOCKED_MOST or self._settler.waiting >= UNSETTLED_MOST:
+        if room < _quarter(limit) or self._settler.waiting >= UNSETTLED_MOST:
             return 0
         return min(room, BATCH)
 

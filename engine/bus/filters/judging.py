@@ -25,15 +25,18 @@ _TIMES = ("time", "expirytime")
 _ATTRIBUTES = {"key": "partitionkey", "priority": "hbuspriority"}
 
 Judge = Callable[["_Subject"], Any]
+#: Whether a payload, decoded, is hidden whole.
+Hides = Callable[[Any], bool]
 
 
 class _Subject:
     """A message whose payload is decoded once, and only if it is asked for."""
 
-    __slots__ = ("_payload", "message")
+    __slots__ = ("_hides", "_payload", "message")
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, hides: Hides | None) -> None:
         self.message = message
+        self._hides = hides
         self._payload: Any = self
 
     @property
@@ -46,10 +49,11 @@ class _Subject:
         if self.message.data_base64 is not None:
             return MISSING
         try:
-            return self.message.json()
+            payload = self.message.json()
         except NotJson:
             # Any writer may have put it there: it has no fields, as bytes have none.
             return MISSING
+        return MISSING if self._hides is not None and self._hides(payload) else payload
 
 
 class MessageFilter:
@@ -62,9 +66,10 @@ class MessageFilter:
         #: The payload fields it looks at, as dotted paths without places in arrays; ``""`` is the whole payload.
         self.payload_fields: Sequence[str] = tuple(sorted(_fields(tree)))
 
-    def matches(self, message: Message) -> bool:
-        """Whether the message is chosen. What it does not have matches nothing but ``not exists(…)``."""
-        return self._judge(_Subject(message)) is True
+    def matches(self, message: Message, hides: Hides | None = None) -> bool:
+        """Whether the message is chosen. What it does not have matches nothing but ``not exists(…)``; a payload that
+        ``hides`` says is hidden from whoever asks it does not have."""
+        return self._judge(_Subject(message, hides)) is True
 
     def __repr__(self) -> str:
         return f"MessageFilter({self.text!r})"

@@ -1,6 +1,6 @@
 -- Put claimed messages back, to be tried again later.
 -- KEYS[1]  waiting   KEYS[2]  moving (see schedule.lua)
--- ARGV[1]  when to try again, epoch ms   ARGV[2…]  message ids
+-- ARGV[1]  when to try again, epoch ms   ARGV[2…]  places
 -- Result   how many were put back
 local count = 0
 for at = 2, #ARGV do

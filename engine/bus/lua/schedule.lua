@@ -1,18 +1,22 @@
--- Keep messages until they are due. Repeating a message id changes nothing.
--- KEYS[1]  waiting: sorted set, member message id, score due time in epoch ms
+-- Keep messages until they are due. Repeating one changes nothing, and another at its place is a conflict.
+-- KEYS[1]  waiting: sorted set, member place (topic, source and id of a message), score due time in epoch ms
 -- KEYS[2]  moving: sorted set of those being published now, score the end of the mover's claim
--- KEYS[3]  entries: hash, message id -> entry
+-- KEYS[3]  entries: hash, place -> entry, which begins with the digest of the message and a NUL
 -- KEYS[4…] one per idempotency key: string "<digest> <message id>", expires with its window. Until then the message is
 --          not kept again, not even under its own id: it may have been published, or cancelled, since.
--- ARGV     per message: id, due_ms, entry, index of its idempotency key in KEYS or 0, digest, window_ms
--- Result   per message: "ok", "duplicate <original id>" (its own when it is repeated), or "conflict"
+-- ARGV     per message: place, id, due_ms, entry, index of its idempotency key in KEYS or 0, digest, window_ms
+-- Result   per message: "ok", "kept <due ms>" (it was before, for then), "duplicate <original id>" (its own when it is
+--          repeated), "conflict" (the key stands for another message), or "taken" (another waits at its place)
 local results = {}
-for at = 1, #ARGV, 6 do
-  local id, due, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local place, digest, window = tonumber(ARGV[at + 3]), ARGV[at + 4], tonumber(ARGV[at + 5])
+for at = 1, #ARGV, 7 do
+  local place, id, due, entry = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local key, digest, window = tonumber(ARGV[at + 4]), ARGV[at + 5], tonumber(ARGV[at + 6])
   local result = 'ok'
-  if place > 0 then
-    local seen = redis.call('GET', KEYS[place])
+  local kept = redis.call('HGET', KEYS[3], place)
+  if kept and string.sub(kept, 1, #digest + 1) ~= digest .. '\0' then
+    result = 'taken'
+  elseif key > 0 then
+    local seen = redis.call('GET', KEYS[key])
     if seen then
       local split = string.find(seen, ' ', 1, true)
       local original = string.sub(seen, split + 1)
@@ -22,11 +26,14 @@ for at = 1, #ARGV, 6 do
         result = 'duplicate ' .. original
       end
     elseif window > 0 then
-      redis.call('SET', KEYS[place], digest .. ' ' .. id, 'PX', window)
+      redis.call('SET', KEYS[key], digest .. ' ' .. id, 'PX', window)
     end
   end
-  if result == 'ok' and redis.call('HSETNX', KEYS[3], id, entry) == 1 then
-    redis.call('ZADD', KEYS[1], due, id)
+  if result == 'ok' and kept then
+    result = 'kept ' .. (redis.call('ZSCORE', KEYS[1], place) or due)
+  elseif result == 'ok' then
+    redis.call('HSET', KEYS[3], place, entry)
+    redis.call('ZADD', KEYS[1], due, place)
   end
   results[#results + 1] = result
 end

@@ -82,14 +82,14 @@ class FaultyTransport:
     def owners(self, topic: str, group: str) -> list[Owned]:
         return self.ordered.owners(topic, group)
 
-    def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
-        return self.ordered.parked(topic, group, limit)
+    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
+        return self.ordered.parked(topic, group, limit, key)
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
         return self.ordered.set_aside(topic, group, key, limit)
 
-    def unpark(self, topic: str, group: str, key: str, head: str) -> Unparked | None:
-        return self.ordered.unpark(topic, group, key, head)
+    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
+        return self.ordered.unpark(topic, group, key, head, partition)
 
     def ping(self) -> float:
         return self.inner.ping()
@@ -152,8 +152,11 @@ class _FaultyPartitionedReceiver(_FaultyReceiver):
     def give_up(self, partitions: Sequence[int]) -> None:
         self._seats.give_up(partitions)
 
-    def is_parked(self, key: str) -> bool:
-        return self._seats.is_parked(key)
+    def rest(self, partitions: frozenset[int]) -> None:
+        self._seats.rest(partitions)
+
+    def is_parked(self, partition: int, key: str) -> bool:
+        return self._seats.is_parked(partition, key)
 
 
 @dataclass

@@ -147,3 +147,29 @@ def test_each_message_of_a_batch_is_held_against_the_schema() -> None:
     assert [decoded(each).json() for each in good] == [{"n": 0}, {"n": 2}, {"n": 0}, {"n": 2}, {"n": 2}]
     assert {decoded(each).dataschema for each in good} == {"urn:even"}
     assert len({each.outgoing.message_id for each in good}) == len(good)
+
+
+def test_what_is_asked_for_beside_the_payload_is_kept(builder: EnvelopeBuilder) -> None:
+    until = datetime(2031, 1, 1, tzinfo=UTC)
+    (message,) = made(builder, PublishOptions(sequence="7", dataschema="urn:x:1", expires=until))
+    assert (message.sequence, message.dataschema, message.expirytime) == ("7", "urn:x:1", "2031-01-01T00:00:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        (PublishOptions(classification="personal"), "classification"),
+        (PublishOptions(expires=datetime(2020, 1, 1, tzinfo=UTC)), "expires"),
+        (PublishOptions(expires=datetime(2031, 1, 1, tzinfo=UTC), ttl_s=5), "expires"),
+        (PublishOptions(expires=datetime(2031, 1, 1, tzinfo=UTC).replace(tzinfo=None)), "expires"),
+        (PublishOptions(sequence="x" * 5_000), "sequence"),
+        (PublishOptions(dataschema="a\nb"), "dataschema"),
+    ],
+    ids=["another class", "expired", "two expiries", "no offset", "too long", "a control character"],
+)
+def test_what_cannot_be_kept_is_refused_by_its_name(
+    builder: EnvelopeBuilder, options: PublishOptions, field: str
+) -> None:
+    (refused,) = builder.prepare([BatchItem({"n": 1}, options)])
+    assert isinstance(refused, PublishRefused)
+    assert (refused.field, bool(refused.remedy)) == (field, True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.bus.conformance.ordering import Journal
-from engine.bus.consuming.dispatch import LANE_AHEAD
+from engine.bus.consuming.lanes import LANE_AHEAD
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.bus.partitions import PartitionedReceiver
@@ -316,10 +316,12 @@ def test_a_lost_partition_is_read_no_more_and_its_handlers_are_told(bus: Bus, cl
         until(lambda: thief.turn(sit=True).owned == {0: 2}, between=lambda: clock.advance(0.5))
         bus.transport.failing.clear()
         until(lambda: contexts[0].lease_lost, between=lambda: clock.advance(0.5))
-        until(lambda: consumer.status().queued == 0)
-        state = consumer.status().state
+        # What is queued goes back first; then the consumer tells that it waits.
+        until(
+            lambda: consumer.status().queued == 0 and consumer.status().state == "waiting for ownership",
+            between=lambda: clock.advance(0.5),
+        )
         go_on.set()
-        assert state == "waiting for ownership"
         # What it did under the old epoch is refused: the thief will do it.
         bus.facts.wait_for("lease_lost")
     assert bus.facts.of("settled") == []

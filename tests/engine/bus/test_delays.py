@@ -13,8 +13,9 @@ import redis
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays
-from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
+from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, place_of
+from engine.bus.due import prepare_due
+from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.message import Message, decode, encode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
@@ -113,7 +114,7 @@ def test_a_mover_that_dies_before_the_publish_loses_nothing(
 ) -> None:
     producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
     clock.advance(5)
-    assert [due.message_id for due in delays.due()] != []
+    assert len(delays.due()) == 1
     assert DelayMover(delays, lambda: producer).promote() == 0
     clock.advance(CLAIM_S)
     DelayMover(delays, lambda: producer).tick()
@@ -188,15 +189,15 @@ def test_a_cancellation_has_a_definite_answer(
 ) -> None:
     first = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
     second = producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5))
-    assert delays.cancel(first.message_id) is Cancelled.CANCELLED
-    assert delays.cancel(first.message_id) is Cancelled.UNKNOWN
+    assert delays.cancel(TOPIC, "/test", first.message_id) is Cancelled.CANCELLED
+    assert delays.cancel(TOPIC, "/test", first.message_id) is Cancelled.UNKNOWN
     clock.advance(5)
     (due,) = delays.due()
-    assert due.message_id == second.message_id
-    assert delays.cancel(second.message_id) is Cancelled.TOO_LATE
+    assert due.place.decode() == place_of(TOPIC, "/test", second.message_id)
+    assert delays.cancel(TOPIC, "/test", second.message_id) is Cancelled.TOO_LATE
     clock.advance(CLAIM_S)
     DelayMover(delays, lambda: producer).tick()
-    assert delays.cancel(second.message_id) is Cancelled.UNKNOWN
+    assert delays.cancel(TOPIC, "/test", second.message_id) is Cancelled.UNKNOWN
     assert there(bus) == [2]
 
 
@@ -231,7 +232,7 @@ def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock
     own_store.stop()
     with pytest.raises(PublishUnknown):
         producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5))
-    for ask in (delays.count, delays.next_due_ms, delays.overdue, delays.due, lambda: delays.cancel("x")):
+    for ask in (delays.count, delays.next_due_ms, delays.overdue, delays.due, lambda: delays.cancel(TOPIC, "/s", "x")):
         with pytest.raises(Unavailable):
             ask()
     own_store.start()
@@ -248,10 +249,113 @@ def test_what_a_stranger_has_scheduled_holds_up_nobody(
     odd = Message(id="odd", source="/s", type="t", hbuspriority="urgent", hbusdue="soon")
     bodies = {"no-envelope": b"\xff", "no-due-time": encode(odd)}
     bodies["no-priority"] = encode(msgspec.structs.replace(odd, hbusdue="", data=msgspec.Raw(b'{"n":7}')))
-    delays.schedule(TOPIC, [Delayed(name, body, clock.now_ms() + 1_000) for name, body in bodies.items()])
+    delays.schedule(TOPIC, [Delayed(name, "/s", body, clock.now_ms() + 1_000) for name, body in bodies.items()])
     producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=2))
     clock.advance(3)
     DelayMover(delays, lambda: producer).tick()
     # A priority that nobody knows is none; the two others wait where an operator sees them.
     assert sorted(there(bus)) == [1, 7]
     assert (delays.count(), delays.overdue()) == (2, 0)
+
+
+def elsewhere(bus: Bus, delays: RedisDelays, topic: str) -> Producer:
+    """A producer to which ``topic`` is known as well."""
+    policies = [bus.policy, dataclasses.replace(bus.policy, name=topic)]
+    for policy in policies:
+        bus.transport.admin.create_topic(policy.name)
+    return Producer(
+        lambda _: bus.transport, StaticCatalog(*policies), source="/s", facts=bus.facts, clock=bus.clock, delays=delays
+    )
+
+
+def test_an_id_that_waits_in_another_topic_or_from_another_source_stands_in_nobodys_way(
+    bus: Bus, delays: RedisDelays, clock: ManualClock
+) -> None:
+    """Found by a stranger: each was answered *delayed*, and all but the first of an id never came."""
+    producer, later = elsewhere(bus, delays, "other"), PublishOptions(delay_s=5, message_id="order-1")
+    far = msgspec.structs.replace(later, delay_s=700 * 86_400)
+    producer.publish("other", {"n": 1}, far)
+    producer.publish(TOPIC, {"n": 2}, later)
+    producer.publish(TOPIC, {"n": 3}, msgspec.structs.replace(later, source="/billing"))
+    assert delays.count() == 3
+    assert delays.holds([(TOPIC, "/s", "order-1"), (TOPIC, "/nobody", "order-1")]) == [True, False]
+    clock.advance(5)
+    DelayMover(delays, lambda: producer).tick()
+    assert sorted(there(bus)) == [2, 3]
+    assert (delays.count(), delays.overdue()) == (1, 0)
+    assert delays.cancel(TOPIC, "/s", "order-1") is Cancelled.UNKNOWN
+    assert delays.cancel("other", "/s", "order-1") is Cancelled.CANCELLED
+
+
+def test_keys_that_others_chose_hold_back_no_delayed_message(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(idempotency_key="inv-78"))
+    producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5, message_id="inv-78"))
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5, message_id="inv-79", source="inv-78"))
+    clock.advance(5)
+    DelayMover(delays, lambda: producer).tick()
+    assert sorted(there(bus)) == [1, 1, 2]
+    used = prepare_due(bus.policy, decode(bus.transport.admin.browse(TOPIC).entries[-1].body))
+    assert not isinstance(used, PublishRefused)
+    key = used.outgoing.idempotency_key
+    with pytest.raises(PublishRefused, match="begins as keys of ours"):
+        producer.publish(TOPIC, {"n": 3}, PublishOptions(idempotency_key=key))
+    (answer,) = producer.send(TOPIC, [producer.prepare(TOPIC, {"n": 3})], idempotency_keys=[key])
+    assert isinstance(answer, PublishRefused)
+
+
+def test_another_message_of_one_that_waits_is_refused_and_its_repetition_is_not(
+    producer: Producer, delays: RedisDelays, clock: ManualClock
+) -> None:
+    first = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=90, message_id="a"))
+    with pytest.raises(IdempotencyConflict, match="waits for its due time") as refused:
+        producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5, message_id="a"))
+    assert refused.value.field == "id"
+    clock.advance(10)
+    again = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5, message_id="a"))
+    # It comes when it was to come, and the answer says so.
+    assert (again.status, again.due_ms) == ("delayed", first.due_ms)
+    assert (delays.count(), delays.next_due_ms()) == (1, first.due_ms)
+
+
+#: What is no entry of ours, by the place where it lies.
+NO_ENTRIES = {
+    b"bad-1": b"\xc1garbage",
+    b"\xff\x00": b"",
+    b"deep": b"d\0\x93\xa1t\xc4\x01x\xa0" + b"\x91" * 20_000,
+    place_of(TOPIC, "/test", "good").encode(): b"\x81\xa1a\x01",
+}
+
+
+def test_what_is_no_entry_holds_up_nobody(
+    producer: Producer, delays: RedisDelays, bus: Bus, clock: ManualClock, prefix: str
+) -> None:
+    """Found by a stranger: what was claimed together with such a one was never published."""
+    for place, entry in NO_ENTRIES.items():
+        delays._store.hset(f"{prefix}:{{delays}}:entries", place, entry)
+        delays._store.zadd(f"{prefix}:{{delays}}:waiting", {place: clock.now_ms() + 3_000})
+    with pytest.raises(IdempotencyConflict):
+        producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=3, message_id="good"))
+    producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=3))
+    clock.advance(3)
+    DelayMover(delays, lambda: producer).tick()
+    assert there(bus) == [1]
+    # They are counted, and looked at again.
+    assert (delays.count(), delays.overdue()) == (len(NO_ENTRIES), 0)
+    clock.advance(60)
+    assert delays.overdue() == len(NO_ENTRIES)
+    assert (delays.due(), delays.overdue()) == ([], 0)
+
+
+def test_what_a_release_without_places_kept_is_published_and_known(
+    producer: Producer, delays: RedisDelays, bus: Bus, clock: ManualClock, prefix: str
+) -> None:
+    message = producer.prepare(TOPIC, {"n": 1}, PublishOptions(message_id="old"))
+    entry = msgspec.msgpack.encode((TOPIC, encode(message), ""))
+    delays._store.hset(f"{prefix}:{{delays}}:entries", "old", entry)
+    delays._store.zadd(f"{prefix}:{{delays}}:waiting", {"old": clock.now_ms() + 3_000})
+    assert delays.holds([(TOPIC, "/test", "old")]) == [True]
+    clock.advance(3)
+    DelayMover(delays, lambda: producer).tick()
+    assert (there(bus), delays.count()) == ([1], 0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bus.consuming.dispatch import LANE_AHEAD, InFlight, KeyedDispatcher
+from engine.bus.consuming import lanes
+from engine.bus.consuming.dispatch import InFlight, Lane
+from engine.bus.consuming.lanes import BLOCKED_MOST, LANE_AHEAD, KeyedDispatcher
 from engine.bus.message import Message, encode
 from engine.bus.transport import Delivery
 from engine.core.clock import ManualClock
@@ -15,8 +17,8 @@ class Lanes:
 
     def __init__(self) -> None:
         self.aside: list[InFlight] = []
-        self.parked: set[str] = set()
-        self.lanes = KeyedDispatcher(ManualClock(), is_parked=self.parked.__contains__)
+        self.parked: set[Lane] = set()
+        self.lanes = KeyedDispatcher(ManualClock(), is_parked=lambda *lane: lane in self.parked)
 
     def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[InFlight]:
         batch = []
@@ -101,13 +103,28 @@ def test_a_parked_key_is_set_aside_whole_and_others_are_not(bench: Lanes) -> Non
     bench.lanes.take()
     bench.aside += bench.lanes.park(head)
     assert bench.aside == [follower]
-    bench.parked.add("a")
+    bench.parked.add((0, "a"))
     for held in (head, follower):
         bench.lanes.answered(held)
     (later,) = bench.offer(3)
     (other,) = bench.offer(4, key="b")
     assert bench.aside == [follower, later]
     assert bench.lanes.take() is other
+
+
+def test_a_key_in_two_partitions_has_two_orders(bench: Lanes) -> None:
+    """A foreign writer has put it into one that is not its own; its owner may be another, and it is parked alone."""
+    head, follower = bench.offer(1, 2, partition=4)
+    elsewhere = bench.offer(3, 4, partition=7)
+    assert [bench.lanes.take(), bench.lanes.take()] == [head, elsewhere[0]]
+    assert bench.lanes.park(head) == [follower]
+    bench.parked.add((4, "a"))
+    bench.lanes.done(elsewhere[0])
+    assert bench.lanes.take() is elsewhere[1]
+    (later,) = bench.offer(5, partition=7)
+    assert bench.aside == []
+    assert bench.lanes.withdraw({4}) == []
+    assert bench.lanes.withdraw({7}) == [later]
 
 
 def test_only_the_partitions_asked_for_are_withdrawn(bench: Lanes) -> None:
@@ -123,3 +140,68 @@ def test_a_late_withdrawal_lets_the_workers_end(bench: Lanes) -> None:
     bench.lanes.close(2)
     bench.lanes.withdraw({1})
     assert [bench.lanes.take(), bench.lanes.take()] == [None, None]
+
+
+def test_what_has_no_key_goes_back_to_the_store_for_its_next_attempt(bench: Lanes) -> None:
+    """Found by a stranger: thousands of them were held here, and held up all keys."""
+    (held,) = bench.offer(1, key="")
+    assert bench.lanes.take() is held
+    assert not bench.lanes.retry(held, 60.0)
+    (keyed,) = bench.offer(2)
+    assert bench.lanes.retry(keyed, 60.0)
+    assert bench.lanes.blocked() == 1
+
+
+def test_heads_that_wait_for_their_next_attempt_crowd_their_partition(bench: Lanes) -> None:
+    """Each of a key of its own: no lane is longer than one."""
+    for n in range(BLOCKED_MOST):
+        (held,) = bench.offer(n, key=f"k{n}", partition=4)
+        assert bench.lanes.crowded() == frozenset()
+        assert bench.lanes.retry(held, 60.0)
+    bench.offer(1, key="other", partition=5)
+    assert bench.lanes.crowded() == {4}
+
+
+def test_large_messages_behind_a_head_crowd_their_partition_by_their_bytes(
+    bench: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a stranger: 1,500 of 600 kB behind one head filled the memory of the process."""
+    monkeypatch.setattr(lanes, "BLOCKED_BYTES", 10_000)
+    size = len(bench.offer(0, key="b", partition=4)[0].delivery.body)
+    head, *followers = bench.offer(*range(9_000 // size), partition=4)
+    assert bench.lanes.crowded() == frozenset()
+    more = bench.offer(*range(1_000, 1_000 + 10_000 // size), partition=4)
+    assert bench.lanes.crowded() == {4}
+    # What is done, parked or withdrawn weighs nothing any more.
+    bench.lanes.done(head)
+    assert bench.lanes.crowded() == {4}
+    bench.lanes.park(followers[0])
+    assert bench.lanes.crowded() == frozenset()
+    for held in (*followers, *more):
+        bench.lanes.answered(held)
+    bench.offer(*range(2_000, 2_001 + 20_000 // size), partition=4)
+    assert bench.lanes.crowded() == {4}
+    bench.lanes.withdraw()
+    bench.offer(*range(3_000, 3_000 + 9_000 // size), key="c", partition=4)
+    assert bench.lanes.crowded() == frozenset()
+
+
+def test_large_heads_that_wait_for_their_next_attempt_crowd_it_by_their_bytes(
+    bench: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "BLOCKED_BYTES", 10_000)
+    weight = n = 0
+    while weight < 10_000:
+        assert bench.lanes.crowded() == frozenset()
+        (held,) = bench.offer(n, key=f"k{n}", partition=4)
+        assert bench.lanes.retry(held, 60.0)
+        weight, n = weight + len(held.delivery.body), n + 1
+    assert bench.lanes.crowded() == {4}
+
+
+def test_what_has_not_begun_is_kept_also_without_a_key(bench: Lanes) -> None:
+    """The store did not say whether its attempt is counted: given up, it would lose one that was never made."""
+    (held,) = bench.offer(1, key="")
+    assert bench.lanes.take() is held
+    assert bench.lanes.keep(held, 0.5)
+    assert bench.lanes.blocked() == 1

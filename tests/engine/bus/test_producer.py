@@ -314,7 +314,7 @@ def test_what_is_due_later_goes_to_the_delay_path(bus: Bus) -> None:
     assert (receipt.status, receipt.due_ms, receipt.position) == ("delayed", now_ms + 90_000, "")
     ((topic, kept),) = delays.kept
     assert (topic, kept.due_ms, kept.idempotency_key) == (TOPIC, now_ms + 90_000, "k")
-    assert kept.idempotency_digest
+    assert kept.digest
     assert decode(kept.body).hbusdue == to_rfc3339(now_ms + 90_000)
     assert stored(bus) == []
     (fact,) = bus.facts.seen

@@ -92,7 +92,7 @@ def test_a_primary_that_was_told_to_have_replicas_takes_nothing_without_them(
 def test_delayed_messages_wait_for_them_as_well(own_store: StandaloneStore, prefix: str) -> None:
     delays = RedisDelays(open_client(own_store.url), prefix, replicas=1)
 
-    (outcome,) = delays.schedule(TOPIC, [Delayed("a", b"x", 1)])
+    (outcome,) = delays.schedule(TOPIC, [Delayed("a", "/s", b"x", 1)])
 
     assert outcome.status is Status.UNKNOWN
     assert "0 of 1 replicas have it" in outcome.error

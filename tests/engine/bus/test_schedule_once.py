@@ -129,15 +129,17 @@ def test_another_body_under_the_key_is_a_conflict(world: World, one: PublishOpti
     assert world.after(60) == [first.message_id]
 
 
-def test_a_message_whose_key_is_its_id_is_not_swallowed_as_its_own_duplicate(world: World) -> None:
-    """So an outbox sends: under the message's id, again when its relay died, by then perhaps past the due time."""
+@pytest.mark.parametrize("key", ["", "outbox:1"], ids=["its id", "another"])
+def test_a_message_that_is_sent_again_is_not_its_own_duplicate(world: World, key: str) -> None:
+    """So an outbox sends: again under one key when its relay died, by then perhaps past the due time."""
     message = world.prepared()
+    key = key or message.id
     for _ in range(2):
-        (answer,) = world.producer.send(TOPIC, [message], idempotency_keys=[message.id])
+        (answer,) = world.producer.send(TOPIC, [message], idempotency_keys=[key])
         assert isinstance(answer, Receipt)
         assert answer.status is ReceiptStatus.DELAYED
     world.clock.advance(60)
-    (answer,) = world.producer.send(TOPIC, [message], idempotency_keys=[message.id])
+    (answer,) = world.producer.send(TOPIC, [message], idempotency_keys=[key])
     assert isinstance(answer, Receipt)
     assert (answer.status, answer.message_id) == (ReceiptStatus.STORED, message.id)
     assert world.after(0) == [message.id]
@@ -166,13 +168,13 @@ def test_a_publisher_that_comes_back_to_its_claim_adds_nothing(world: World) -> 
     assert world.after(30) == [slow.id]
     (answer,) = world.producer.send(TOPIC, [slow], idempotency_keys=["order-7"])
     assert isinstance(answer, Receipt)
-    assert (answer.status, answer.message_id) == (ReceiptStatus.DELAYED, slow.id)
+    assert (answer.status, answer.message_id) == (ReceiptStatus.DUPLICATE, slow.id)
     assert world.after(60) == []
 
 
 def test_what_was_cancelled_does_not_come_back_under_its_key(world: World) -> None:
     first = world.publish(LATER)
-    assert world.delays.cancel(first.message_id) is Cancelled.CANCELLED
+    assert world.delays.cancel(TOPIC, "/test", first.message_id) is Cancelled.CANCELLED
     for options in (NOW, LATER):
         again = world.publish(options)
         assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, first.message_id)
@@ -203,6 +205,22 @@ def test_beyond_the_window_the_key_is_free(world: World) -> None:
     second = world.publish(NOW)
     assert (second.status, world.after(0)) == (ReceiptStatus.STORED, [second.message_id])
     assert world.after(2 * DAY_S) == [first.message_id]
+
+
+@pytest.mark.parametrize("world", ["memory", "redis_stream"], indirect=True)
+@pytest.mark.parametrize("n", [1, 2], ids=["same", "another"])
+@pytest.mark.parametrize("delay_s", [None, 4 * DAY_S], ids=["now", "later"])
+def test_a_key_that_stands_for_another_by_then_holds_back_no_message(
+    world: World, n: int, delay_s: float | None
+) -> None:
+    window_s = world.policy.topic(TOPIC).idempotency_window_s
+    first = world.publish(PublishOptions(idempotency_key="order-7", delay_s=window_s + 10))
+    world.clock.advance(window_s)
+    second = world.publish(PublishOptions(idempotency_key="order-7", delay_s=delay_s), n=n)
+    found = world.after(10)
+    assert sorted(found) == sorted([first.message_id] if delay_s else [first.message_id, second.message_id])
+    assert world.delays.count() == (delay_s is not None)
+    assert world.after(4 * DAY_S) == ([second.message_id] if delay_s else [])
 
 
 def test_a_transport_that_claims_nothing_compares_among_the_delayed_alone(
@@ -251,3 +269,17 @@ def test_processes_that_race_for_a_key_make_one_message_of_it(
     assert sorted(stored) == sorted({message_id for _, _, message_id in answers})
     transport.close()
     store.close()
+
+
+@pytest.mark.parametrize("world", ["memory", "redis_stream"], indirect=True)
+@pytest.mark.parametrize("delay_s", [None, 60.0], ids=["now", "later"])
+def test_a_key_is_remembered_for_as_long_as_was_asked(world: World, delay_s: float | None) -> None:
+    window_s = world.policy.topic(TOPIC).idempotency_window_s
+    asked = PublishOptions(idempotency_key="order-7", idempotency_at_least_s=3 * window_s, delay_s=delay_s)
+    first = world.publish(asked)
+    world.after(120)
+    world.after(2 * window_s)
+    again = world.publish(NOW)
+    assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, first.message_id)
+    world.after(window_s)
+    assert world.publish(NOW).status is ReceiptStatus.STORED

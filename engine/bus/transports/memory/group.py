@@ -56,6 +56,8 @@ class Group:
         self.read_from_ms = 0
         #: Key -> the record of its head's failure.
         self.parked: dict[str, bytes] = {}
+        #: Key -> the number of that head: what is set aside later may lie before it, where it was tried again.
+        self._heads: dict[str, int] = {}
         #: Key -> the numbers of its messages that were set aside.
         self.aside: dict[str, set[int]] = {}
         self.counts: Counter[str] = Counter()
@@ -68,6 +70,7 @@ class Group:
         """Make exactly what lies after ``position`` unsettled."""
         cursors = self._log.cursors(position, self.partition)
         self.parked.clear()
+        self._heads.clear()
         self.aside.clear()
         self._cursors = list(cursors)
         self._held: dict[int, PendingEntry] = {}
@@ -139,24 +142,24 @@ class Group:
 
     def unpark(self, key: str, head: str) -> tuple[int, Entry | None]:
         """End the parking of a key: how many come again, and its head."""
-        record = self.parked.pop(key)
-        numbers = sorted(number for number in self.aside.pop(key, set()) if number in self._held)
-        first = self._held[numbers[0]] if numbers else None
-        if first is not None and head == "dead":
-            self._bury(first, record)
-        elif first is not None and head == "skip":
-            del self._held[numbers[0]]
+        record, failed = self.parked.pop(key), self._held.get(self._heads.pop(key))
+        if failed is not None and head == "dead":
+            self._bury(failed, record)
+        elif failed is not None and head == "skip":
+            del self._held[failed.entry.number]
             self.counts["skipped"] += 1
-        elif first is not None:
-            first.failed, first.begun, first.history = 0, False, ()
-        again = [self._held[number] for number in numbers if number in self._held]
+        elif failed is not None:
+            failed.failed, failed.begun, failed.history = 0, False, ()
+        again = [self._held[number] for number in self.aside.pop(key) if number in self._held]
         for held in again:
             self._requeue(held, State.RELEASED, 0)
-        return len(again), first.entry if first else None
+        return len(again), failed.entry if failed else None
 
     def entries_aside(self, key: str) -> list[Entry]:
-        """What was set aside with a key, in order."""
-        return [self._held[number].entry for number in sorted(self.aside.get(key, ())) if number in self._held]
+        """What was set aside with a key, its head first and the others in order."""
+        first = self._heads.get(key)
+        numbers = sorted(self.aside.get(key, ()), key=lambda number: (number != first, number))
+        return [self._held[number].entry for number in numbers if number in self._held]
 
     def is_open(self, entry: Entry) -> bool:
         """Whether it is not settled."""
@@ -199,6 +202,7 @@ class Group:
         if settlement.dead:
             self._note_failure(held, held.failed + 1, settlement.attempt)
             self.parked.setdefault(key, settlement.dead)
+            self._heads.setdefault(key, number)
         else:
             self._note_before(held, settlement)
             if key not in self.parked:

@@ -97,7 +97,9 @@ class TopicLog:
         entry = Entry(self.last_number, now_ms, message.body, message.priority, message.partition)
         self._logs[message.partition][PRIORITIES.index(message.priority)].append(entry)
         if key:
-            expires_ms = now_ms + message.idempotency_window_ms
+            # What was promised for a claim, and may be longer than the topic's window, holds for its message.
+            promised_ms = self._remembered[key].expires_ms if known is not None else 0
+            expires_ms = max(now_ms + message.idempotency_window_ms, promised_ms)
             found = _Remembered(expires_ms, message.idempotency_digest, message.message_id, entry.position)
             self._remembered[key] = found
             self._sweep(now_ms)

@@ -56,27 +56,29 @@ class MemoryPartitions:
             owners = self._store.topics[topic].seats[group].owners
             return [_owned(part, owners.get(part.partition, (0, 0, 0, "")), now_ms) for part in parts]
 
-    def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
+    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
         with self._store.changed:
             found = []
             for part in self._store.group(topic, group):
-                for key, record in part.parked.items():
-                    entries = part.entries_aside(key)
+                for each, record in part.parked.items():
+                    if key not in (None, each):
+                        continue
+                    entries = part.entries_aside(each)
                     position = entries[0].position if entries else ""
-                    found.append(Parked(key, part.partition, position, len(entries), record))
-        return sorted(found, key=lambda each: each.key)[:limit]
+                    found.append(Parked(each, part.partition, position, len(entries), record))
+        return sorted(found, key=lambda each: (each.key, each.partition))[:limit]
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
         with self._store.changed:
             parts = self._store.group(topic, group)
             return [entry.stored() for part in parts for entry in part.entries_aside(key)[:limit]]
 
-    def unpark(self, topic: str, group: str, key: str, head: str) -> Unparked | None:
+    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
         if head not in ("retry", "skip", "dead"):
             raise BadInput(f"{head!r} is nothing to do with a head.", remedy="Use retry, skip or dead.", field="head")
         with self._store.changed:
             for part in self._store.group(topic, group):
-                if key in part.parked:
+                if key in part.parked and partition in (None, part.partition):
                     messages, entry = part.unpark(key, head)
                     self._store.changed.notify_all()
                     return Unparked(messages, part.partition, entry.stored() if entry else None)
@@ -108,7 +110,9 @@ class MemoryPartitionedReceiver:
         self._seat_ms = seat_ms
         self._owned: dict[int, int] = {}
         self._kept_off: set[int] = set()
-        self._parked: frozenset[str] = frozenset()
+        self._resting: frozenset[int] = frozenset()
+        #: Partition and key.
+        self._parked: frozenset[tuple[int, str]] = frozenset()
         self._sits = False
         self._first = 0
         self._closed = False
@@ -123,8 +127,11 @@ class MemoryPartitionedReceiver:
     def give_up(self, partitions: Sequence[int]) -> None:
         self._turn(partitions)
 
-    def is_parked(self, key: str) -> bool:
-        return key in self._parked
+    def rest(self, partitions: frozenset[int]) -> None:
+        self._resting = partitions
+
+    def is_parked(self, partition: int, key: str) -> bool:
+        return (partition, key) in self._parked
 
     def receive(self, limit: int, wait_s: float) -> list[Delivery]:
         store = self._store
@@ -154,7 +161,7 @@ class MemoryPartitionedReceiver:
                     ),
                 )
                 if ok and each.verdict is Verdict.PARK:
-                    self._parked |= {each.key}
+                    self._parked |= {(int(each.receipt.partition(".")[0]), each.key)}
                 results.append(ok)
             self._store.changed.notify_all()
         return results
@@ -187,7 +194,7 @@ class MemoryPartitionedReceiver:
         parts = [
             all_parts[partition]
             for partition, epoch in self._owned.items()
-            if partition not in self._kept_off and all_parts[partition].epoch == epoch
+            if partition not in self._kept_off | self._resting and all_parts[partition].epoch == epoch
         ]
         if len(parts) > 1:
             # Whoever was first last time comes last: a partition with a large backlog must not starve the others.
@@ -205,7 +212,7 @@ class MemoryPartitionedReceiver:
             )
             seat = f"{part.partition}.{part.epoch}/"
             found += [msgspec.structs.replace(each, receipt=seat + each.receipt) for each in taken]
-        self._parked = frozenset(key for part in parts for key in part.parked)
+        self._parked = frozenset((part.partition, key) for part in parts for key in part.parked)
         return found
 
     def _turn(self, giving: Sequence[int]) -> Turn:

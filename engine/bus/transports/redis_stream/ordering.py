@@ -9,10 +9,10 @@ from engine.bus.partitions import MOST_PARTITIONS, Owned, Parked, PartitionedRec
 from engine.bus.transport import Stored
 from engine.bus.transports.redis_stream.inspection import group_lost, inspect, lag, says_group_lost
 from engine.bus.transports.redis_stream.partitioned import RedisPartitionedReceiver
-from engine.bus.transports.redis_stream.positions import of_entry
+from engine.bus.transports.redis_stream.positions import Place, place
 from engine.bus.transports.redis_stream.receiver import PartitionReader
 from engine.bus.transports.redis_stream.scripts import PLACE_GROUP, UNPARK
-from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
+from engine.bus.transports.redis_stream.topic import MARKS, GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import BadInput
 from engine.core.store.failures import Refused
 from engine.core.store.link import Link
@@ -72,48 +72,58 @@ class RedisPartitions:
             now_ms = int(seconds) * 1000 + int(micros) // 1000
         return [self._owned(keys.group(group), group, records.get(keys.partition), now_ms) for keys in parts]
 
-    def parked(self, topic: str, group: str, limit: int = 100) -> list[Parked]:
+    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
         found: list[Parked] = []
         for keys in self._parts(topic):
             mine = keys.group(group)
-            flat = self._link.command("HGETALL", mine.parked)
-            for key_bytes, record in sorted(zip(flat[::2], flat[1::2], strict=True))[:limit]:
-                key = key_bytes.decode()
-                messages = int(self._link.command("ZLEXCOUNT", mine.aside, *_members(key)))
-                head = self._aside_ids(mine, key, 1)
-                position = of_entry(head[0], 1, keys.partition).text if head else ""
-                found.append(Parked(key, keys.partition, position, messages, record))
-        return sorted(found, key=lambda each: each.key)[:limit]
+            for each, record in sorted(self._records(mine, key).items())[:limit]:
+                messages = int(self._link.command("ZLEXCOUNT", mine.aside, *_members(each)))
+                head = self._aside(mine, each, 1)
+                found.append(Parked(each, keys.partition, head[0].text if head else "", messages, record))
+        return sorted(found, key=lambda each: (each.key, each.partition))[:limit]
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
         found: list[Stored] = []
         for keys in self._parts(topic):
             mine = keys.group(group)
-            for id_ in self._aside_ids(mine, key, limit):
-                entries = self._link.command("XRANGE", mine.streams[1], id_, id_)
-                at = of_entry(id_, 1, keys.partition)
-                found += [Stored(at.text, at.ms, fields[1]) for _, fields in entries]
+            for at in self._aside(mine, key, limit):
+                entries = self._link.command("XRANGE", mine.streams[at.rank], at.id, at.id)
+                found += [Stored(at.text, at.ms, fields[1], at.priority) for _, fields in entries]
         return found
 
-    def unpark(self, topic: str, group: str, key: str, head: str) -> Unparked | None:
+    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
         if head not in ("retry", "skip", "dead"):
             raise BadInput(f"{head!r} is nothing to do with a head.", remedy="Use retry, skip or dead.", field="head")
         for keys in self._parts(topic):
-            mine = keys.group(group)
-            reply = self._link.run(UNPARK, mine.settle, (group, key, head))
+            if partition not in (None, keys.partition):
+                continue
+            reply = self._link.run(UNPARK, keys.group(group).settle, (group, key, head))
             if reply:
-                back, id_, body = int(reply[0]), reply[1].decode(), reply[2]
-                at = of_entry(id_, 1, keys.partition) if id_ else None
-                return Unparked(back, keys.partition, Stored(at.text, at.ms, body) if at else None)
+                back, position, body = int(reply[0]), reply[1].decode(), reply[2]
+                at = place(position)._replace(partition=keys.partition) if position else None
+                return Unparked(back, keys.partition, Stored(at.text, at.ms, body, at.priority) if at else None)
         return None
 
     def _parts(self, topic: str) -> list[TopicKeys]:
         return [TopicKeys(self._prefix, topic, partition) for partition in range(self.partitions(topic))]
 
-    def _aside_ids(self, keys: GroupKeys, key: str, limit: int) -> list[str]:
+    def _records(self, keys: GroupKeys, key: str | None) -> dict[str, bytes]:
+        """Of all parked keys of a partition, or of this one."""
+        if key is not None:
+            record = self._link.command("HGET", keys.parked, key)
+            return {} if record is None else {key: record}
+        flat = self._link.command("HGETALL", keys.parked)
+        return {each.decode(): record for each, record in zip(flat[::2], flat[1::2], strict=True)}
+
+    def _aside(self, keys: GroupKeys, key: str, limit: int) -> list[Place]:
+        """The first that were set aside with a key, its head before all others."""
+        known = self._link.command("HGET", keys.heads, key)
         members = self._link.command("ZRANGEBYLEX", keys.aside, *_members(key), "LIMIT", 0, limit)
-        numbers = [member.rpartition(b"\0")[2].decode().split("-") for member in members]
-        return [f"{int(ms)}-{int(seq)}" for ms, seq in numbers]
+        found = [place(member.rpartition(b"\0")[2].decode())._replace(partition=keys.partition) for member in members]
+        head = place(known.decode())._replace(partition=keys.partition) if known else None
+        if head is None or self._link.command("ZSCORE", keys.aside, _member(key, head)) is None:
+            return found
+        return [head, *(at for at in found if at != head)][:limit]
 
     def _owned(self, keys: GroupKeys, group: str, record: bytes | None, now_ms: int) -> Owned:
         stands = lag(self._link, keys, group, self._time)
@@ -154,8 +164,17 @@ def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: in
     return PartitionReader(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=time, epoch=epoch)
 
 
+def _beginning(key: str) -> str:
+    """Of one key's members in ``aside``: see ``lua/common.lua``."""
+    return key.replace("\0", "\0\1") + "\0"
+
+
+def _member(key: str, at: Place) -> str:
+    return f"{_beginning(key)}{at.ms:019d}-{at.seq:020d}{MARKS[at.rank]}"
+
+
 def _members(key: str) -> tuple[str, str]:
-    """The range of one key's members in ``aside``: see ``lua/common.lua``."""
-    beginning = key.replace("\0", "\0\1") + "\0"
+    """The range of one key's members."""
+    beginning = _beginning(key)
     # A digit follows; the colon is the character after the nine.
     return f"[{beginning}0", f"({beginning}:"

@@ -30,7 +30,7 @@ class _Parked:
     def __init__(self) -> None:
         self.version = -1
         self.keys: set[str] = set()
-        #: Parked by ourselves since the last look began; that look may not have seen them.
+        #: Parked by ourselves since the last read was sent; that read may not have seen them.
         self.ours: set[str] = set()
 
 
@@ -69,9 +69,9 @@ class RedisPartitionedReceiver:
         self._lock = threading.Lock()
         self._owned: dict[int, PartitionReader] = {}
         self._kept_off: set[int] = set()
+        self._resting: frozenset[int] = frozenset()
+        #: By partition; replaced whole, so that it is read without a lock.
         self._parked: dict[int, _Parked] = {}
-        #: Of all partitions: replaced whole, so that it is read without a lock.
-        self._parked_keys: frozenset[str] = frozenset()
         self._mode = "stay"
         self._changed = threading.Event()
         self._first = 0
@@ -87,8 +87,12 @@ class RedisPartitionedReceiver:
     def give_up(self, partitions: Sequence[int]) -> None:
         self._turn(partitions)
 
-    def is_parked(self, key: str) -> bool:
-        return key in self._parked_keys
+    def rest(self, partitions: frozenset[int]) -> None:
+        self._resting = partitions
+
+    def is_parked(self, partition: int, key: str) -> bool:
+        parked = self._parked.get(partition)
+        return parked is not None and key in parked.keys
 
     def receive(self, limit: int, wait_s: float) -> list[Delivery]:
         with self._waiting.inside():
@@ -147,7 +151,6 @@ class RedisPartitionedReceiver:
             gained = {partition for partition, end in self._owned.items() if owned.get(partition) is not end}
             self._kept_off &= self._owned.keys() - gained
             self._parked = {partition: self._parked.get(partition) or _Parked() for partition in now}
-            self._gather_parked()
         if gained:
             # A receive that waits does not watch what was gained just now.
             self._changed.set()
@@ -160,7 +163,8 @@ class RedisPartitionedReceiver:
 
     def _readable(self) -> list[PartitionReader]:
         with self._lock:
-            ends = [end for partition, end in self._owned.items() if partition not in self._kept_off]
+            left_out = self._kept_off | self._resting
+            ends = [end for partition, end in self._owned.items() if partition not in left_out]
         if len(ends) > 1:
             # Whoever was first last time comes last: a partition with a large backlog must not starve the others.
             self._first = (self._first + 1) % len(ends)
@@ -178,7 +182,7 @@ class RedisPartitionedReceiver:
                 try:
                     reply = self._lease(end, limit - len(found))
                     if reply and reply[0] == b"got":
-                        self._see_parked(end, reply[6])
+                        self._see_parked(end, reply)
                         found += end.deliveries(reply)
                     elif reply:
                         idle.append((end.keys, reply))
@@ -198,8 +202,12 @@ class RedisPartitionedReceiver:
         return []
 
     def _lease(self, end: PartitionReader, limit: int) -> list[Any]:
+        parked = self._parked.get(end.keys.partition)
+        if parked is not None:
+            with self._lock:
+                parked.ours = set()
         try:
-            return end.lease(self._waiting.link, limit)
+            return end.lease(self._waiting.link, limit, parked.version if parked else -1)
         except Refused as error:
             if not error.words.startswith("FENCED"):
                 raise
@@ -207,19 +215,14 @@ class RedisPartitionedReceiver:
             self.keep_off(end.keys.partition)
             return []
 
-    def _see_parked(self, end: PartitionReader, version: int) -> None:
-        """Learn anew which keys are parked when that has changed, before anything that came with it is handled."""
-        parked = self._parked.get(end.keys.partition)
-        if parked is None or parked.version == version:
+    def _see_parked(self, end: PartitionReader, reply: list[Any]) -> None:
+        """Learn which keys are parked when that has changed, before anything that came with it is handled."""
+        parked, version, keys = self._parked.get(end.keys.partition), reply[6], reply[8]
+        if parked is None or not isinstance(keys, list):
             return
         with self._lock:
-            parked.ours = set()
-        keys = {key.decode() for key in self._waiting.link.command("HKEYS", end.keys.parked)}
-        with self._lock:
-            parked.keys = keys | parked.ours
-            # As of the reply, not of the look: what changed in between is looked at once more.
+            parked.keys = {key.decode() for key in keys} | parked.ours
             parked.version = version
-            self._gather_parked()
 
     def _note_parking(self, partition: int, key: str, *, ok: bool) -> None:
         with self._lock:
@@ -229,12 +232,8 @@ class RedisPartitionedReceiver:
             if ok and key not in parked.ours:
                 parked.keys.add(key)
                 parked.ours.add(key)
-                self._gather_parked()
             elif not ok:
                 parked.version = -1
-
-    def _gather_parked(self) -> None:
-        self._parked_keys = frozenset().union(*(parked.keys for parked in self._parked.values()))
 
 
 def _by_seat(receipts: Sequence[str]) -> dict[tuple[int, int], list[int]]:

@@ -1,9 +1,9 @@
 """Positions: where a message lies in its topic, as text that sorts by time across the three streams.
 
-``<ms>-<seq>`` is an entry of the normal stream; ``h`` or ``l`` behind it one of the high or the low stream, ``p3`` one
-of partition 3 (partition 0 is not named). A checkpoint is one id per stream and the topic's incarnation,
-``<high>,<normal>,<low>,<incarnation>``; of a topic with partitions ``<high>,<normal>,<low>`` for each, with ``;``
-between them. ``@<epoch ms>`` is an instant.
+``<ms>-<seq>`` is an entry of the normal stream; ``h`` or ``l`` behind it one of the high or the low stream, and ``p3``
+behind that one of partition 3 (partition 0 is not named). A checkpoint is one id per stream and the topic's
+incarnation, ``<high>,<normal>,<low>,<incarnation>``; of a topic with partitions ``<high>,<normal>,<low>`` for each,
+with ``;`` between them. ``@<epoch ms>`` is an instant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.core.errors import BadInput
 ZERO = "0-0"
 #: The largest sequence number a stream can give.
 _SEQ_MAX = 2**64 - 1
-_POSITION = re.compile(r"(\d{1,20})-(\d{1,20})(?:([hl])|p([1-9]\d{0,3}))?")
+_POSITION = re.compile(r"(\d{1,20})-(\d{1,20})([hl])?(?:p([1-9]\d{0,3}))?")
 _IDS = r"(?:\d{1,20}-\d{1,20},){2}\d{1,20}-\d{1,20}"
 _CHECKPOINT = re.compile(rf"({_IDS}(?:;{_IDS})*)(?:,([0-9a-f]{{0,32}}))?")
 _INSTANT = re.compile(r"@(\d{1,16})")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from engine.bus.transport import Attempt, Delivery, Settlement, Verdict
+from engine.bus.transport import Attempt, Delivery, Priority, Settlement, Verdict
 from engine.bus.transports.redis_stream.inspection import group_lost, says_group_lost
 from engine.bus.transports.redis_stream.positions import place
 from engine.bus.transports.redis_stream.scripts import EXTEND, RECEIVE, SETTLE
@@ -59,10 +59,13 @@ class PartitionReader:
         #: The number of the last read that has reached us: the store hands out again what a later one leased.
         self._read = 0
 
-    def lease(self, link: Link, limit: int) -> list[Any]:
-        """The script's own reply; raises ``GroupLost``, and :class:`Refused` when the epoch is old."""
+    def lease(self, link: Link, limit: int, parks: int = -1) -> list[Any]:
+        """The script's own reply; ``parks`` are the changes of the parked keys that the consumer has seen.
+
+        Raises ``GroupLost``, and :class:`Refused` when the epoch is old.
+        """
         now = self._time.now()
-        args = (self._group, self._consumer, min(limit, LIMIT), self._lease_ms, now, self._epoch, self._read)
+        args = (self._group, self._consumer, min(limit, LIMIT), self._lease_ms, now, self._epoch, self._read, parks)
         try:
             reply: list[Any] = link.run(RECEIVE, self.keys.receive, args)
         except Refused as error:
@@ -138,7 +141,10 @@ class PartitionReader:
         generation = generation_bytes.decode()
         deliveries = [self._again(item, generation) for item in again]
         if self._suffix:
-            return deliveries + self._of_partition(fresh[1], generation)
+            for entries, priority in zip(fresh, PRIORITIES, strict=True):
+                if entries:
+                    deliveries += self._of_partition(entries, priority, generation)
+            return deliveries
         seat, first = self._seat, f"|1|{generation}"
         for entries, priority in zip(fresh, PRIORITIES, strict=True):
             if entries:
@@ -147,13 +153,10 @@ class PartitionReader:
                     deliveries.append(Delivery(seat + position + first, position, body, 1, (), priority))
         return deliveries
 
-    def _of_partition(self, entries: list[Any], generation: str) -> list[Delivery]:
-        if not entries:
-            return []
+    def _of_partition(self, entries: list[Any], priority: Priority, generation: str) -> list[Delivery]:
         seat, suffix, first, number = self._seat, self._suffix, f"|1|{generation}", self.keys.partition
-        normal = PRIORITIES[1]
         return [
-            Delivery(seat + (at := position.decode()) + first, at + suffix, body, 1, (), normal, number)
+            Delivery(seat + (at := position.decode()) + first, at + suffix, body, 1, (), priority, number)
             for position, body in zip(*entries, strict=True)
         ]
 

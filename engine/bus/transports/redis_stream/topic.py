@@ -21,7 +21,7 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, Unavailable
 from engine.core.ids import ending
 from engine.core.scripts import Script, wait_for
-from engine.core.store.failures import AnswerLost
+from engine.core.store.failures import EXHAUSTED, AnswerLost, Refused
 from engine.core.store.link import Arg, Conversation, Link
 
 #: The streams of a topic in the order they are read; a message's rank is its index here plus one.
@@ -42,6 +42,11 @@ CAPABILITIES = Capabilities(
     partitions=True,
 )
 
+#: Neither XDEL nor XSETID brings a stream back from there.
+_MAKE_ANEW = (
+    "Publishing it again cannot help: the stream takes nothing more. Once what it holds is settled, move the topic to "
+    "another transport and back, or delete it with its subscriptions and make it anew."
+)
 _RANKS = {priority: rank for rank, priority in enumerate(PRIORITIES, start=1)}
 _plan_encoder = msgspec.json.Encoder()
 
@@ -129,11 +134,12 @@ class GroupKeys:
         self.dead = f"{root}:dead"
         self.parked = f"{root}:parked"
         self.aside = f"{root}:aside"
-        self.receive = (*self.streams, self.leases, self.tries, self.state, self.wake)
-        self.settle = (*self.receive, self.dead, self.parked, self.aside)
+        self.heads = f"{root}:heads"
+        self.receive = (*self.streams, self.leases, self.tries, self.state, self.wake, self.parked)
+        self.settle = (*self.receive[:-1], self.dead, self.parked, self.aside, self.heads)
         self.extend = (*self.streams, self.leases, self.state)
         self.inspect = (*self.extend, self.dead, topic.stats)
-        self.own = (self.leases, self.tries, self.state, self.wake, self.dead, self.parked, self.aside)
+        self.own = self.settle[len(self.streams) :]
         self.place = (*self.settle, topic.stats)
 
 
@@ -173,8 +179,7 @@ class RedisPublishing:
             try:
                 outcomes += self._append(keys, chunk)
             except Unavailable as error:
-                status = Status.UNKNOWN if isinstance(error, AnswerLost) else Status.FAILED
-                outcomes += [Outcome(status, each.message_id, error=str(error)) for each in chunk]
+                outcomes += [_not_stored(each, error) for each in chunk]
                 # Sending the rest now would break the order of the batch.
                 outcomes += _not_sent(batch[len(outcomes) :], error)
                 break
@@ -249,8 +254,7 @@ class RedisPublishing:
                 outcomes = replicated(outcomes, conversation.replicas_reached(), self._replicas)
             return outcomes, None
         except Unavailable as error:
-            status = Status.UNKNOWN if isinstance(error, AnswerLost) else Status.FAILED
-            return [Outcome(status, each.message_id, error=str(error)) for each in chunk], error
+            return [_not_stored(each, error) for each in chunk], error
 
     def _outcomes(self, chunk: Sequence[Outgoing], replies: Sequence[Any]) -> list[Outcome]:
         ok, marks, ranks, normal = Status.OK, MARKS, _RANKS, Priority.NORMAL
@@ -270,7 +274,7 @@ class RedisPublishing:
     def _other(self, each: Outgoing, reply: list[bytes]) -> Outcome:
         what, first, position = (part.decode() for part in reply)
         if what == "failed":
-            return Outcome(Status.FAILED, each.message_id, error=str(self._link.refused(first)))
+            return _not_stored(each, self._link.refused(first))
         if what == "ok":
             return Outcome(Status.OK, each.message_id)
         if what == "held":
@@ -279,6 +283,17 @@ class RedisPublishing:
             position = ""
         error = "" if what == "duplicate" else "the idempotency key was used before with another body"
         return Outcome(Status(what), first, position, error)
+
+
+def _not_stored(each: Outgoing, error: Unavailable) -> Outcome:
+    if isinstance(error, AnswerLost):
+        return Outcome(Status.UNKNOWN, each.message_id, error=str(error))
+    return Outcome(Status.FAILED, each.message_id, error=str(error), remedy=_remedy(error))
+
+
+def _remedy(error: Unavailable | None) -> str:
+    """What helps where a repeat cannot."""
+    return _MAKE_ANEW if isinstance(error, Refused) and EXHAUSTED in error.words else ""
 
 
 def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], bytes]:
@@ -311,7 +326,7 @@ def _plan(keys: TopicKeys, chunk: Sequence[Outgoing]) -> tuple[Sequence[str], by
 
 def _not_sent(rest: Sequence[Outgoing], error: Unavailable | None) -> list[Outcome]:
     why = f"Not sent, because messages before it failed: {error}"
-    return [Outcome(Status.FAILED, each.message_id, error=why) for each in rest]
+    return [Outcome(Status.FAILED, each.message_id, error=why, remedy=_remedy(error)) for each in rest]
 
 
 def _too_large(each: Outgoing) -> Outcome:

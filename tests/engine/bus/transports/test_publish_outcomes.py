@@ -8,7 +8,9 @@ import pytest
 import redis
 
 from engine.bus.config import BusConfig
-from engine.bus.transport import Outcome, Outgoing, Priority, Status, Transport
+from engine.bus.errors import PublishFailed
+from engine.bus.receipts import answer_to
+from engine.bus.transport import Outcome, Outgoing, Overlapping, Priority, Status, Transport
 from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.scripts import PUBLISH
 from engine.core.errors import Unavailable
@@ -200,3 +202,40 @@ def test_a_topic_can_be_published_to_before_anybody_made_it(transport: Transport
     receiver = transport.receiver("new.topic", GROUP, consumer="c", lease_ms=1_000)
     assert [delivery.body for delivery in receiver.receive(1, 0)] == [b"1"]
     receiver.close()
+
+
+def test_a_stream_that_was_ended_says_what_helps_and_that_does(distant: Transport, server: redis.Redis) -> None:
+    distant.admin.create_group(TOPIC, GROUP)
+    assert statuses(distant.publish(TOPIC, [Outgoing("a", b"1")])) == [Status.OK]
+    last = f"{2**64 - 1}-{2**64 - 1}"
+    stream = f"hbus:{{{TOPIC}}}:normal"
+    server.xadd(stream, {"event": b"2"}, id=last)
+
+    answers = [
+        *distant.publish(TOPIC, [Outgoing("b", b"3")]),
+        *distant.publish(TOPIC, [KEYED]),
+        *distant.publish(TOPIC, [Outgoing("c", b"4"), Outgoing("d", b"5", idempotency_key="d")]),
+    ]
+    assert isinstance(distant, Overlapping)
+    for outcomes in distant.publish_chunks(TOPIC, iter([[Outgoing("e", b"6")], [Outgoing("f", b"7")]])):
+        answers += outcomes
+    assert set(statuses(answers)) == {Status.FAILED}
+    for answer in answers:
+        told = answer_to(TOPIC, answer)
+        assert isinstance(told, PublishFailed)
+        assert "exhausted the last possible ID" in told.what
+        assert "make it anew" in told.remedy
+        assert "Publish it again" not in told.remedy
+
+    # Taking the entry out does not help, as the documents say
+    server.xdel(stream, last)
+    with pytest.raises(redis.ResponseError):
+        server.xadd(stream, {"event": b"8"})
+    receiver = distant.receiver(TOPIC, GROUP, consumer="c", lease_ms=30_000)
+    assert [each.body for each in receiver.receive(10, 0)] == [b"1"]
+    receiver.close()
+    # Made anew it takes messages again
+    distant.admin.delete_topic(TOPIC)
+    distant.admin.create_topic(TOPIC)
+    assert statuses(distant.publish(TOPIC, [Outgoing("g", b"9")])) == [Status.OK]
+    assert stored(distant) == [b"9"]

@@ -14,8 +14,12 @@
 -- token     "<times handed out>|<generation>": names one handing-out; whoever shows an older one owns nothing.
 -- epoch     of an ordered group's partition, kept in `state` with each new owner; '' from who reads under no lease.
 -- parked    hash: key -> record of why its head failed for good. `state` counts its changes in `parks`.
--- aside     sorted set of the parked positions, all of score 0: "<key>\0<ms, 19 digits>-<seq, 20 digits>". A null in a
---           key, which only foreign writers put there, is "\0\1": no key's members lie among those of another.
+-- heads     hash: key -> position of that head. What is set aside later may lie before it: it was tried again out of
+--           order, or comes from another stream. A key without an entry was parked by an earlier release: its head is
+--           the first in `aside`.
+-- aside     sorted set of the parked positions, all of score 0: "<key>\0<ms, 19 digits>-<seq, 20 digits>", with the "h" or
+--           "l" of the position. A null in a key, which only foreign writers put there, is "\0\1": no key's members lie
+--           among those of another.
 
 local BAND = 10000000000000
 local PARKED = 3 * BAND
@@ -71,9 +75,9 @@ local function aside_prefix(key)
 end
 
 -- Member of `aside`: sorts by key, then in the order of publishing.
-local function aside_member(key, id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return aside_prefix(key) .. string.rep('0', 19 - #ms) .. ms .. '-' .. string.rep('0', 20 - #seq) .. seq
+local function aside_member(key, position)
+  local ms, seq, mark = string.match(position, '^(%d+)-(%d+)(%a?)$')
+  return aside_prefix(key) .. string.rep('0', 19 - #ms) .. ms .. '-' .. string.rep('0', 20 - #seq) .. seq .. mark
 end
 
 -- Whether id `a` lies before id `b`.

@@ -1,7 +1,7 @@
 -- Makes a group on the three streams of its topic, or moves it.
 --
 -- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters · 9 parked
---       10 aside · 11 statistics of the topic
+--       10 aside · 11 heads · 12 statistics of the topic
 -- ARGV  1 group · 2 a generation never used before · 3 'create', 'heal' or 'seek' · 4-6 ids after which it starts
 --       7-9 how many entries of each stream lie up to there, or '' when unknown (keeps the server's own lag exact)
 --       10 incarnation of the topic in which those ids were seen, or '' when unknown
@@ -20,11 +20,11 @@ if mode == 'seek' and not known then return redis.error_reply('GROUPLOST the gro
 
 if mode == 'seek' or not known then
   for rank = 1, 3 do redis.pcall('XGROUP', 'DESTROY', KEYS[rank], group) end
-  redis.call('DEL', KEYS[4], KEYS[5], KEYS[9], KEYS[10])
+  redis.call('DEL', KEYS[4], KEYS[5], KEYS[9], KEYS[10], KEYS[11])
   if known then redis.call('HINCRBY', KEYS[6], 'parks', 1) end
 end
 
-local anew = incarnation(KEYS[11]) ~= ARGV[10] and ARGV[10] ~= ''
+local anew = incarnation(KEYS[12]) ~= ARGV[10] and ARGV[10] ~= ''
 
 local function make(rank)
   local key, id, read = KEYS[rank], ARGV[3 + rank], ARGV[6 + rank]

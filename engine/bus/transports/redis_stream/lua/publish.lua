@@ -41,7 +41,9 @@ local function original(key)
   local expires, length, rest = string.match(value, '^(%d+) (%d+) (.*)$')
   if tonumber(expires) <= now then return nil end
   local position, message_id = string.match(string.sub(rest, length + 1), '^(%S+) (.*)$')
-  return { digest = string.sub(rest, 1, length), position = position, message_id = message_id }
+  return {
+    digest = string.sub(rest, 1, length), position = position, message_id = message_id, left_ms = expires - now
+  }
 end
 
 local function remember(key, window_ms, digest, position, message_id)
@@ -56,8 +58,13 @@ for i = 1, #ARGV - 2 do
   local claim = item and item[1] == 0
   local same = seen and seen.digest == item[3]
   local held = same and string.sub(seen.position, 1, 1) == '@'
-  -- The claim of a message gives way to the message itself, when its time has come.
-  if held and seen.message_id == item[2] then seen = nil end
+  -- The claim of a message gives way to the message itself, when its time has come; what was promised for its key, and
+  -- may be longer than the topic's window, holds.
+  local window_ms = item and item[4]
+  if held and seen.message_id == item[2] then
+    window_ms = math.max(window_ms, seen.left_ms)
+    seen = nil
+  end
   if seen then
     if same then deduplicated = deduplicated + 1 end
     outcomes[i] = { held and 'held' or same and 'duplicate' or 'conflict', seen.message_id, seen.position }
@@ -72,7 +79,7 @@ for i = 1, #ARGV - 2 do
     else
       stored = stored + 1
       outcomes[i] = id
-      if keyed then remember(KEYS[item[5]], item[4], item[3], id .. item[6], item[2]) end
+      if keyed then remember(KEYS[item[5]], window_ms, item[3], id .. item[6], item[2]) end
     end
   end
 end

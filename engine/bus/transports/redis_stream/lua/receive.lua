@@ -1,12 +1,14 @@
 -- Leases up to `limit` messages for one consumer: what is due again first, then new ones by priority. Never blocks.
 --
--- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake
+-- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 parked
 -- ARGV  1 group · 2 consumer · 3 limit (at most 1000) · 4 lease in ms · 5 now in ms, or '' for the server's clock
 --       6 epoch: then what is due comes in the order of publishing whatever made it due, and not before the leases of the
 --         owner before have ended
 --       7 under an epoch: the number of the last read that reached the consumer, 0 before the first. What a later one
 --         leased did not: it is handed out again before anything new, and counts no attempt
--- Result  {'got', generation, again, high, normal, low, changes of the parked keys, number of this read}: `again` holds
+--       8 under an epoch: the changes of the parked keys that the consumer has seen
+-- Result  {'got', generation, again, high, normal, low, changes of the parked keys, number of this read, parked keys where
+--         there were more changes, else ''}: `again` holds
 --           {position, body, times handed out, failed attempts, history} of the redelivered; the others are
 --           {positions, bodies} of those delivered first time
 --         {'idle', ms until something is due or -1, ids after which to wait on KEYS 1-3 and 7}
@@ -78,8 +80,10 @@ local function hand_out_again(position, at)
 end
 
 local again, room = {}, limit
+-- Adds what is due with a score between these to `due`: the lowest `most`, or all of it.
 local function find_due(due, from, to, most)
-  local found = redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES', 'LIMIT', 0, most)
+  local found = most and redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES', 'LIMIT', 0, most)
+    or redis.call('ZRANGEBYSCORE', leases, from, to, 'WITHSCORES')
   for i = 1, #found, 2 do
     due[#due + 1] = { position = found[i], rank = locate(found[i]), at = tonumber(found[i + 1]) }
   end
@@ -110,11 +114,35 @@ local function take_due(from, to)
   take(due)
 end
 
--- More than any consumer holds, so that all of it is put in order before any is handed out.
-local HELD_MOST = 5000
+-- Of those that wait for another attempt so many are put in order with the rest; there are more only where failed ones
+-- let others pass, and keep no order.
+local RETRYING_MOST = 5000
+
+-- All that is due, or of very much the beginning of it, and whether there is more behind. An unparking releases any
+-- number at once, so the lowest scores alone may leave out leases that ran out, and what those hold comes before.
+local function due_in_order()
+  local due, last = find_due({}, '-inf', score(now), room + 1), nil
+  if #due > room then
+    -- Scores do not tell apart all that was published in one millisecond: what shares the last one belongs to it.
+    local at = due[#due].at
+    if at < 0 then last = at end
+    due = find_due({}, '-inf', last and string.format('%.17g', last) or score(now))
+    if last then find_due(due, 0, score(now)) end
+  end
+  local released_or_lapsed = #due
+  find_due(due, score(BAND), score(BAND + now), RETRYING_MOST)
+  local more = last ~= nil or #due - released_or_lapsed == RETRYING_MOST
+  if not last then return due, more end
+  local beginning = {}
+  for _, each in ipairs(due) do
+    local _, id = locate(each.position)
+    if tonumber(released_score(id)) <= last then beginning[#beginning + 1] = each end
+  end
+  return beginning, more
+end
+
 local function take_in_order()
-  local due = find_due({}, '-inf', score(now), HELD_MOST)
-  find_due(due, score(BAND), score(BAND + now), HELD_MOST)
+  local due, more = due_in_order()
   -- By numbers: the text of an id with a longer sequence would come first.
   for _, each in ipairs(due) do
     local ms, seq = string.match(each.position, '^(%d+)-(%d+)')
@@ -126,6 +154,7 @@ local function take_in_order()
     return a.seq < b.seq
   end)
   take(due)
+  return more
 end
 
 -- What the last read has leased, where its answer did not reach the consumer. Leases alone do not tell: what the consumer
@@ -144,12 +173,14 @@ local function give_back()
 end
 
 local hold_ms = ordered and read_from and tonumber(read_from) - now or 0
+-- Whether more is due than was looked at, so that nothing new may come yet: what was looked at may have been gone.
+local more_due = false
 if hold_ms > 0 then
   room = 0
 elseif ordered then
   -- The store may be behind instead: it was restored from a copy that does not have the last reads.
   if taken and tonumber(last_read) > tonumber(ARGV[7]) then give_back() end
-  take_in_order()
+  more_due = take_in_order()
 else
   take_due('-inf', score(now))
   take_due(score(BAND), score(BAND + now))
@@ -157,7 +188,7 @@ end
 
 local fresh = { {}, {}, {} }
 for rank = 1, 3 do
-  if room > 0 then
+  if room > 0 and not more_due then
     local reply = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', room, 'STREAMS', streams[rank], '>')
     if reply then
       -- Flat lists cross to the client much faster than the nested reply.
@@ -193,7 +224,9 @@ end
 
 if room < limit and hold_ms <= 0 then
   local number = ordered and note_read() or 0
-  return { 'got', generation, again, fresh[1], fresh[2], fresh[3], tonumber(parks or 0), number }
+  -- In the same act: looked at later, one might be free of which others come before those that were leased here.
+  local parked = ordered and (parks or '0') ~= ARGV[8] and redis.call('HKEYS', KEYS[8]) or ''
+  return { 'got', generation, again, fresh[1], fresh[2], fresh[3], tonumber(parks or 0), number, parked }
 end
 
 -- Nothing: say how long until something is due, and after which ids to wait so that nothing can be missed.
@@ -207,6 +240,8 @@ local function consider(from, to, offset)
 end
 if hold_ms > 0 then
   soonest = hold_ms
+elseif more_due then
+  soonest = 0
 else
   consider(0, '(' .. score(BAND), 0)
   consider(score(BAND), '(' .. score(PARKED), BAND)

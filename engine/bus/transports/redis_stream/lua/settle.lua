@@ -1,7 +1,7 @@
 -- Applies a batch of verdicts at once: all acks, then every other verdict whose receipt still owns its lease.
 --
 -- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters · 9 parked
---       10 aside
+--       10 aside · 11 heads
 -- ARGV  1 group · 2 now in ms, or '' for the server's clock · 3-5 numbers of acks per stream · 6 epoch · the positions
 --       of the acks, high ones first · then seven per other verdict:
 --       'retry' | 'dead' | 'release' | 'park' | 'begin' · position · token · after ms, or the number of what
@@ -111,7 +111,10 @@ end
 local function park(position, id, number, attempt, record, key)
   if record ~= '' then
     note_failure(position, attempt)
-    counts.parks = counts.parks + redis.call('HSETNX', KEYS[9], key, record)
+    if redis.call('HSETNX', KEYS[9], key, record) == 1 then
+      redis.call('HSET', KEYS[11], key, position)
+      counts.parks = counts.parks + 1
+    end
   else
     note_before(position, number, attempt)
     if redis.call('HEXISTS', KEYS[9], key) == 0 then
@@ -120,14 +123,15 @@ local function park(position, id, number, attempt, record, key)
     end
   end
   redis.call('ZADD', leases, score(PARKED + ms_of(id)), position)
-  redis.call('ZADD', KEYS[10], 0, aside_member(key, id))
+  redis.call('ZADD', KEYS[10], 0, aside_member(key, position))
   counts.parked = counts.parked + 1
   return true
 end
 
-local function is_aside(position, id, key)
+local function is_aside(position, key)
   local at = tonumber(redis.call('ZSCORE', leases, position) or -1)
-  return at >= PARKED and redis.call('ZSCORE', KEYS[10], aside_member(key, id)) and redis.call('HEXISTS', KEYS[9], key) == 1
+  return at >= PARKED and redis.call('ZSCORE', KEYS[10], aside_member(key, position))
+    and redis.call('HEXISTS', KEYS[9], key) == 1
 end
 
 local ordinal = first_other - first_ack
@@ -136,7 +140,7 @@ for i = first_other, #ARGV, 7 do
   local verdict, position = ARGV[i], ARGV[i + 1]
   local rank, id = locate(position)
   if not owns(leases, streams[rank], group, position, id, ARGV[i + 2], generation) then
-    if verdict ~= 'park' or not is_aside(position, id, ARGV[i + 6]) then refused[#refused + 1] = ordinal end
+    if verdict ~= 'park' or not is_aside(position, ARGV[i + 6]) then refused[#refused + 1] = ordinal end
   elseif verdict == 'retry' then
     retry(position, ARGV[i + 3], ARGV[i + 4])
   elseif verdict == 'dead' then

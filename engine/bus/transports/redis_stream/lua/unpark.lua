@@ -1,39 +1,46 @@
 -- An operator's decision about a parked key: its messages come again, in order, after their head was dealt with.
 --
 -- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters · 9 parked
---       10 aside
+--       10 aside · 11 heads
 -- ARGV  1 group · 2 key · 3 what becomes of the head: 'retry', 'skip' (settled without having been handled) or 'dead'
 -- Result  {how many come again, position of the head, its body}; an empty list when the key is not parked
 
 local record = redis.call('HGET', KEYS[9], ARGV[2])
 if not record then return {} end
-local stream, leases, tries, state = KEYS[2], KEYS[4], KEYS[5], KEYS[6]
+local leases, tries, state = KEYS[4], KEYS[5], KEYS[6]
 local group, verdict = ARGV[1], ARGV[3]
 local prefix = aside_prefix(ARGV[2])
 -- What follows it is a digit; the colon is the character after the nine.
 local members = redis.call('ZRANGEBYLEX', KEYS[10], '[' .. prefix .. '0', '(' .. prefix .. ':')
 
-local head, body, back = '', '', 0
-for ordinal, member in ipairs(members) do
-  local ms, seq = string.match(string.sub(member, #prefix + 1), '^0*(%d+)%-0*(%d+)$')
-  local id = ms .. '-' .. seq
+local positions, head, known = {}, redis.call('HGET', KEYS[11], ARGV[2]), false
+for i, member in ipairs(members) do
+  local ms, seq, mark = string.match(string.sub(member, #prefix + 1), '^0*(%d+)%-0*(%d+)(%a?)$')
+  positions[i] = ms .. '-' .. seq .. mark
+  known = known or positions[i] == head
+end
+if not known then head = positions[1] end
+
+local found, body, back = '', '', 0
+for _, position in ipairs(positions) do
   -- What retention by hand or a seek has taken meanwhile has no lease.
-  if redis.call('ZSCORE', leases, id) then
-    if ordinal == 1 then
-      local entry = redis.call('XRANGE', stream, id, id)[1]
-      head, body = id, entry and entry[2][2] or ''
+  if redis.call('ZSCORE', leases, position) then
+    local rank, id = locate(position)
+    if position == head then
+      local entry = redis.call('XRANGE', KEYS[rank], id, id)[1]
+      found, body = position, entry and entry[2][2] or ''
     end
-    if ordinal > 1 or verdict == 'retry' then
-      if ordinal == 1 then redis.call('HDEL', tries, id) end
-      redis.call('ZADD', leases, released_score(id), id)
+    if position ~= head or verdict == 'retry' then
+      if position == head then redis.call('HDEL', tries, position) end
+      redis.call('ZADD', leases, released_score(id), position)
       back = back + 1
     else
       if verdict == 'dead' then
-        redis.call('XADD', KEYS[8], '*', 'event', body, 'record', record, 'position', id)
+        redis.call('XADD', KEYS[8], '*', 'event', body, 'record', record, 'position', position)
       end
-      redis.call('XACK', stream, group, id)
-      redis.call('ZREM', leases, id)
-      redis.call('HDEL', tries, id)
+      redis.call('XACK', KEYS[rank], group, id)
+      redis.call('ZREM', leases, position)
+      redis.call('HDEL', tries, position)
       redis.call('HINCRBY', state, verdict == 'dead' and 'dead' or 'skipped', 1)
     end
   end
@@ -43,6 +50,7 @@ for from = 1, #members, 1000 do
   redis.call('ZREM', KEYS[10], unpack(members, from, math.min(from + 999, #members)))
 end
 redis.call('HDEL', KEYS[9], ARGV[2])
+redis.call('HDEL', KEYS[11], ARGV[2])
 redis.call('HINCRBY', state, 'parks', 1)
 wake(KEYS[7])
-return { back, head, body }
+return { back, found, body }

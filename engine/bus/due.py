@@ -1,0 +1,55 @@
+"""What waited for its due time, on its way to the transport.
+
+It goes under the key that was claimed for it: a claim gives way to its message. Where there is none, or it ran out and
+its key stands for another message by now, it goes under a key of its source and id that no publisher can use. So who
+repeats it within the topic's window adds nothing, and what others chose for theirs, ids and keys alike, stands in
+nobody's way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from engine.bus.building import DUE_KEYS, Prepared, prepare_stranger
+from engine.bus.catalog import TopicPolicy
+from engine.bus.errors import IdempotencyConflict, PublishRefused
+from engine.bus.message import Message
+from engine.bus.receipts import Answer, Receipt, ReceiptStatus
+
+#: A message with the key that was claimed for it, or none.
+Due = tuple[Message, str]
+#: Makes each ready, or says why it may not go.
+Making = Callable[[Sequence[Due]], Sequence[Prepared | PublishRefused]]
+
+
+def prepare_due(policy: TopicPolicy, message: Message, claimed_key: str = "") -> Prepared | PublishRefused:
+    """``message`` ready to go, or why it may not go: it may be a stranger's."""
+    named = hashlib.blake2b(msgspec.json.encode((message.source, message.id)), digest_size=16)
+    return prepare_stranger(policy, message, claimed_key or DUE_KEYS + named.hexdigest())
+
+
+def send_due(
+    policy: TopicPolicy, due: Sequence[Due], send: Callable[[TopicPolicy, Sequence[Due], Making], list[Answer]]
+) -> list[Answer]:
+    """Send each under its key, and those once more whose key stands for another message by now."""
+
+    def make(some: Sequence[Due]) -> list[Prepared | PublishRefused]:
+        return [prepare_due(policy, *each) for each in some]
+
+    answers = send(policy, due, make)
+    passed = [index for index, each in enumerate(due) if each[1] and _stands_for_another(answers[index], each[0])]
+    if passed:
+        again = send(policy, [(due[index][0], "") for index in passed], make)
+        for index, answer in zip(passed, again, strict=True):
+            answers[index] = answer
+    return answers
+
+
+def _stands_for_another(answer: Answer, message: Message) -> bool:
+    """Whether the key that ``message`` was sent under is another's."""
+    if isinstance(answer, Receipt):
+        return answer.status is ReceiptStatus.DUPLICATE and answer.message_id != message.id
+    return isinstance(answer, IdempotencyConflict)

@@ -1,0 +1,20 @@
+"""How large an envelope may be."""
+
+from __future__ import annotations
+
+from engine.bus.catalog import TopicPolicy
+from engine.bus.errors import PublishRefused
+from engine.bus.transport import Transport
+
+
+def size_limit(policy: TopicPolicy, transport: Transport) -> int:
+    """The largest envelope that topic and transport both take, in bytes."""
+    return min(policy.max_bytes, transport.capabilities.max_bytes)
+
+
+def check_size(policy: TopicPolicy, transport: Transport, body: bytes) -> None:
+    """Raise :class:`PublishRefused` for an envelope that is larger than that."""
+    if len(body) > (limit := size_limit(policy, transport)):
+        what = f"The envelope has {len(body):,} bytes; topic {policy.name!r} takes {limit:,}."
+        remedy = "Store large data elsewhere and send its address, or raise the topic's limit."
+        raise PublishRefused(what, remedy=remedy, field="payload")
