@@ -1,10 +1,10 @@
-"""How jobs, their runs and their tags are spoken of: ``job:NAME``, ``run:NAME/ID``, ``tag:TAG``."""
+"""How jobs and what belongs to them are spoken of: ``job:NAME``, ``run:NAME/ID``, ``tag:TAG``, ``calendar:NAME``."""
 
 from __future__ import annotations
 
 from engine.core.subject import Subject
 
-JOB, RUN, TAG = "job", "run", "tag"
+JOB, RUN, TAG, CALENDAR = "job", "run", "tag", "calendar"
 
 
 def job_subject(name: str) -> Subject:
@@ -20,3 +20,8 @@ def run_subject(job: str, run: int) -> Subject:
 def tag_subject(tag: str) -> Subject:
     """What jobs share. Raises as :func:`job_subject`."""
     return Subject(TAG, tag)
+
+
+def calendar_subject(name: str) -> Subject:
+    """Days that jobs leave out together. Raises as :func:`job_subject`."""
+    return Subject(CALENDAR, name)

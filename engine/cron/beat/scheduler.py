@@ -25,14 +25,13 @@ from engine.cron.beat.store import BeatStore, SlotClaim
 from engine.cron.slots.job import CatchUp, CronJob, JobPolicy
 from engine.cron.slots.planning import Decision, decide
 from engine.cron.slots.steps import Cursor
+from engine.cron.slots.store import STORE_TIMEOUT_S
 from engine.cron.slots.timetable import LOOK_AGAIN_S, Timetable
 
 #: Entries that are claimed in one go: what a beat that dies keeps from the others for the length of a lease.
 AT_ONCE = 50
 #: How often the store's clock is read, and how long to sleep at most, at least, and when something does not answer.
 CLOCK_S, LONGEST_S, SHORTEST_S, AWAY_S = 5.0, 1.0, 0.002, 0.5
-#: The store must answer sooner than a lease runs out.
-STORE_TIMEOUT_S = 2.0
 _TASKS = UUID("0c0a7b0e-6a55-5f0c-8d2e-3b1f2f0b9d11")
 
 _log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class SlotScheduler(Scheduler):
             answer_timeout_s=STORE_TIMEOUT_S,
             connect_timeout_s=STORE_TIMEOUT_S,
         )
-        self._store = BeatStore(client, f"hbus-beat:{self._settings.name}")
+        self._store = BeatStore(client, self._settings.prefix)
         self._holder = uuid4().hex
         self._publisher = SlotPublisher()
         self._table = Timetable()

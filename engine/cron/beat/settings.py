@@ -29,6 +29,11 @@ class BeatSettings:
     #: The last one that was missed is sent as long as it is not later than this.
     window_s: float
 
+    @property
+    def prefix(self) -> str:
+        """What the keys of the entries begin with."""
+        return f"hbus-beat:{self.name}"
+
 
 def settings_of(app: Any) -> BeatSettings:
     """Of a Celery app. Raises ``ConfigurationError`` naming the setting."""

@@ -15,7 +15,8 @@ from typing import Any
 
 import redis
 
-from engine.core.scripts import UNREACHABLE, Arg, ScriptFolder, away, load_scripts
+from engine.core.scripts import Arg, ScriptFolder, load_scripts
+from engine.core.store.answered import answered
 
 _LUA = Path(__file__).parent / "lua"
 #: Longer than from one slot of a yearly entry to the next.
@@ -53,15 +54,12 @@ class BeatStore:
 
     def key(self, entry: str, identity: str) -> str:
         """Where the state of an entry lies that is due as ``identity`` says."""
-        digest = sha256(f"{entry}\0{identity}".encode("utf-8", "backslashreplace")).hexdigest()
-        return f"{self._prefix}:{digest[:32]}"
+        return state_key(self._prefix, entry, identity)
 
     def time(self) -> float:
         """The store's clock, in seconds since the epoch."""
-        try:
+        with answered():
             seconds, micros = self._client.time()
-        except UNREACHABLE as error:
-            raise away(error) from error
         return float(seconds) + micros / 1_000_000
 
     def open(self, entries: Sequence[tuple[str, str]]) -> list[int]:
@@ -86,6 +84,12 @@ class BeatStore:
 
     def _each(self, name: str, calls: list[tuple[list[str], list[Arg]]]) -> list[Any]:
         return self._scripts.call_each(name, calls) if calls else []
+
+
+def state_key(prefix: str, entry: str, identity: str) -> str:
+    """As :meth:`BeatStore.key`, for who has no connection."""
+    digest = sha256(f"{entry}\0{identity}".encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{prefix}:{digest[:32]}"
 
 
 def push(client: Any, claim: SlotClaim, queue: str, message: str) -> bool:

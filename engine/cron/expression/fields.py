@@ -15,6 +15,8 @@ from engine.cron.expression.errors import BadExpression
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _SPREAD = re.compile(r"H(?:\((?P<low>[^()-]*)-(?P<high>[^()-]*)\))?(?:/(?P<step>.*))?")
+#: Digits of a step. It may lead beyond its field by as much as anybody writes, and costs nothing to read.
+_LONGEST_STEP = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,17 @@ def item(of: Field, piece: Piece, job: str) -> int:
         return between(of, of.low, of.high, step)
     first, dash, last = span.partition("-")
     low = value(of, piece, first)
+    if not dash and slash:
+        # From Sunday on, also where that is written as 7.
+        return between(of, 0 if low > of.high else low, of.high, step)
     if not dash:
-        return between(of, low, of.high if slash else low, step)
+        return between(of, low, low, step)
     high = value(of, piece, last)
     if low > high:
         remedy = f"Write it as two: {_range(of, low, of.high)},{_range(of, of.low, high)}."
+        if low > of.high:
+            # From Sunday on, which is the first day as well.
+            remedy = f"Write {_range(of, of.low, high)}."
         raise piece.refuse(f"the range {span} of the {of.name} field runs backwards", remedy, part=span)
     return between(of, low, high, step)
 
@@ -120,7 +128,7 @@ def value(of: Field, piece: Piece, text: str) -> int:
 
 
 def _step(of: Field, piece: Piece, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < len(text) <= 4 and int(text)):
+    if not (text.isascii() and text.isdigit() and 0 < len(text) <= _LONGEST_STEP and int(text)):
         said = f"{text!r} is no step of" if text else "a step is missing in"
         raise piece.refuse(f"{said} the {of.name} field", "After the slash stands a number from 1 up.", part="/")
     return int(text)

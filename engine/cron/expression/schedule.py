@@ -16,6 +16,9 @@ from engine.cron.expression.parsing import Parsed, parse
 from engine.cron.expression.pattern import DAY_S, Pattern
 from engine.cron.expression.policy import FoldPolicy, GapPolicy
 
+#: In every zone the wall has a date that Python's calendar can say from the one on and before the other.
+_EARLIEST = round(datetime(1, 1, 3, tzinfo=UTC).timestamp())
+_LATEST = round(datetime(9999, 1, 1, tzinfo=UTC).timestamp())
 #: No zone changes its offset by more, in seconds (Samoa, 2011: a day).
 _LARGEST_CHANGE_S = 2 * DAY_S
 
@@ -85,11 +88,18 @@ class Schedule:
         return isinstance(self.rule, Pattern) and self.rule.asks_both_days
 
     def after(self, at: int) -> Slot | None:
-        """The first slot after the instant ``at`` (seconds UTC); none of ``@never``, nor after the year 9998."""
+        """The first slot after the instant ``at`` (seconds UTC); none of ``@never``, nor after the year 9998.
+
+        The first two days of the calendar, which has no wall in every zone, have none either.
+        """
+        if at >= _LATEST:
+            return None
+        at = max(at, _EARLIEST)
         if isinstance(self.rule, Every | Never):
             found = self.rule.after(at)
-            return None if found is None else Slot(found, self._zone.span(found).offset, "")
-        return self._in_spans(self.rule, at + 1)
+            return None if found is None or found >= _LATEST else Slot(found, self._zone.span(found).offset, "")
+        slot = self._in_spans(self.rule, at + 1)
+        return None if slot is None or slot.at >= _LATEST else slot
 
     def next_after(self, at: int) -> int | None:
         """The instant of :meth:`after`."""
@@ -128,7 +138,10 @@ class Schedule:
                 end = span.wall_after
             if found < end:
                 return Slot(found - span.offset, span.offset, _mark(span, found))
-            at = max(span.end, found - span.offset - _LARGEST_CHANGE_S)
+            # Until two days on the wall may show again what is before this search, and so may match: span by span. What
+            # the spans behind that show is between it and ``found``, where nothing matches.
+            again_until = wall - span.offset + _LARGEST_CHANGE_S
+            at = span.end if span.end < again_until else max(span.end, found - span.offset - _LARGEST_CHANGE_S)
 
 
 def _mark(span: Span, wall: int) -> str:

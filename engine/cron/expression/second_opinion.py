@@ -14,7 +14,7 @@ _YEARS = 30
 
 
 def croniter_slots(schedule: Schedule, after: int, count: int) -> list[int] | None:
-    """Its next ``count`` instants after ``after``, in seconds UTC; ``None`` where it cannot read the expression.
+    """Its next ``count`` instants after ``after``, in seconds UTC; ``None`` where it reads that not, or the expression.
 
     It knows no policy of its own for changes of the clocks: there it may differ with reason.
     """
@@ -22,9 +22,9 @@ def croniter_slots(schedule: Schedule, after: int, count: int) -> list[int] | No
         return None
     seconds, *others = schedule.fields
     written = " ".join(others if seconds == "0" else schedule.fields)
-    begin = datetime.fromtimestamp(after, tz=ZoneInfo(schedule.zone))
     try:
+        begin = datetime.fromtimestamp(after, tz=ZoneInfo(schedule.zone))
         found = croniter(written, begin, ret_type=datetime, second_at_beginning=True, max_years_between_matches=_YEARS)
         return [round(found.get_next().timestamp()) for _ in range(count)]
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

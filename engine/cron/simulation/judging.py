@@ -19,6 +19,9 @@ def judged(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> 
         while slot is not None:
             yield from _judged_slot(database, job, slot, f"{name} at {slot - begin}")
             slot = job.slots.next_after(slot)
+    for row in database.runs.values():
+        if row.manual:
+            yield from _judged_run(database, row, f"run {row.id} of {row.job}, which somebody triggered,")
     for place in database.stale:
         yield f"the effect of {place} was done by a worker that had lost the run"
     yield from (f"the effect of {place} was done, and is for another" for place in database.astray)
@@ -55,7 +58,7 @@ def _judged_run(database: ModelDatabase, row: RunRow, where: str) -> Iterator[st
 
 
 def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin: int) -> Iterator[str]:
-    running: dict[str, dict[int, str]] = {name: {} for name in jobs}
+    running: dict[str, dict[int, RunRow]] = {name: {} for name in jobs}
     claimed: dict[int, RunRow] = {}
     for row in database.history:
         policy, where = jobs[row.job].policy, f"{row.job} at {row.slot - begin}"
@@ -66,16 +69,22 @@ def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin:
         if row.state is not RunState.RUNNING:
             running[row.job].pop(row.id, None)
             continue
+        if row.attempt == 1 and not row.manual and row.changed_s < row.slot + jobs[row.job].wait_s(row.slot):
+            yield f"{where} began before its share of the delay was over"
         failed = claimed.get(row.id, row)
         if failed.last_end is RunState.FAILED and row.changed_s < failed.changed_s + policy.pause_s(row.attempt - 1):
             yield f"attempt {row.attempt} of {where} came {row.changed_s - failed.changed_s:.2f} s after the failure"
-        running[row.job][row.id] = row.part
-        beside = sum(policy.meet(row.part, part) for part in running[row.job].values())
+        running[row.job][row.id] = row
+        if row.id in database.stops and database.stops[row.id].epoch < row.epoch:
+            yield f"{where} began after it was to stop"
+        if row.manual and not policy.binds_manual:
+            # Beside all others, whatever they are.
+            continue
+        bound = (other for other in running[row.job].values() if policy.binds_manual or not other.manual)
+        beside = sum(policy.meet(row.part, other.part) for other in bound)
         if policy.limit and beside > policy.limit:
             yield f"{where} began beside {beside - 1} others"
         for tag in policy.tags:
             tagged = sum(len(runs) for name, runs in running.items() if tag in jobs[name].policy.tags)
             if tagged > database.limits.get(tag, tagged):
                 yield f"{where} began as the {tagged}th with the tag {tag}"
-        if row.id in database.stops and database.stops[row.id].epoch < row.epoch:
-            yield f"{where} began after it was to stop"

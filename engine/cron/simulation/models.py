@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from engine.cron.slots.steps import (
     Offer,
     Opened,
     OpenRuns,
+    Queued,
     ReadCursors,
     ReadOpen,
     ReadRun,
@@ -153,8 +155,9 @@ class ModelDatabase:
             return Beginning.REFUSED
         if now < row.not_before_s:
             return Beginning.WAITS
-        verdict = judged_overlap(row, self._beside(row), step.policy)
-        if verdict.beginning is Beginning.BEGUN and self.full_tags(step.policy):
+        is_free = row.manual and not step.policy.binds_manual
+        verdict = judged_overlap(row, [] if is_free else self._beside(row, step.policy), step.policy)
+        if verdict.beginning is Beginning.BEGUN and not is_free and self.full_tags(step.policy):
             verdict = OverlapVerdict(Beginning.WAITS)
         for other in verdict.cancelled:
             self._stop(self.runs[other], STOPPED)
@@ -223,6 +226,14 @@ class ModelDatabase:
         self.by_slot.setdefault((job, slot), []).append(row.id)
         return None if skipped else row
 
+    def trigger(self, job: str, part: str, now: float) -> RunRow:
+        """A row of a run that somebody asks for, beside those of slots."""
+        row = RunRow(len(self.runs) + 1, job, int(now), RunState.CLAIMED, 0, 1, now, manual=True, part=part)
+        self._keep(row)
+        self.history.append(row)
+        self.reasons[row.id] = ""
+        return row
+
     def change(self, row: RunRow, now: float, **changes: object) -> None:
         """Write a row whose fields change."""
         changed = replace(row, changed_s=now, **changes)  # type: ignore[arg-type]
@@ -251,9 +262,10 @@ class ModelDatabase:
     def _stop(self, row: RunRow, why: str) -> None:
         self.stops.setdefault(row.id, StopRequest(row.epoch, why))
 
-    def _beside(self, row: RunRow) -> list[RunRow]:
+    def _beside(self, row: RunRow, policy: JobPolicy) -> list[RunRow]:
         others = (other for other in self.open.values() if other.job == row.job and other.id != row.id)
-        return [other for other in others if other.waits or other.state is RunState.RUNNING]
+        bound = (other for other in others if policy.binds_manual or not other.manual)
+        return [other for other in bound if other.waits or other.state is RunState.RUNNING]
 
     def _next(self, ended: RunRow, policy: JobPolicy) -> tuple[int, ...]:
         same = (row for row in self.open.values() if row.job == ended.job and policy.meet(ended.part, row.part))
@@ -296,3 +308,6 @@ class ModelQueue:
     def offer(self, step: Offer, now: float) -> None:
         self.waiting.extend(step.runs)
         self.only_on.update(step.only_on)
+
+    def queued(self, step: Queued, now: float) -> Counter[str]:
+        return Counter(self.only_on.get(run, "") for run in self.waiting)

@@ -28,6 +28,8 @@ def random_policy(rng: random.Random) -> JobPolicy:
         attempts=rng.choice((2, 3)) if tries_again else 1,
         backoff_s=rng.choice((0.0, 0.5, 4.0)),
         backoff_most_s=rng.choice((2.0, 30.0)),
+        jitter_s=rng.choice((0, 0, 3, 12)),
+        binds_manual=rng.random() < 0.5,
         tags=rng.choice(((), ("disk",))),
         **rng.choice(_DIVISIONS),
     )

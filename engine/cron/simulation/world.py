@@ -6,12 +6,13 @@ import heapq
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from engine.core.errors import OutcomeUnknown, Unavailable
 from engine.cron.simulation import judging
+from engine.cron.simulation.hosts import Ask, Cancel, Effect, Host, Process, Take
 from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
 from engine.cron.simulation.policies import random_policy
 from engine.cron.slots import running
@@ -30,16 +31,19 @@ from engine.cron.slots.steps import (
     Monotonic,
     Offer,
     OpenRuns,
+    Queued,
     ReadCursors,
     ReadOpen,
     ReadRun,
     Release,
     Renew,
+    RunRow,
     RunState,
     Step,
     Steps,
     Wait,
     WorkingNodes,
+    offer_of,
 )
 from engine.cron.slots.timetable import Timetable
 
@@ -68,54 +72,6 @@ class Regular:
     def next_after(self, at: int) -> int | None:
         slot = (at // self.period + 1) * self.period
         return slot if slot <= BEGIN + TROUBLED_S else None
-
-
-@dataclass(frozen=True, slots=True)
-class Take(Step):
-    """Queue: any run that waits for ``node`` → its id, or ``None``."""
-
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Effect(Step):
-    """Database: what the run is for, done under its epoch or not at all → whether it was."""
-
-    run: int
-    epoch: int
-    node: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel(Step):
-    """Database: a person has a run stopped → whether it was still to be."""
-
-    run: int
-    why: str
-
-
-@dataclass(slots=True, eq=False)
-class Host:
-    """A machine: it has clocks of its own, may stop for a while, and may die."""
-
-    name: str
-    #: Added to true time for its wall clock.
-    skew_s: float = 0.0
-    paused_until: float = 0.0
-    #: Grows with each death; what belongs to an earlier life goes on no more.
-    life: int = 0
-    #: What it cannot reach, and until when.
-    cut_off: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class Process:
-    host: Host
-    life: int
-    steps: Steps[Any]
-    #: What to call when it has come to its end.
-    ended: Callable[[], None] | None = None
 
 
 class World:
@@ -148,11 +104,13 @@ class World:
             End: (DATABASE, self.database.end),
             CancelledRuns: (DATABASE, self.database.cancelled),
             Cancel: (DATABASE, self._cancel),
+            Ask: (DATABASE, self._ask),
             ReadOpen: (DATABASE, self.database.read_open),
             GiveUp: (DATABASE, self.database.give_up),
             Effect: (DATABASE, self.effect),
             WorkingNodes: (STORE, self._working),
             Offer: (QUEUE, self.queue.offer),
+            Queued: (QUEUE, self.queue.queued),
             Take: (QUEUE, self._take),
         }
         for host in (*self.nodes, *self.workers):
@@ -261,6 +219,15 @@ class World:
             self.tell(f"somebody has run {run} stopped")
             self._acts[Cancel][1](Cancel(run, "nobody needs it"), self.now)
 
+    def trigger(self) -> None:
+        job = self.rng.choice(list(self.jobs.values()))
+        part = self.rng.choice(job.parts(tuple(host.name for host in self.workers)))
+        row: RunRow = self._acts[Ask][1](Ask(job.name, part), self.now)
+        self.tell(f"somebody triggers run {row.id}, of {job.name} {part}".rstrip())
+        # Whoever asks for it may be gone before it is offered.
+        if self.rng.random() < 0.8 and self.down.get(QUEUE, 0.0) <= self.now:
+            self.queue.offer(offer_of([row]), self.now)
+
     # Hosts and processes --------------------------------------------------------------------------------------------
 
     def _start(self, host: Host) -> None:
@@ -354,6 +321,9 @@ class World:
     def _cancel(self, step: Cancel, now: float) -> bool:
         return self.database.request_cancel(step.run, step.why, now)
 
+    def _ask(self, step: Ask, now: float) -> RunRow:
+        return self.database.trigger(step.job, step.part, now)
+
     def _watch(self, held: Held) -> Steps[None]:
         cancelled: set[int] = set()
         while held.row.id not in cancelled:
@@ -411,6 +381,8 @@ _FAULTS: list[Callable[[World], None]] = [
     World.cut,
     World.cancel,
     World.cancel,
+    World.trigger,
+    World.trigger,
 ]
 
 

@@ -19,7 +19,7 @@ class CatchUp(StrEnum):
 
     #: None of them runs.
     NONE = "none"
-    #: The newest of them runs.
+    #: The newest runs of all that has come: one of them, unless a later one is still in time.
     LAST = "last"
     #: All of them run, oldest first, up to :attr:`JobPolicy.catch_up_most` of the newest.
     ALL = "all"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Unavailable
-from engine.cron.slots.driving import Act
+from engine.cron.slots.driving import Act, advance
 from engine.cron.slots.running import Held, keep
-from engine.cron.slots.steps import CancelledRuns, Monotonic, Steps, Wait
+from engine.cron.slots.steps import CancelledRuns, Steps
 
 #: How long it sleeps where nothing is to be kept, and how often it asks which runs are to stop, in seconds.
 IDLE_S, ASK_S = 1.0, 1.0
 #: Runs in one question.
 MOST_ASKED = 500
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(order=True)
@@ -101,6 +105,10 @@ class LeaseKeeper:
                 cancelled: set[int] = self._act(CancelledRuns(tuple(each.run for each in part)))
             except Unavailable:
                 break
+            except Exception:  # noqa: BLE001 - it is told
+                # Whoever asks no more never hears of a cancellation again.
+                _log.exception("it could not be asked which runs are to stop")
+                break
             for each in part:
                 if each.run in cancelled:
                     each.cancelled()
@@ -115,6 +123,12 @@ class LeaseKeeper:
         while not self._stopped.is_set():
             self._clock.wait(self._stopped, self.ask())
 
+    def _lose(self, kept: _Kept) -> None:
+        with self._lock:
+            is_kept = self._kept.pop(kept.number, None) is not None
+        if is_kept:
+            kept.lost()
+
     def _take(self) -> _Kept | None:
         with self._lock:
             while self._heap and self._heap[0].until <= self._clock.monotonic():
@@ -125,23 +139,15 @@ class LeaseKeeper:
 
     def _go_on(self, kept: _Kept) -> None:
         try:
-            step = next(kept.steps)
-            while not isinstance(step, Wait):
-                if isinstance(step, Monotonic):
-                    step = kept.steps.send(self._clock.monotonic())
-                    continue
-                try:
-                    answer = self._act(step)
-                except Unavailable as error:
-                    step = kept.steps.throw(error)
-                else:
-                    step = kept.steps.send(answer)
+            wait = advance(kept.steps, self._act, self._clock)
         except StopIteration:
-            with self._lock:
-                is_kept = self._kept.pop(kept.number, None) is not None
-            if is_kept:
-                kept.lost()
+            self._lose(kept)
             return
-        kept.until = step.until
+        except Exception:  # noqa: BLE001 - it is told
+            # One lease that cannot be kept must not keep the others from being renewed.
+            _log.exception("a lease could not be kept", extra={"run": kept.run})
+            self._lose(kept)
+            return
+        kept.until = wait.until
         with self._lock:
             heapq.heappush(self._heap, kept)

@@ -17,9 +17,11 @@ from engine.cron.slots.timetable import Timetable
 #: How often changed jobs are asked for, open runs are looked through, and the store's clock is read, in seconds.
 CHANGES_S, SWEEP_S, CLOCK_S = 1.0, 2.0, 5.0
 #: How many jobs are decided in one go, and after how long one that could not be, for a mistake, is tried again.
-MOST_JOBS, FAILED_S = 500, 30.0
+MOST_JOBS, FAILED_S = 1_000, 30.0
 #: The longest and the shortest sleep, and the one after something did not answer.
 LONGEST_S, SHORTEST_S, AWAY_S = 0.5, 0.005, 0.5
+#: How soon a sweep is tried again that came before the jobs were known.
+UNKNOWN_S = 0.05
 
 
 _log = logging.getLogger(__name__)
@@ -68,6 +70,8 @@ class CronNode:
         self._clock = clock or SystemClock()
         self._table = Timetable()
         self._sweeper = RunSweeper()
+        #: Whether all jobs were told once.
+        self._knows_jobs = False
         #: When each is to be done again, by the monotonic clock.
         self._changes_at = self._clock_at = float("-inf")
         #: What to add to the monotonic clock for the store's.
@@ -91,25 +95,38 @@ class CronNode:
     def sweep(self) -> float:
         """Look through the runs that are open; after how many seconds to call it again: when an attempt is due at last.
 
-        By another thread than :meth:`tick`, which is not to wait for it when much is open.
+        By another thread than :meth:`tick`, which is not to wait for it when much is open. It does nothing until that
+        has learned the jobs: a run is never judged by the policies of a job that is only not known yet.
         """
+        if not self._knows_jobs:
+            return UNKNOWN_S
         try:
             due_s = perform(self._sweeper.sweep(dict(self.jobs)), self._act, self._clock)
         except Unavailable as error:
             self.sweep_trouble = error.what
             return SWEEP_S
+        except Exception as error:  # noqa: BLE001 - whoever sweeps no more ends no run and offers none, for good
+            self.sweep_trouble = f"a mistake: {text_of(error)}"
+            _log.exception("the open runs could not be looked through")
+            return SWEEP_S
         self.sweep_trouble = ""
-        return min(SWEEP_S, max(SHORTEST_S, due_s))
+        return min(self._between_slots(SWEEP_S), max(SHORTEST_S, due_s))
+
+    def _between_slots(self, pause_s: float) -> float:
+        """``pause_s``, or a little more: slots come with whole seconds, and thousands of them are not to wait."""
+        return pause_s + max(0.0, 0.5 - (self._now_s() + pause_s) % 1)
 
     def _tick(self) -> bool:
         now = self._clock.monotonic()
+        # First, and by whatever clock: sweeping goes by what is known of the jobs.
+        if now >= self._changes_at:
+            self._learn(self._changes())
+            self._knows_jobs = True
+            self._changes_at = now + CHANGES_S
         if now >= self._clock_at:
             self._offset_s = self._store_time() - self._clock.monotonic()
             self._refuse_wrong_clock()
             self._clock_at = now + CLOCK_S
-        if now >= self._changes_at:
-            self._learn(self._changes())
-            self._changes_at = now + CHANGES_S
         due = self._table.due(self._now_s(), MOST_JOBS)
         try:
             self.opened += perform(schedule(self._table, due, self.name, self._now_s()), self._act, self._clock)
@@ -130,19 +147,21 @@ class CronNode:
             )
 
     def _one_by_one(self, due: list[str], error: Exception) -> None:
+        alone = False
         for name in due:
             try:
                 self.opened += perform(schedule(self._table, [name], self.name, self._now_s()), self._act, self._clock)
             except Unavailable:
                 raise
             except Exception as mistake:  # noqa: BLE001 - it is told
-                error = mistake
+                alone = True
                 self.failing[name] = text_of(mistake)
                 self._table.put_off(name, self._now_s() + FAILED_S)
                 _log.exception("the slots of a job could not be decided", extra={"job": name})
             else:
                 self.failing.pop(name, None)
-        if not self.failing:
+        # Those that failed before, and are not due now, say nothing of it.
+        if not alone:
             _log.error("slots could not be decided together, and each by itself could", exc_info=error)
 
     def _now_s(self) -> float:

@@ -42,11 +42,16 @@ def shard_of(part: str) -> Shard | None:
     return Shard(int(number), int(of)) if slash and not node_of(part) else None
 
 
-def node_name(owner: str) -> str:
-    """The node of an owner: ``HOST:ROLE:SLOT:PROCESS#…`` is what a worker calls itself."""
-    return owner.rsplit(":", 3)[0]
+def host_of(process: str) -> str:
+    """The host of a process, which parts of slots call a node: ``HOST:ROLE:SLOT`` is what a process is called."""
+    return process.rsplit(":", 2)[0]
+
+
+def host_of_owner(owner: str) -> str:
+    """The host of an owner: ``HOST:ROLE:SLOT:PROCESS#…`` is what a worker calls itself."""
+    return host_of(owner.rsplit(":", 1)[0])
 
 
 def may_do(owner: str, part: str) -> bool:
     """Whether this owner is on a node that may do the part."""
-    return node_of(part) in ("", node_name(owner))
+    return node_of(part) in ("", host_of_owner(owner))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import NamedTuple
 
+from engine.cron.exclusions import walk
 from engine.cron.slots.job import CatchUp, CronJob
 from engine.cron.slots.parts import WHOLE
 
@@ -71,16 +74,20 @@ def divided(job: CronJob, decisions: list[Decision], nodes: tuple[str, ...]) -> 
 
 
 def _caught_up(job: CronJob, late: list[int], now_s: float) -> list[int]:
-    match job.policy.catch_up:
-        case CatchUp.NONE:
-            return []
-        case CatchUp.ALL:
-            return late[-job.policy.catch_up_most :]
+    """Which of ``late`` run. They may be the oldest of many: what was missed behind them counts as well."""
+    if not late or job.policy.catch_up is CatchUp.NONE:
+        return []
+    if job.policy.catch_up is CatchUp.ALL:
+        most, come = job.policy.catch_up_most, _kept(job, late[-1], now_s)
+        newer = sum(1 for _ in islice(takewhile(lambda slot: now_s - slot > job.policy.grace_s, come), most))
+        return late[-(most - newer) :] if newer < most else []
     # The newest of what came and was missed, and it is not among these while one behind them has come too.
-    following = job.slots.next_after(late[-1]) if late else None
-    while following is not None and following <= now_s and job.excluded(following):
-        following = job.slots.next_after(following)
-    return [] if not late or (following is not None and following <= now_s) else late[-1:]
+    return [] if next(_kept(job, late[-1], now_s), None) else late[-1:]
+
+
+def _kept(job: CronJob, after: int, now_s: float) -> Iterator[int]:
+    """The slots after ``after`` that have come, and are not left out."""
+    return walk(job.slots.next_after, int, job.exclusions, after, until=now_s)
 
 
 def _why(job: CronJob, slot: int, now_s: float) -> str:
@@ -91,5 +98,5 @@ def _why(job: CronJob, slot: int, now_s: float) -> str:
     if policy.catch_up is CatchUp.NONE:
         return f"{by}, and the job catches up with none"
     if policy.catch_up is CatchUp.LAST:
-        return f"{by}, and the job catches up with the last alone"
+        return f"{by}, and of all that has come since the job runs the last alone"
     return f"{by}, and the job catches up with {policy.catch_up_most} at most"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.core.errors import Unavailable
 from engine.cron.slots.job import JobPolicy
@@ -51,7 +51,8 @@ class Held:
 def begin(run: int, owner: str, policy: Callable[[str], JobPolicy]) -> Steps[Held | None]:
     """Take a run that was offered; ``None`` where it is not to be begun (again), or not by us.
 
-    Raises ``Unavailable`` when store or database do not answer: it has not begun then, and is offered again.
+    Raises ``Unavailable`` when store or database do not answer: it has not begun then, and is offered again. Where the
+    database took so long that the lease is not to be relied on, no work begins: the sweeper finds the run lost.
     """
     row: RunRow | None = yield ReadRun(run)
     if row is None or row.state is not RunState.CLAIMED:
@@ -65,7 +66,19 @@ def begin(run: int, owner: str, policy: Callable[[str], JobPolicy]) -> Steps[Hel
     if beginning is not Beginning.BEGUN:
         yield Release(run, owner, epoch)
         return None
-    return Held(row, owner, epoch, by, sent)
+    held = Held(row, owner, epoch, by, sent)
+    begun: float = yield Monotonic()
+    return held if begun < sent + held.lease_s * RENEW_AT else (yield from _begun_late(held, begun))
+
+
+def _begun_late(held: Held, now: float) -> Steps[Held | None]:
+    """With a whole lease again; ``None`` where it cannot be had."""
+    with suppress(Unavailable):
+        kept: bool = yield Renew(held.row.id, held.owner, held.epoch, held.lease_s)
+        if kept:
+            return replace(held, sent=now)
+        yield Release(held.row.id, held.owner, held.epoch)
+    return None
 
 
 def keep(held: Held) -> Steps[None]:

@@ -9,6 +9,7 @@ from math import inf
 
 from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy, Overlap
 from engine.cron.slots.overlap import not_begun
+from engine.cron.slots.parts import node_of
 from engine.cron.slots.planning import decide, divided
 from engine.cron.slots.steps import (
     ClaimSlots,
@@ -18,6 +19,7 @@ from engine.cron.slots.steps import (
     Opened,
     Opening,
     OpenRuns,
+    Queued,
     ReadCursors,
     ReadOpen,
     RunRow,
@@ -35,6 +37,9 @@ from engine.cron.slots.watching import overdue
 CLAIM_S = 5.0
 #: How long a run that could begin may wait for a worker before it is offered once more.
 OFFER_AGAIN_S = 10.0
+#: How often a run stands in the queue, on the average, before none is offered again: once for whoever offered it first,
+#: and once more.
+AT_MOST = 2
 #: How many runs are offered in one call.
 MOST_OFFERED = 500
 
@@ -106,9 +111,8 @@ class RunSweeper:
                 continue
             why = "it waited longer for another run of the job than" if row.waits else "no worker began it within"
             yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{why} {window_s:,.0f} s"))
-        again = self._to_offer(_with_room(waiting, running, jobs), now_s)
-        for start in range(0, len(again), MOST_OFFERED):
-            yield offer_of(again[start : start + MOST_OFFERED])
+        if again := self._to_offer(_with_room(waiting, running, jobs), now_s):
+            yield from self._offer(again, waiting, now_s)
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
         self._missing = {key: self._missing.get(key, now_s) for key in missing}
@@ -119,9 +123,7 @@ class RunSweeper:
         return min((due_s for row in waiting if (due_s := _due_s(row) - now_s) > 0), default=inf)
 
     def _to_offer(self, waiting: Sequence[RunRow], now_s: float) -> list[RunRow]:
-        """Those that have waited twice as long as when they were offered last: the workers may be busy, and what they
-        have in hand already would fill their queue.
-        """
+        """Those that have waited twice as long as when they were offered last: the workers may be busy."""
         known, self._ready = self._ready, {}
         found = []
         for row in waiting:
@@ -131,11 +133,32 @@ class RunSweeper:
             first_s = 0.0 if by_us and not row.waits else OFFER_AGAIN_S
             # One that waited for another run was not to be offered until that had ended.
             ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else _due_s(row), first_s)
-            waited_s = now_s - ready.since
-            if waited_s >= ready.offer_s:
-                ready.offer_s = max(OFFER_AGAIN_S, 2 * waited_s)
+            if now_s - ready.since >= ready.offer_s:
                 found.append(row)
         return found
+
+    def _offer(self, again: Sequence[RunRow], waiting: Sequence[RunRow], now_s: float) -> Steps[None]:
+        """As many of ``again`` as fit into queues in which each that waits stands twice, the oldest first.
+
+        Nobody knows which of them stand there, and so it may be more than once: all nodes offer them, and so did those
+        before this one. Where there are workers, they take what is too much as well, and the rest is offered then.
+        """
+        nodes = sorted({node_of(row.part) for row in again} - {""})
+        queued: Mapping[str, int] = yield Queued(tuple(nodes))
+        stand, waits = Counter(queued), Counter(node_of(row.part) for row in waiting)
+        fitting = []
+        for row in again:
+            node = node_of(row.part)
+            if stand[node] < AT_MOST * waits[node]:
+                stand[node] += 1
+                fitting.append(row)
+        for start in range(0, len(fitting), MOST_OFFERED):
+            some = fitting[start : start + MOST_OFFERED]
+            yield offer_of(some)
+            # Not before: a queue that does not answer has not been told.
+            for row in some:
+                ready = self._ready[row.id, row.attempt]
+                ready.offer_s = max(OFFER_AGAIN_S, 2 * (now_s - ready.since))
 
 
 @dataclass(slots=True)

@@ -39,6 +39,21 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
+#: Something may still become of these; the others are over.
+OPEN = (RunState.CLAIMED, RunState.RUNNING)
+#: Of the parts of a slot the first of these stands for it: one that never ran is worse than one that did all it should.
+WORST_FIRST = (
+    RunState.FAILED,
+    RunState.LOST,
+    RunState.ABANDONED,
+    RunState.RUNNING,
+    RunState.CLAIMED,
+    RunState.CANCELLED,
+    RunState.SKIPPED,
+    RunState.DONE,
+)
+
+
 class Cursor(NamedTuple):
     """How far a job's slots are decided; from the database."""
 
@@ -70,6 +85,11 @@ class RunRow:
     manual: bool = field(default=False, kw_only=True)
     #: Which part of its slot it does, see :mod:`~engine.cron.slots.parts`.
     part: str = field(default=WHOLE, kw_only=True)
+
+    @property
+    def due_s(self) -> float:
+        """When it was to begin: what is told to begin later than its slot is not late until then."""
+        return max(self.slot, self.not_before_s)
 
 
 class Step:
@@ -163,6 +183,15 @@ def offer_of(rows: Iterable[RunRow]) -> Offer:
     """Of these rows, each to whom it is for."""
     there = list(rows)
     return Offer(tuple(row.id for row in there), {row.id: node for row in there if (node := node_of(row.part))})
+
+
+@dataclass(frozen=True, slots=True)
+class Queued(Step):
+    """Queue: how many entries wait for any worker, which is called ``""``, and for those of these nodes alone →
+    ``Mapping[str, int]``. What a worker has in hand already is not among them.
+    """
+
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import redis
 
-from engine.core.scripts import UNREACHABLE, Arg, ScriptFolder, away
+from engine.core.scripts import Arg, ScriptFolder
+from engine.core.store.answered import answered
 from engine.core.store.cluster_client import ClusterClient
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
 
@@ -27,6 +28,8 @@ _LUA = Path(__file__).parent / "lua"
 MARKER_MS = 86_400_000
 #: How long the epoch of a run is kept: no worker goes on for so long without the database.
 EPOCH_MS = 7 * 86_400_000
+#: The store must answer sooner than a lease runs out, and slots of others wait for it no longer. In seconds.
+STORE_TIMEOUT_S = 2.0
 #: Slots that one call of the script claims: it holds the store up for less than half a millisecond.
 AT_ONCE = 100
 
@@ -63,10 +66,8 @@ class SlotStore:
 
     def time(self) -> float:
         """The store's clock, in seconds since the epoch."""
-        try:
+        with answered():
             seconds, micros = self._client.time()
-        except UNREACHABLE as error:
-            raise away(error) from error
         return float(seconds) + micros / 1_000_000
 
     def claim(self, step: ClaimSlots) -> SlotClaims:
@@ -80,40 +81,33 @@ class SlotStore:
             won.update(slot for slot, is_won in zip(part, claimed, strict=True) if is_won)
         return SlotClaims(frozenset(won), now_ms / 1000)
 
-    def _markers(self, slots: Sequence[SlotKey]) -> list[str]:
-        return [f"{self._prefix}:{{cron:{slot.job}}}:slot:{slot.version}:{slot.at}" for slot in slots]
-
     def acquire(self, step: Acquire) -> int:
-        keys = [self._lease(step.run), f"{self._prefix}:{{run:{step.run}}}:epoch"]
+        keys = [self.lease_key(step.run), f"{self._prefix}:{{run:{step.run}}}:epoch"]
         arguments: list[Arg] = [step.owner, round(step.ttl_s * 1000), step.floor, EPOCH_MS]
         return int(self._scripts.call("acquire", keys, arguments))
 
     def renew(self, step: Renew) -> bool:
         arguments: list[Arg] = [step.owner, step.epoch, round(step.ttl_s * 1000)]
-        return bool(self._scripts.call("renew", [self._lease(step.run)], arguments))
+        return bool(self._scripts.call("renew", [self.lease_key(step.run)], arguments))
 
     def release(self, step: Release) -> None:
-        self._scripts.call("release", [self._lease(step.run)], [step.owner, step.epoch])
+        self._scripts.call("release", [self.lease_key(step.run)], [step.owner, step.epoch])
 
     def leases_held(self, step: LeasesHeld) -> set[int]:
         pipeline = self._client.pipeline(transaction=False)
         for run in step.runs:
-            pipeline.exists(self._lease(run))
-        try:
+            pipeline.exists(self.lease_key(run))
+        with answered():
             return {run for run, held in zip(step.runs, pipeline.execute(), strict=True) if held}
-        except UNREACHABLE as error:
-            raise away(error) from error
 
     def leases(self, runs: Sequence[int]) -> dict[int, SeenLease]:
         """What the leases of these runs are now; of those alone that somebody has."""
         pipeline = self._client.pipeline(transaction=False)
         for run in runs:
-            pipeline.get(self._lease(run))
-            pipeline.pttl(self._lease(run))
-        try:
+            pipeline.get(self.lease_key(run))
+            pipeline.pttl(self.lease_key(run))
+        with answered():
             answers = pipeline.execute()
-        except UNREACHABLE as error:
-            raise away(error) from error
         held = zip(runs, answers[::2], answers[1::2], strict=True)
         return {run: _seen(raw, left_ms) for run, raw, left_ms in held if raw is not None}
 
@@ -123,22 +117,26 @@ class SlotStore:
         for key in self._markers(slots):
             pipeline.get(key)
             pipeline.pttl(key)
-        try:
+        with answered():
             answers = pipeline.execute()
-        except UNREACHABLE as error:
-            raise away(error) from error
         held = zip(slots, answers[::2], answers[1::2], strict=True)
         return {slot: _seen_marker(raw, left_ms) for slot, raw, left_ms in held if raw is not None}
 
     def take_away(self, run: int) -> bool:
         """Take the lease of a run from whoever has it: they stop, and the run is lost; whether anybody had it."""
-        try:
-            return bool(self._client.delete(self._lease(run)))
-        except UNREACHABLE as error:
-            raise away(error) from error
+        with answered():
+            return bool(self._client.delete(self.lease_key(run)))
 
-    def _lease(self, run: int) -> str:
+    def marker_key(self, slot: SlotKey) -> str:
+        """Where the marker of a slot is kept."""
+        return f"{self._prefix}:{{cron:{slot.job}}}:slot:{slot.version}:{slot.at}"
+
+    def lease_key(self, run: int) -> str:
+        """Where the lease of a run is kept."""
         return f"{self._prefix}:{{run:{run}}}:lease"
+
+    def _markers(self, slots: Sequence[SlotKey]) -> list[str]:
+        return [self.marker_key(slot) for slot in slots]
 
 
 def _claim(step: ClaimSlots, slots: Sequence[SlotKey]) -> list[Arg]:

@@ -10,6 +10,8 @@ from engine.cron.slots.steps import RunRow, RunState
 
 #: How the reason begins of a slot that nobody was heard of.
 NO_PING = "no ping came until"
+#: Likewise, of a run that began and whose end nobody heard of.
+NO_END = "no end came within"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ def overdue(row: RunRow, policy: JobPolicy, now_s: float, held: str = "") -> Ove
     if row.state is RunState.RUNNING:
         if not policy.timeout_s or now_s - row.changed_s <= policy.timeout_s:
             return None
-        return Overdue(RunState.FAILED, f"no end came within {policy.timeout_s:,.0f} s")
+        return Overdue(RunState.FAILED, f"{NO_END} {policy.timeout_s:,.0f} s")
     if now_s - row.slot <= policy.grace_s:
         return None
     why = f"{NO_PING} {to_rfc3339(round(row.slot + policy.grace_s) * 1_000).replace('.000', '')}"

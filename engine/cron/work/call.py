@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
+from engine.core.secret_values import NO_SECRETS, SecretValues
 from engine.cron.slots.parts import WHOLE, Shard, shard_of
 from engine.cron.work.log_spool import LogSpool
 
@@ -20,6 +22,15 @@ class Stopped(Exception):
 
 class Hopeless(Exception):
     """Raised by work that no further attempt can help: the run fails at once. Its text says why."""
+
+
+class LastCall(NamedTuple):
+    """By the monotonic clock of the machine: when work is to end of which no worker says anything any more."""
+
+    #: From then on it is asked to.
+    asked: float = inf
+    #: Nothing of it may be left.
+    over: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class RunContext:
         self.log = log
         #: How long the run may take, in seconds; 0: as long as it does. Whoever runs the work holds it to that.
         self.timeout_s = timeout_s
+        #: For what goes on without this process, such as a program: each renewal of the lease puts it off.
+        self.last_call = LastCall()
         self._stop = threading.Event()
         self._why = ""
 
@@ -71,6 +84,11 @@ class RunContext:
         """Ask the work to end; the first reason stays."""
         self._why = self._why or why
         self._stop.set()
+
+    @property
+    def secrets(self) -> SecretValues:
+        """What it was given and nothing of it is to show."""
+        return self.log.secrets or NO_SECRETS
 
     @property
     def why_stopped(self) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.core.error_text import words_of
-from engine.cron.work.call import RunCall, RunContext, WorkOutcome
+from engine.cron.work.call import LastCall, RunCall, RunContext, WorkOutcome
 
 _LEASH = Path(__file__).with_name("leash.py")
 #: Between SIGTERM and SIGKILL, in seconds.
@@ -23,8 +23,13 @@ GRACE_S = 5.0
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 #: Exit codes by which a shell says that a program could not be run at all.
 _NEVER_RUNS = (126, 127)
-#: How soon a stop is heard of.
-_POLL_S = 0.1
+#: Why a program was ended that nobody asked to end.
+STOOD_STILL = (
+    "its worker stood still, or the store did not answer it, until its lease or its time was over, and its program was"
+    " ended"
+)
+#: How soon a stop, and a renewal of the lease, are passed on.
+POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +47,21 @@ def run_program(context: RunContext, program: Program) -> WorkOutcome:
 
     It is given HBUS_RUN, HBUS_JOB, HBUS_SLOT, HBUS_ATTEMPT, HBUS_EPOCH, HBUS_CORRELATION, HBUS_SHARD, HBUS_SHARDS, and
     the parameters as JSON in HBUS_PARAMETERS. When it is to stop, its whole process tree gets SIGTERM, and SIGKILL
-    after the grace; when the worker dies, SIGKILL at once.
+    after the grace, or when its lease is over, if that comes first; when the worker dies, SIGKILL at once. When the
+    worker only stands still, the same happens by itself before its lease is over, or once its time is.
     """
     if not program.command:
         return WorkOutcome(False, "it names no program", again=False)
     control_read, control_write = os.pipe()
+    # Nobody waits for a leash that stands still itself.
+    os.set_blocking(control_write, False)
     report_read, report_write = os.pipe()
+    told = context.last_call
     try:
         leash = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S", str(_LEASH)),
-                *(str(control_read), str(report_write), str(program.grace_s)),
+                *(str(control_read), str(report_write), str(program.grace_s), repr(told.asked), repr(told.over)),
                 *program.command,
             ],
             stdin=subprocess.DEVNULL,
@@ -71,7 +80,7 @@ def run_program(context: RunContext, program: Program) -> WorkOutcome:
     os.close(control_read)
     os.close(report_write)
     try:
-        said = _report(context, report_read, control_write)
+        said = _report(context, report_read, _Orders(control_write, told))
     finally:
         # Its end is the order to end, should something have been raised here.
         os.close(control_write)
@@ -96,15 +105,35 @@ def _environment(call: RunCall, program: Program) -> dict[str, str]:
     return passed | dict(program.environment) | told
 
 
-def _report(context: RunContext, report: int, control: int) -> str:
-    said, asked = b"", False
+class _Orders:
+    """What is said to the leash, once each."""
+
+    def __init__(self, control: int, told: LastCall) -> None:
+        self._control = control
+        self._told = told
+        self._ends = False
+
+    def give(self, context: RunContext) -> None:
+        """What it has not been told yet."""
+        if context.is_stopped() and not self._ends:
+            self._ends = self._said("end")
+        last_call = context.last_call
+        if last_call != self._told and self._said(f"until {last_call.asked!r} {last_call.over!r}"):
+            self._told = last_call
+
+    def _said(self, order: str) -> bool:
+        # It may have ended just now; and where it does not listen, it is told again.
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):
+            os.write(self._control, f"{order}\n".encode())
+            return True
+        return False
+
+
+def _report(context: RunContext, report: int, orders: _Orders) -> str:
+    said = b""
     while True:
-        if not asked and context.is_stopped():
-            with contextlib.suppress(BrokenPipeError):
-                # It may have ended just now.
-                os.write(control, b"x")
-            asked = True
-        ready, _, _ = select.select([report], [], [], _POLL_S)
+        orders.give(context)
+        ready, _, _ = select.select([report], [], [], POLL_S)
         if ready:
             piece = os.read(report, 1_000)
             if not piece:
@@ -116,16 +145,20 @@ def _outcome(context: RunContext, said: str) -> WorkOutcome:
     word, _, rest = said.partition(" ")
     if context.why_stopped:
         return WorkOutcome(False, context.why_stopped)
+    if (word, rest) == ("exit", "0"):
+        return WorkOutcome(True)
     match word:
-        case "exit" if rest == "0":
-            return WorkOutcome(True)
         case "exit":
-            return WorkOutcome(False, f"it ended with exit code {rest}", again=int(rest) not in _NEVER_RUNS)
+            why, again = f"it ended with exit code {rest}", int(rest) not in _NEVER_RUNS
         case "signal":
-            return WorkOutcome(False, f"it was ended by {_signal_name(int(rest))}")
+            why, again = f"it was ended by {_signal_name(int(rest))}", True
+        case "overdue":
+            why, again = STOOD_STILL, True
         case "error":
-            return WorkOutcome(False, f"its program cannot be started: {rest}", again=False)
-    return WorkOutcome(False, "what held its program was killed, and nobody knows how it ended")
+            why, again = f"its program cannot be started: {rest}", False
+        case _:
+            why, again = "what held its program was killed, and nobody knows how it ended", True
+    return WorkOutcome(False, why, again=again)
 
 
 def _signal_name(number: int) -> str:

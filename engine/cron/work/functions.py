@@ -13,10 +13,11 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from engine.core.error_text import text_of, words_of
+from engine.core.error_text import shortened, storable, text_of, words_of
 from engine.core.errors import ConfigurationError, NotThere
 from engine.core.prepared import prepared
 from engine.core.redaction import redact_text
+from engine.core.secret_values import SecretValues
 from engine.cron.work.call import SUMMARY_LIMIT, Hopeless, RunContext, Stopped, WorkOutcome
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -57,22 +58,24 @@ class JobFunction:
         try:
             given = msgspec.convert(dict(context.call.parameters), prepared(self.parameters), strict=True)
         except msgspec.ValidationError as error:
-            return WorkOutcome(False, f"its parameters do not fit {self.name}: {words_of(error)}", again=False)
+            return WorkOutcome(
+                False, f"its parameters do not fit {self.name}: {words_of(error, secrets=context.secrets)}", again=False
+            )
         arguments = {name: getattr(given, name) for name in self.parameters.__struct_fields__}
         first = (context,) if self.wants_context else ()
         try:
             with contextlib.redirect_stdout(context.log), contextlib.redirect_stderr(context.log):
                 returned = self.function(*first, **arguments)
         except Stopped as stopped:
-            return WorkOutcome(False, str(stopped))
+            return WorkOutcome(False, words_of(stopped))
         except Hopeless as error:
-            return WorkOutcome(False, words_of(error), again=False)
+            return WorkOutcome(False, words_of(error, secrets=context.secrets), again=False)
         except SystemExit as left:
-            return WorkOutcome(False, f"it left by sys.exit({left.code!r})")
+            return WorkOutcome(False, context.secrets.out_of(f"it left by sys.exit({left.code!r})"))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is how the work ended
             context.log.write(traceback.format_exc())
-            return WorkOutcome(False, text_of(error))
-        return WorkOutcome(True, summary=_summary(returned))
+            return WorkOutcome(False, text_of(error, secrets=context.secrets))
+        return WorkOutcome(True, summary=_summary(returned, context.secrets))
 
 
 _lock = threading.Lock()
@@ -84,7 +87,8 @@ def job_function(name: str) -> Callable[[Function], Function]:
 
     A first parameter annotated :class:`RunContext` is given it; all others must be annotated with types that JSON can
     be read into, and are what a run's parameters are checked against. It is called once for each attempt; what it does
-    twice must be harmless, or guarded by the run's number. Raises ``ConfigurationError`` for what cannot be called so,
+    twice must be harmless, or guarded by the run's number. Its name says who may have it called, where names are in
+    namespaces. Raises ``ConfigurationError`` for what cannot be called so,
     and for a name that another function has.
     """
 
@@ -174,13 +178,14 @@ def _described(name: str, function: Callable[..., Any]) -> JobFunction:
     return JobFunction(name, function, parameters, wants_context)
 
 
-def _summary(returned: object) -> str:
+def _summary(returned: object, secrets: SecretValues) -> str:
     """What it returned, in a line: the work is done, so whatever that is must not fail it."""
     if returned is None:
         return ""
     try:
         text = returned if isinstance(returned, str) else json.dumps(returned, default=str, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - what it returned may have a __str__ of its own, which raises whatever it likes
         text = f"a {type(returned).__name__} that JSON cannot say"
-    text = redact_text(text.encode("utf-8", "replace").decode())
-    return text if len(text) <= SUMMARY_LIMIT else f"{text[: SUMMARY_LIMIT - 1]}…"
+    # With a margin, or half of a secret that the cut goes through would be left; and not all of it, for what is looked
+    # through holds the interpreter, and with it the lease.
+    return shortened(redact_text(secrets.out_of(storable(text, SUMMARY_LIMIT * 10))), SUMMARY_LIMIT)

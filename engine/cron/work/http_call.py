@@ -12,7 +12,8 @@ import httpx
 
 from engine.core.clock import Clock, SystemClock, to_datetime, to_rfc3339
 from engine.core.error_text import text_of
-from engine.core.redaction import shown_url
+from engine.core.redaction import redact_text, shown_url
+from engine.core.secret_values import SecretValues
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from engine.cron.work.call import RunContext, WorkOutcome
 
@@ -60,9 +61,9 @@ def call_http(
     try:
         # Streamed: of an answer, however long, no more is read than is kept.
         with client.stream(target.method, url, content=body or None, headers=headers) as answer:
-            began = _beginning(answer)
+            began = _beginning(answer, context.secrets)
     except httpx.HTTPError as error:
-        return WorkOutcome(False, f"{shown_url(target.url)}: {text_of(error)}")
+        return WorkOutcome(False, f"{shown_url(target.url)}: {text_of(error, secrets=context.secrets)}")
     said = f"{shown_url(target.url)} answered {answer.status_code} {answer.reason_phrase}".strip()
     context.log.write(f"{said}\n{began}\n")
     if answer.is_success:
@@ -82,9 +83,12 @@ def _in_query(value: Any) -> str | list[str]:
     return "" if value is None else json.dumps(value)
 
 
-def _beginning(answer: httpx.Response) -> str:
+def _beginning(answer: httpx.Response, secrets: SecretValues) -> str:
     """The first of what it says; what is packed is not unpacked, for it may be of any size then."""
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         return "(its body is packed, and not shown)"
     first = next(answer.iter_raw(), b"")
-    return first[: 4 * ANSWER_KEPT].decode("utf-8", "replace")[:ANSWER_KEPT]
+    is_whole = len(first) <= 4 * ANSWER_KEPT and answer.headers.get("Content-Length") == str(len(first))
+    text = first[: 4 * ANSWER_KEPT].decode("utf-8", "replace")
+    # Redacted before it is cut, or half of a secret would be left.
+    return redact_text(secrets.out_of(text, cut=not is_whole))[:ANSWER_KEPT]

@@ -1,14 +1,17 @@
 """Holds a command and all that it starts, and ends them: run as a program, by path, with nothing imported but Python's.
 
-``leash.py CONTROL REPORT GRACE_S PROGRAM ARGUMENT…``: CONTROL and REPORT are descriptors of pipes. A byte on CONTROL
-ends all that the command has started (SIGTERM, and after the grace SIGKILL); its end, which is the worker's death, does
-so at once. On
-REPORT it says how the command ended: ``exit N``, ``signal N``, or ``error TEXT`` when it could not be started. Then
-nothing of the command is left, not even what has put itself into another session: on Linux whatever loses its parent
-becomes a child of this process.
+``leash.py CONTROL REPORT GRACE_S ASKED OVER PROGRAM ARGUMENT…``: CONTROL and REPORT are descriptors of pipes. The line
+``end`` on CONTROL ends all that the command has started (SIGTERM, and after the grace SIGKILL); its end, which is the
+worker's death, does so at once. Where the worker says nothing, the time does so, by the monotonic clock: SIGTERM at
+ASKED, SIGKILL at OVER, which each line ``until ASKED OVER`` puts off.
+
+On REPORT it says how the command ended: ``exit N``, ``signal N``, ``overdue`` when the time has ended it, or ``error
+TEXT`` when it could not be started. Then nothing of the command is left, not even what has put itself into another
+session: on Linux whatever loses its parent becomes a child of this process.
 """
 
 import ctypes
+import math
 import os
 import select
 import signal
@@ -21,7 +24,33 @@ _LINUX = sys.platform == "linux"
 _AGAIN_S = 0.02
 
 
-def main(control: int, report: int, grace_s: float, command: "list[str]") -> None:
+class Orders:
+    """What the worker has said on its pipe until now."""
+
+    def __init__(self, control: int, asked: float, over: float) -> None:
+        self.control = control
+        #: By the monotonic clock: when the command is to be asked to end, and when nothing of it may be left.
+        self.asked, self.over = asked, over
+        #: The worker wants it ended.
+        self.end = False
+        #: The worker is gone.
+        self.gone = False
+        self._rest = b""
+
+    def read(self) -> None:
+        """Wait for what comes next."""
+        piece = os.read(self.control, 4_096)
+        self.gone = not piece
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            word, *numbers = line.split()
+            if word == b"end":
+                self.end = True
+            else:
+                self.asked, self.over = map(float, numbers)
+
+
+def main(orders: Orders, report: int, grace_s: float, command: "list[str]") -> None:
     libc = ctypes.CDLL(None) if _LINUX else None
     if libc is not None:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -29,7 +58,7 @@ def main(control: int, report: int, grace_s: float, command: "list[str]") -> Non
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    for fd in (control, report, wake_read, wake_write):
+    for fd in (orders.control, report, wake_read, wake_write):
         os.set_inheritable(fd, False)
     failed_read, failed_write = os.pipe()
     child = os.fork()
@@ -37,7 +66,7 @@ def main(control: int, report: int, grace_s: float, command: "list[str]") -> Non
         _become(command, failed_write, libc)
     os.close(failed_write)
     failed = _all_of(failed_read)
-    said = f"error {failed}" if failed else _hold(child, control, wake_read, grace_s)
+    said = f"error {failed}" if failed else _hold(child, orders, wake_read, grace_s)
     _end_all()
     try:
         os.write(report, said.encode())
@@ -60,30 +89,37 @@ def _become(command: "list[str]", failed: int, libc: "ctypes.CDLL | None") -> No
     os._exit(127)
 
 
-def _hold(child: int, control: int, wake: int, grace_s: float) -> str:
+def _hold(child: int, orders: Orders, wake: int, grace_s: float) -> str:
     """Until the command has ended, and where it was asked to, all that it has started; how the command did."""
     said: str | None = None
+    #: When it is killed, once it was asked to end.
     kill_at: float | None = None
-    watched = [control, wake]
+    overdue = False
+    watched = [orders.control, wake]
     while True:
         said = _ended(child) or said
         if said is not None and (kill_at is None or not _descendants()):
-            return said
+            return "overdue" if overdue else said
+        # A grace does not outlast the lease: behind that another may begin.
+        due = orders.asked if kill_at is None else min(kill_at, orders.over)
         # What is no child of this process ends without a signal to it: it is looked for.
-        until_s = None if kill_at is None else max(0.0, min(kill_at - time.monotonic(), _AGAIN_S if said else 60.0))
+        until_s = max(0.0, min(due - time.monotonic(), _AGAIN_S if said else 60.0))
         ready, _, _ = select.select(watched, [], [], until_s)
         if wake in ready:
             os.read(wake, 1_000)
-        if control in ready:
-            if os.read(control, 1):
-                kill_at = time.monotonic() + grace_s
-                _signal_all(signal.SIGTERM)
-            else:
-                watched.remove(control)
-                kill_at = 0.0
-        if kill_at is not None and time.monotonic() >= kill_at:
+        if orders.control in ready:
+            orders.read()
+        now = time.monotonic()
+        if orders.gone and orders.control in watched:
+            watched.remove(orders.control)
+            kill_at = now
+        elif kill_at is None and (orders.end or now >= orders.asked):
+            overdue = not orders.end
+            kill_at = now + grace_s
+            _signal_all(signal.SIGTERM)
+        if kill_at is not None and now >= min(kill_at, orders.over):
             _signal_all(signal.SIGKILL)
-            kill_at = time.monotonic() + _AGAIN_S
+            kill_at, orders.over = now + _AGAIN_S, math.inf
 
 
 def _ended(child: int) -> "str | None":
@@ -144,4 +180,9 @@ def _all_of(pipe: int) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])
+    main(
+        Orders(int(sys.argv[1]), float(sys.argv[4]), float(sys.argv[5])),
+        int(sys.argv[2]),
+        float(sys.argv[3]),
+        sys.argv[6:],
+    )

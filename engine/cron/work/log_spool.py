@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.redaction import redact_text
+from engine.core.secret_values import NO_SECRETS, SecretValues
+from engine.core.utf8 import REORDERING
+from engine.cron.work.folder_lock import folder_lock
 
 #: A file that is larger is emptied once it was read, in bytes: work may write faster than anybody ships.
 LARGEST = 8 * 1024 * 1024
@@ -22,8 +25,8 @@ LONGEST_LINE = 8 * 1024
 #: What is read at once, in bytes.
 PIECE = 16 * 1024
 _NAME = re.compile(r"(\d+)-(\d+)\.log")
-#: What a terminal would act on. Tabs and line ends stay.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: What a terminal would act on, and what has a page show letters where they do not stand. Tabs and line ends stay.
+_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{REORDERING}]")
 
 
 class LogSpool:
@@ -34,12 +37,16 @@ class LogSpool:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.run, self.attempt = run, attempt
         self._path = folder / f"{run}-{attempt}.log"
-        self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._file)
-            raise
+        # Between its making and its lock it would look like one that was left behind.
+        with folder_lock(folder):
+            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._file)
+                raise
+        #: What its run was given and its log is not to show; ``None``: nobody has said yet.
+        self.secrets: SecretValues | None = None
         self._at = 0
         #: Whether what comes next is the rest of a line whose beginning was shown.
         self._in_long_line = False
@@ -54,6 +61,7 @@ class LogSpool:
     def go_on_from(self, at: int) -> None:
         """Read on where another stopped; from the beginning of a file that has been emptied since."""
         self._at = at if at <= os.fstat(self._file).st_size else 0
+        self._in_long_line = self._is_within_line(self._at)
 
     def fileno(self) -> int:
         """For a child process to append to."""
@@ -75,11 +83,12 @@ class LogSpool:
         """
         while raw := self._whole_lines(last=last):
             left_out, self._left_out = self._left_out, 0
-            self._empty_if_large()
             told = (
                 f"… {left_out:,} bytes were left out here: they came faster than they were read\n" if left_out else ""
             )
-            if text := told + self._shown(raw):
+            text = told + self._shown(raw)
+            self._empty_if_large()
+            if text:
                 return text
         return ""
 
@@ -102,8 +111,8 @@ class LogSpool:
             self._in_long_line, raw = False, raw[end:]
         if len(raw) == PIECE and b"\n" not in raw:
             self._in_long_line = True
-            return f"{shown(raw)}\n"
-        return shown(raw)
+            return f"{shown(raw, self.secrets)}\n"
+        return shown(raw, self.secrets)
 
     def close(self) -> None:
         """Give it up as it is; another may ship what is left."""
@@ -118,8 +127,13 @@ class LogSpool:
         size = os.fstat(self._file).st_size
         if size > LARGEST:
             self._left_out += size - self._at
+            # The rest of a line without its beginning may be half a secret.
+            self._in_long_line = self._is_within_line(size)
             os.ftruncate(self._file, 0)
             self._at = 0
+
+    def _is_within_line(self, at: int) -> bool:
+        return at > 0 and os.pread(self._file, 1, at - 1) != b"\n"
 
 
 def left_behind(folder: Path) -> Iterator[LogSpool]:
@@ -134,9 +148,11 @@ def left_behind(folder: Path) -> Iterator[LogSpool]:
             continue
 
 
-def shown(raw: bytes) -> str:
+def shown(raw: bytes, secrets: SecretValues | None = None) -> str:
     """Bytes of a log as a person may see them: text without control characters, secrets redacted, long lines cut."""
-    text = redact_text(raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
+    # What is known is whole yet: a pattern may take a part of it.
+    text = redact_text((secrets or NO_SECRETS).out_of(text))
     # After the redaction: half a secret looks like none.
     return "\n".join(_cut(_CONTROL.sub(_escaped, line)) for line in text.split("\n"))
 
@@ -146,4 +162,5 @@ def _cut(line: str) -> str:
 
 
 def _escaped(found: re.Match[Any]) -> str:
-    return f"\\x{ord(found[0]):02x}"
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

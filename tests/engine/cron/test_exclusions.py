@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from engine.core.errors import BadInput
-from engine.cron.exclusions import MOST_LINES, compile_exclusions
+from engine.cron.exclusions import HORIZON_YEARS, MOST_LINES, MOST_WINDOWS, compile_exclusions, kept
+from engine.cron.expression import FoldPolicy, Schedule, Slot, compile_schedule
 
 LISBON = "Europe/Lisbon"
 
@@ -85,3 +88,98 @@ def test_what_is_no_day_is_refused_with_its_line(line: str, why: str) -> None:
 def test_too_many_lines_are_refused() -> None:
     with pytest.raises(BadInput, match="1,001 lines"):
         compile_exclusions("Sat\n" * (MOST_LINES + 1))
+
+
+WINDOWS = [
+    "2026-10-25",
+    "10-25",
+    "2026-10-24..2026-10-26",
+    "2026-10-25T01:30..2026-10-25T01:45",
+    "2026-03-29T00:30..2026-03-29T03:00",
+    "Sat,Sun",
+    "01:10..01:50",
+    "23:30..01:20",
+    "Sun 01:15..02:00",
+    "Sat 22:00..01:40",
+    "Sat,Sun\n01:10..01:50\n2026-10-25T01:30..2026-10-27T09:00",
+]
+
+
+@pytest.mark.parametrize("text", WINDOWS)
+@pytest.mark.parametrize("fold", FoldPolicy)
+@pytest.mark.parametrize("begin", ["2026-10-23", "2026-03-27"])
+@pytest.mark.parametrize("spec", ["*/5 * * * *", "17 1 * * *", "@every 7m"])
+def test_what_is_kept_is_what_no_line_leaves_out(text: str, fold: FoldPolicy, begin: str, spec: str) -> None:
+    """Over both changes of the clocks, where the wall shows an hour twice, and none."""
+    schedule = compile_schedule(spec, zone_name=LISBON, fold=fold)
+    found = compile_exclusions(text, LISBON)
+    assert found is not None
+    first = _at(begin)
+    end = first + 6 * 86_400
+
+    def until(slots: Iterator[Slot]) -> list[int]:
+        return [slot.at for slot in takewhile(lambda slot: slot.at < end, slots)]
+
+    assert until(kept(schedule, found, first)) == [at for at in until(schedule.slots(first)) if not found.why(at)]
+    assert until(kept(schedule, None, first)) == until(schedule.slots(first))
+
+
+def test_a_slot_in_a_long_window_is_not_looked_for_one_by_one() -> None:
+    found = compile_exclusions("2026-01-01..2027-12-31\n12:00..11:59")
+    schedule = _Counting(compile_schedule("* * * * * *"))
+    (first,) = islice(kept(schedule, found, _at("2026-01-01", "UTC")), 1)
+    assert first.utc == "2028-01-01T11:59:00Z"
+    assert schedule.asked < 10
+
+
+@pytest.mark.parametrize("spec", ["0 0 29 2 1", "* * * * * *", "@every 1s"])
+def test_where_nothing_is_left_the_search_ends(spec: str) -> None:
+    found = compile_exclusions("Mon,Tue,Wed\nThu-Sun")
+    schedule = _Counting(compile_schedule(spec))
+    assert list(kept(schedule, found, _at("2026-01-01", "UTC"))) == []
+    assert schedule.asked <= MOST_WINDOWS + 1
+
+
+def test_no_search_goes_beyond_the_horizon() -> None:
+    """Six thousand years of leap days are not looked through: a hundred are."""
+    schedule = _Counting(compile_schedule("0 0 29 2 *", zone_name="Europe/Madrid"))
+    begin = _at("2026-01-01")
+    assert list(kept(schedule, compile_exclusions("02-29", "Europe/Madrid"), begin)) == []
+    assert schedule.asked <= HORIZON_YEARS / 4 + 1
+    found = [slot.utc[:4] for slot in kept(compile_schedule("0 0 29 2 *"), None, begin)]
+    assert (found[0], found[-1], len(found)) == ("2028", "2124", 24)
+    assert found == [slot.utc[:4] for slot in kept(compile_schedule("0 0 29 2 *"), compile_exclusions("01-01"), begin)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "spec"),
+    [
+        ([f"{day}..{day}" for day in (date(2026, 1, 1) + timedelta(days=n) for n in range(900))], "0 12 * * *"),
+        ([f"00:{n:02}..00:{n + 1:02}" for n in range(59)], "*/1 0 * * *"),
+    ],
+    ids=["days", "minutes"],
+)
+def test_lines_that_touch_are_one_time(lines: list[str], spec: str) -> None:
+    """However many they are, they are passed in one step."""
+    schedule = _Counting(compile_schedule(spec, zone_name="UTC"))
+    assert next(kept(schedule, compile_exclusions("\n".join(lines)), _at("2025-12-31T23:59", "UTC")))
+    assert schedule.asked <= 2 + 900 // 388
+
+
+@pytest.mark.parametrize("line", ["9999-12-31..9999-12-31", "9999-12-30..9999-12-31"])
+def test_the_end_of_the_calendar_is_refused_by_its_line(line: str) -> None:
+    with pytest.raises(BadInput, match="Line 1"):
+        compile_exclusions(line)
+
+
+class _Counting(Schedule):
+    """A schedule that counts how often it is asked."""
+
+    __slots__ = ("_of", "asked")
+
+    def __init__(self, of: Schedule) -> None:
+        self._of, self.asked = of, 0
+
+    def after(self, at: int) -> Slot | None:
+        self.asked += 1
+        return self._of.after(at)

@@ -10,18 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.cron.work.folder_lock import folder_lock, lock_folder
+
 
 @contextmanager
 def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     """One of its own in ``parent``, gone at the end; :func:`remove_left_behind` removes that of a process that was
     killed."""
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    making = _locked(parent, fcntl.LOCK_EX)
-    try:
+    with folder_lock(parent):
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
-        held = _locked(folder, fcntl.LOCK_EX)
-    finally:
-        os.close(making)
+        held = lock_folder(folder)
     try:
         yield folder
     finally:
@@ -40,27 +39,14 @@ def _left_behind(parent: Path) -> list[Path]:
     if not parent.exists():
         return []
     # While none is being made: between that and its lock it would look like one that was left.
-    making = _locked(parent, fcntl.LOCK_EX)
-    try:
+    with folder_lock(parent):
         return [folder for folder in parent.iterdir() if not _is_held(folder)]
-    finally:
-        os.close(making)
 
 
 def _is_held(folder: Path) -> bool:
     try:
-        os.close(_locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        os.close(lock_folder(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
     except (BlockingIOError, FileNotFoundError, NotADirectoryError):
         # In use, removed just now, or none of ours.
         return True
     return False
-
-
-def _locked(folder: Path, how: int) -> int:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, how)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor

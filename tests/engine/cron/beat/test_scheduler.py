@@ -16,6 +16,7 @@ from celery.schedules import crontab
 from celery.signals import after_task_publish
 from kombu import Exchange, Queue
 
+from engine.core.clock import ManualClock
 from engine.core.errors import ConfigurationError
 from engine.core.store import open_client
 from engine.cron.beat import SlotScheduler
@@ -23,7 +24,7 @@ from engine.cron.beat.scheduler import AWAY_S, task_id_of
 from engine.cron.beat.settings import settings_of
 from engine.cron.beat.store import BeatStore, SlotClaim
 from hbus_console.supervisor.standalone import StandaloneStore
-from tests.engine.cron.beat.conftest import MakeBeat, key_of, messages
+from tests.engine.cron.beat.conftest import MakeBeat, key_of, messages, rule_in
 
 HOUR_S = 3_600
 
@@ -50,7 +51,7 @@ def behind(client: redis.Redis, beat: SlotScheduler, by_s: int = HOUR_S, entry: 
 
 def first_after(beat: SlotScheduler, cursor: int, entry: str = "tick") -> int:
     """The slot that comes behind it."""
-    return beat._jobs[entry].slots.next_after(cursor) or 0
+    return rule_in(beat, entry).slots.next_after(cursor) or 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def test_after_a_downtime_the_last_that_was_missed_is_sent_alone(
     made.tick()
     made.tick()
     last = first_after(made, cursor + 3 * HOUR_S)
-    assert [each["id"] for each in messages(client)] == [task_id_of(made._settings.name, "tick", last)]
+    assert [each["id"] for each in messages(client)] == [task_id_of(settings_of(made.app).name, "tick", last)]
     assert place.client.hgetall(key_of(made, "tick"))[b"cursor"] == str(last).encode()
     assert "beat: 3 slots of 'tick' from " in caplog.text
 
@@ -186,7 +187,9 @@ def test_a_beat_that_dies_once_the_broker_has_a_task(
         time.sleep(other.tick())
     other.tick()
     ids = [each["id"] for each in messages(client)]
-    assert ids == [task_id_of(other._settings.name, "tick", first_after(other, cursor))] * (2 if place.settings else 1)
+    assert ids == [task_id_of(settings_of(other.app).name, "tick", first_after(other, cursor))] * (
+        2 if place.settings else 1
+    )
 
 
 def test_a_beat_that_stood_still_beyond_its_lease_sends_nothing_of_what_others_have_sent(
@@ -212,6 +215,33 @@ def test_a_beat_that_stood_still_beyond_its_lease_sends_nothing_of_what_others_h
     assert len(made) == 2
     assert len(messages(client)) == 1
     assert "cannot be sent" not in caplog.text
+
+
+def test_what_was_claimed_half_a_lease_ago_is_claimed_anew_before_it_is_sent(
+    beat: MakeBeat, client: redis.Redis
+) -> None:
+    """Sending what came before it took so long: another beat may have it by the time that it is its turn."""
+    clock = ManualClock()
+
+    def takes_long() -> int:
+        clock.advance(6)
+        return 1
+
+    slow = {"task": "hotel.tick", "schedule": half_past(), "kwargs": {"a": BeatLazyFunc(takes_long)}}
+    made = beat({"one": slow, "two": slow}, clock, hbus_beat_lease=10)
+    cursors = {name: behind(client, made, HOUR_S, name) for name in ("one", "two")}
+    assert made.tick() == 0.0
+    (first,) = messages(client)
+    other = "two" if first["hbus_entry"] == "one" else "one"
+    assert client.hget(key_of(made, other), "cursor") == str(cursors[other]).encode()
+    # Another beat is at it now.
+    client.hset(key_of(made, other), mapping={"holder": "another", "until": (now(client) + 60) * 1000})
+    made.tick()
+    assert len(messages(client)) == 1
+    client.hdel(key_of(made, other), "holder", "until")
+    clock.advance(1)
+    made.tick()
+    assert [each["hbus_entry"] for each in messages(client)] == [first["hbus_entry"], other]
 
 
 def test_a_slot_that_another_beat_is_at_is_left_to_it(

@@ -53,6 +53,8 @@ def utc(spec: str, after: str, number: int, job: str = "") -> list[str]:
         ("0 0 * * 5L", ["26-01-30 00:00", "26-02-27 00:00"]),
         ("0 0 * * L5", ["26-01-30 00:00", "26-02-27 00:00"]),
         ("0 0 * * FRIL,1", ["26-01-05 00:00", "26-01-12 00:00", "26-01-19 00:00", "26-01-26 00:00", "26-01-30 00:00"]),
+        ("0 0 * * 7/2", ["26-01-03 00:00", "26-01-04 00:00", "26-01-06 00:00", "26-01-08 00:00"]),
+        ("0 0 * * SUN/2", ["26-01-03 00:00", "26-01-04 00:00", "26-01-06 00:00", "26-01-08 00:00"]),
         ("0 0 29 2 *", ["28-02-29 00:00", "32-02-29 00:00"]),
         ("@hourly", ["26-01-01 01:00", "26-01-01 02:00"]),
         ("@daily", ["26-01-02 00:00"]),
@@ -74,6 +76,18 @@ def test_the_slots_of_each_form(spec: str, expected: list[str]) -> None:
 
 def test_the_29th_of_february_is_found_over_a_century_without() -> None:
     assert utc("0 0 29 2 *", "2096-03-01 00:00", 1) == ["04-02-29 00:00"]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Apia", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("spec", ["* * * * * *", "0 0 * * *", "0 0 1 1 *", "@every 90s", "@every 366d"])
+@pytest.mark.parametrize("after", [-(2**62), -62_135_596_800, 253_370_764_799, 253_402_300_799, 2**62])
+def test_at_both_ends_of_the_calendar_there_are_slots_that_can_be_said_or_none(
+    spec: str, zone: str, after: int
+) -> None:
+    schedule = compile_schedule(spec, zone_name=zone)
+    found = list(islice(schedule.slots(after), 3))
+    assert all(slot.utc and slot.local and slot.at > after for slot in found)
+    assert len(found) == (3 if after < 0 else 0)
 
 
 def test_the_calendar_ends() -> None:

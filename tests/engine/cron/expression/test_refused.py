@@ -74,3 +74,25 @@ def test_the_remedy_of_a_backward_range_can_be_written() -> None:
 def test_a_zone_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(UnknownZone, match="is no time zone"):
         compile_schedule("* * * * *", zone_name=name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        ("0 0 * * FRI-MON", "Write it as two: FRI-SAT,SUN-MON."),
+        # Sunday is the first day as well, and what is written as two would run backwards too.
+        ("0 0 * * 7-0", "Write SUN."),
+        ("0 0 * * 7-3", "Write SUN-WED."),
+    ],
+)
+def test_what_is_written_instead_of_a_range_that_runs_backwards_is_taken(spec: str, remedy: str) -> None:
+    with pytest.raises(BadExpression) as refused:
+        compile_schedule(spec)
+    assert refused.value.remedy == remedy
+    instead = remedy.removeprefix("Write ").removeprefix("it as two: ").rstrip(".")
+    assert compile_schedule(f"0 0 * * {instead}").next_after(0)
+
+
+def test_a_step_beyond_its_field_leaves_the_first_value_however_large_it_is() -> None:
+    for step in (60, 9_999, 10_000, 10**50):
+        assert compile_schedule(f"5/{step} * * * *").next_after(0) == 5 * 60

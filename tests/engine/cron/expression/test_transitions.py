@@ -110,3 +110,7 @@ def test_each_slot_is_later_than_the_one_before_and_is_found_from_any_instant_be
                         assert slot.at > before
                         assert schedule.after(rng.randrange(before, slot.at)) == slot
                     before = slot.at
+
+
+def test_a_spacing_has_no_run_for_an_hour_that_is_left_out_where_others_have_one() -> None:
+    assert walls("* 0 * * 1#1", "Africa/Casablanca", "2009-05-31 12:00", 1) == ["07-06 00:00+01:00"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import random
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import resources
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from engine.cron.expression.offsets import zone
+from engine.cron.expression.offsets import Zone, read_named, zone
 from tests.engine.cron.expression.spans import instant
 
 FIRST, LAST = instant("1970-01-02 00:00"), instant("2060-01-01 00:00")
@@ -51,11 +52,32 @@ def test_no_change_is_overlooked_where_they_are_many(name: str) -> None:
         at += 1800 * 5
 
 
-def test_readings_miss_no_two_changes_of_any_zone() -> None:
-    """As :data:`engine.cron.expression.offsets._READING` supposes: hours apart, twice as close, the same changes."""
+def test_readings_miss_no_two_changes_of_any_rule() -> None:
+    """As :data:`engine.cron.expression.offsets._READING` supposes: half days apart, the same changes."""
     for name in names()[::20]:
         of = zone(name)
         with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
             rules = ZoneInfo.from_file(file)
-        for at in range(instant("2000-01-01 00:00"), instant("2012-01-01 00:00"), 6 * 3600):
-            assert of.span(at).offset == by_python(rules, at)
+        for at in range(instant("2030-01-01 00:00"), instant("2045-01-01 00:00"), 12 * 3600):
+            assert of.span(at).offset == by_python(rules, at), (name, at)
+
+
+class _Counting(ZoneInfo):
+    """A zone that counts how often it is read."""
+
+    read = 0
+
+    def utcoffset(self, dt: datetime | None) -> timedelta | None:
+        _Counting.read += 1
+        return super().utcoffset(dt)
+
+
+@pytest.mark.parametrize("name", ["Europe/Madrid", "Africa/Casablanca", "Asia/Gaza", "Asia/Tokyo", "America/Santiago"])
+def test_a_century_of_any_zone_takes_few_readings(name: str) -> None:
+    """Whoever asks for slots of a zone that nobody asked for yet waits for these."""
+    data = resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
+    of = Zone(name, _Counting.from_file(io.BytesIO(data), key=name), read_named(data))
+    _Counting.read, years = 0, 100
+    for year in range(years):
+        of.span(instant("2026-06-01 00:00") + year * 31_556_952)
+    assert 0 < _Counting.read <= 80 * years

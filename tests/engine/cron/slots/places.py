@@ -21,6 +21,7 @@ from engine.cron.slots.steps import (
     LeasesHeld,
     Offer,
     OpenRuns,
+    Queued,
     ReadCursors,
     ReadOpen,
     ReadRun,
@@ -68,6 +69,7 @@ class Places:
             ReadOpen: (self.database, self.database.read_open),
             GiveUp: (self.database, self.database.give_up),
             Offer: (self.queue, self.queue.offer),
+            Queued: (self.queue, self.queue.queued),
             WorkingNodes: (WorkingNodes, lambda step, now: self.nodes),
         }
 

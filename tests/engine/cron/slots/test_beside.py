@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from engine.cron.slots.job import JobPolicy, Overlap
-from engine.cron.slots.keeping import LeaseKeeper
+from engine.cron.slots.keeping import ASK_S, LeaseKeeper
 from engine.cron.slots.overlap import REPLACED, RUNS_AND_WAITS, STOPPED
 from engine.cron.slots.running import Held
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.steps import CancelledRuns, Renew, RunState
 from engine.cron.slots.worker import Ended, RunWorker
 from tests.engine.cron.slots.hall import POLICY, Hall
 
@@ -149,3 +149,43 @@ def test_threads_keep_leases_and_learn_what_is_to_stop() -> None:
 
     assert worker.run(hall.run, work) is RunState.CANCELLED
     keeper.stop()
+
+
+def test_a_mistake_of_the_question_ends_no_asking(caplog: pytest.LogCaptureFixture) -> None:
+    hall = Hall()
+    told: list[int] = []
+    held = hall.held()
+    hall.keeper.keep(held, lambda: None, lambda: told.append(held.row.id))
+    mistakes = [ArithmeticError("out of mind")]
+
+    def asked(step: CancelledRuns, now: float) -> set[int]:
+        if mistakes:
+            raise mistakes.pop()
+        return set(step.runs)
+
+    hall.places.answers(CancelledRuns, asked)
+    assert hall.keeper.ask() == ASK_S
+    assert "could not be asked" in caplog.text
+    hall.keeper.ask()
+    assert told == [hall.run]
+
+
+def test_a_lease_that_cannot_be_kept_for_a_mistake_is_lost_and_the_others_are_kept() -> None:
+    hall = Hall()
+    other = hall.claim()
+    lost: list[int] = []
+    for run in (hall.run, other):
+        held = hall.held(run)
+        hall.keeper.keep(held, lambda run=run: lost.append(run), lambda: None)  # type: ignore[misc]
+    renewed: list[int] = []
+
+    def renew(step: Renew, now: float) -> bool:
+        if step.run == hall.run:
+            raise ArithmeticError("out of mind")
+        renewed.append(step.run)
+        return hall.places.store.renew(step, now)
+
+    hall.places.answers(Renew, renew)
+    hall.pass_time(30)
+    assert lost == [hall.run]
+    assert len(renewed) > 3

@@ -8,7 +8,7 @@ from engine.core.errors import Unavailable
 from engine.cron.slots.driving import perform
 from engine.cron.slots.job import CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.overlap import judged_overlap
-from engine.cron.slots.parts import Shard, may_do, node_of, on_nodes, shard_of, shards
+from engine.cron.slots.parts import Shard, host_of, host_of_owner, may_do, node_of, on_nodes, shard_of, shards
 from engine.cron.slots.planning import NO_NODE, Decision, decide, divided
 from engine.cron.slots.scheduling import RunSweeper, schedule
 from engine.cron.slots.steps import Beginning, RunRow, RunState, WorkingNodes
@@ -99,3 +99,10 @@ def test_a_part_meets_the_same_part_of_other_slots(overlap: Overlap, same: Begin
         judged_overlap(RunRow(4, "close", 20, RunState.CLAIMED, 0, 1, 0.0, part="1/2"), [before], policy).beginning
         is other
     )
+
+
+@pytest.mark.parametrize("host", ["web-1", "web-1.example", "fe80::1"])
+def test_a_host_is_known_by_what_its_processes_and_its_workers_are_called(host: str) -> None:
+    assert host_of(f"{host}:jobs:0") == host_of_owner(f"{host}:jobs:0:4711#a") == host
+    assert may_do(f"{host}:jobs:0:4711#a", f"@{host}")
+    assert not may_do(f"{host}0:jobs:0:4711#a", f"@{host}")

@@ -12,7 +12,8 @@ import pytest
 
 from engine.core.errors import Unavailable
 from engine.cron.simulation import models
-from engine.cron.simulation.world import BEGIN, Effect, World, judged, play
+from engine.cron.simulation.hosts import Effect
+from engine.cron.simulation.world import BEGIN, World, judged, play
 from engine.cron.slots import planning, scheduling
 from engine.cron.slots.job import AfterFailure, CronJob, JobPolicy, Overlap
 from engine.cron.slots.parts import node_of
@@ -223,6 +224,20 @@ class NobodyLooks(World):
         self.answers(Begin, lambda step, now: database.begin(replace(step, policy=JobPolicy()), now))
 
 
+class WhoAsksBeginsAtOnce(World):
+    """A run that somebody triggered waits for no other, whatever the job says."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def begin(step: Begin, now: float) -> Beginning:
+            policy = replace(step.policy, binds_manual=False) if database.runs[step.run].manual else step.policy
+            return database.begin(replace(step, policy=policy), now)
+
+        self.answers(Begin, begin)
+
+
 class Impatient(World):
     """A further attempt begins as soon as anybody offers it."""
 
@@ -235,6 +250,23 @@ class Impatient(World):
             return database.begin(step, now)
 
         self.answers(Begin, begin)
+
+
+class Punctual(World):
+    """Each run is to begin at its slot, also that of a job whose runs spread."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        database = self.database
+
+        def open_runs(step: OpenRuns, now: float) -> Opened:
+            openings = (
+                replace(each, decisions=tuple(decision._replace(wait_s=0) for decision in each.decisions))
+                for each in step.openings
+            )
+            return database.open_runs(replace(step, openings=tuple(openings)), now)
+
+        self.answers(OpenRuns, open_runs)
 
 
 class CountsLossesAlone(World):
@@ -313,9 +345,11 @@ def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
         EachAttemptIsTheFirst,
         OpenLock,
         NobodyLooks,
+        WhoAsksBeginsAtOnce,
         AnyNodeDoes,
         NoTags,
         Impatient,
+        Punctual,
         CountsLossesAlone,
         StoppedAndTriedAgain,
         WaitingIsNotOpen,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import pytest
@@ -238,6 +238,7 @@ def test_leases_are_seen_as_they_stand_and_taken_away(own_store: StandaloneStore
     seen = store.leases((RUN, 8))
     assert [(run, lease.owner, lease.epoch) for run, lease in seen.items()] == [(RUN, "a host#1", 7)]
     assert 0 < seen[RUN].left_s <= LEASE_S
+    assert client.get(store.lease_key(RUN)) == b"a host#1 7"
     assert store.take_away(RUN)
     assert not store.take_away(RUN)
     assert not store.renew(Renew(RUN, "a host#1", 7, LEASE_S))
@@ -262,3 +263,28 @@ def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix
         with pytest.raises(Unavailable):
             ask()
     client.close()
+
+
+def test_a_store_that_is_full_refuses_and_that_is_told_as_nothing_else(own_store: StandaloneStore, prefix: str) -> None:
+    client = redis.Redis.from_url(own_store.url)
+    store = SlotStore(client, prefix)
+    epoch = store.acquire(Acquire(1, "one", 30, 0))
+    client.config_set("maxmemory", 1)
+    slot = SlotKey("close", 1, 5)
+    refused: list[Callable[[], object]] = [
+        lambda: store.acquire(Acquire(2, "one", 30, 0)),
+        lambda: store.claim(ClaimSlots((slot,), "n1", 5)),
+    ]
+    for ask in refused:
+        with pytest.raises(Unavailable, match="The store refused: OOM") as caught:
+            ask()
+        assert "memory limit" in (caught.value.remedy or "")
+    client.config_set("maxmemory", 0)
+    assert store.renew(Renew(1, "one", epoch, 30))
+
+
+def test_a_store_that_may_not_write_to_its_disk_refuses_likewise(own_store: StandaloneStore, prefix: str) -> None:
+    client = redis.Redis.from_url(own_store.url)
+    client.config_set("min-replicas-to-write", 1)
+    with pytest.raises(Unavailable, match="NOREPLICAS"):
+        SlotStore(client, prefix).acquire(Acquire(2, "one", 30, 0))

@@ -14,7 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.cron.work.commands import Program, run_program
+from engine.cron.work.call import LastCall
+from engine.cron.work.commands import STOOD_STILL, Program, run_program
+from engine.cron.work.leash import Orders
 from tests.engine.cron.work.conftest import Given
 
 #: Starts a grandchild in a session of its own that ignores SIGTERM, tells its number, and waits with it.
@@ -126,7 +128,9 @@ _WORKER = """
 import sys
 from pathlib import Path
 from engine.cron.work.call import RunCall, RunContext
-from engine.cron.work.commands import Program, run_program
+from engine.cron.work.call import LastCall
+from engine.cron.work.commands import STOOD_STILL, Program, run_program
+from engine.cron.work.leash import Orders
 from engine.cron.work.log_spool import LogSpool
 spool = LogSpool(Path(sys.argv[1]), 1, 1)
 run_program(RunContext(RunCall(1, "j", 1, 0, 1, "c"), spool), Program(sys.argv[2:], grace_s=600))
@@ -168,3 +172,76 @@ def test_what_the_program_started_may_tidy_up_too(given: Given, tmp_path: Path) 
     run_program(context, Program(["sh", "-c", script], grace_s=20))
     stopper.join()
     assert "tidied\n" in context.log.read(last=True)
+
+
+_STANDS_STILL = """
+import sys, time
+from pathlib import Path
+from engine.cron.work.call import LastCall, RunCall, RunContext
+from engine.cron.work.commands import Program, run_program
+from engine.cron.work.log_spool import LogSpool
+context = RunContext(RunCall(1, "j", 1, 0, 1, "c"), LogSpool(Path(sys.argv[1]), 1, 1))
+context.last_call = LastCall(time.monotonic() + 3, time.monotonic() + 3.5)
+print(run_program(context, Program(sys.argv[2:], grace_s=600)).reason, flush=True)
+"""
+
+
+def test_when_the_worker_stands_still_its_programs_are_gone_when_its_lease_is_over(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    program = [sys.executable, "-c", _STUBBORN, str(told), "stay"]
+    code = [sys.executable, "-c", _STANDS_STILL, str(tmp_path / "runs"), *program]
+    worker = subprocess.Popen(code, stdout=subprocess.PIPE, text=True)
+    pids = until_told(told)
+    # From here on nobody says anything to the leash.
+    os.kill(worker.pid, signal.SIGSTOP)
+    try:
+        until = time.monotonic() + 30
+        while not gone(pids):
+            assert time.monotonic() < until, "it goes on beside the next run"
+            time.sleep(0.01)
+    finally:
+        os.kill(worker.pid, signal.SIGCONT)
+        said, _ = worker.communicate(timeout=30)
+    assert said == f"{STOOD_STILL}\n"
+
+
+def test_what_is_said_of_the_lease_while_it_runs_reaches_its_leash(given: Given, tmp_path: Path) -> None:
+    context, told = given(), tmp_path / "told"
+    context.last_call = LastCall(time.monotonic() + 600, time.monotonic() + 600)
+
+    def lose() -> None:
+        until_told(told)
+        context.last_call = LastCall(0.0, 0.0)
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    outcome = run_program(context, stubborn(told, "stay"))
+    losing.join()
+    assert (outcome.done, outcome.reason, outcome.again) == (False, STOOD_STILL, True)
+    assert gone(until_told(told))
+
+
+def test_a_grace_does_not_outlast_the_lease(given: Given, tmp_path: Path) -> None:
+    context, told = given(), tmp_path / "told"
+    context.last_call = LastCall(time.monotonic() + 600, 0.0)
+    stopper = threading.Thread(target=lambda: (until_told(told), context.stop("its lease was lost while it ran")))
+    stopper.start()
+    program = Program(stubborn(told, "stay").command, grace_s=600)
+    assert run_program(context, program).reason == "its lease was lost while it ran"
+    stopper.join()
+    assert gone(until_told(told))
+
+
+def test_each_order_counts_from_its_end_on_and_the_last_word_holds() -> None:
+    read, write = os.pipe()
+    orders = Orders(read, 1.0, 2.0)
+    os.write(write, b"until 3.5 4.5\nuntil 5.5")
+    orders.read()
+    assert (orders.asked, orders.over, orders.end) == (3.5, 4.5, False)
+    os.write(write, b" inf\nend\n")
+    orders.read()
+    assert (orders.asked, orders.over, orders.end, orders.gone) == (5.5, float("inf"), True, False)
+    os.close(write)
+    orders.read()
+    assert orders.gone
+    os.close(read)

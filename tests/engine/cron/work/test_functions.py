@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
@@ -9,7 +11,8 @@ from typing import Any
 import pytest
 
 from engine.core.errors import ConfigurationError, NotThere
-from engine.cron.work.call import Hopeless, RunContext
+from engine.core.secret_values import SecretValues
+from engine.cron.work.call import SUMMARY_LIMIT, Hopeless, RunContext
 from engine.cron.work.functions import find_function, forget_functions, job_function, job_functions
 from tests.engine.cron.work.conftest import Given
 
@@ -135,11 +138,50 @@ def returns_a_secret() -> str:
     return "Bearer abcdefgh12345678 \ud800"
 
 
+def returns_what_no_database_takes() -> str:
+    return "ok a\0b"
+
+
+class Wordless:
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+
+def returns_what_has_no_text() -> list[Wordless]:
+    return [Wordless()]
+
+
+def returns_much() -> str:
+    return "r" * 50_000_000
+
+
+def returns_a_secret_where_it_is_cut() -> str:
+    return f"{'r ' * (SUMMARY_LIMIT // 2 - 15)}hbus_0123456789_{'s' * 40}{'r ' * SUMMARY_LIMIT}"
+
+
+def test_of_what_is_long_no_more_is_looked_through_than_may_be_kept(given: Given) -> None:
+    job_function("it")(returns_much)
+    began = time.process_time()
+    outcome = find_function("it").run(given())
+    assert outcome.summary == f"{'r' * (SUMMARY_LIMIT - 1)}…"
+    # All of it would take more than a minute.
+    assert time.process_time() - began < 5
+
+
+def test_a_secret_that_the_cut_goes_through_is_none_the_less_a_secret(given: Given) -> None:
+    job_function("it")(returns_a_secret_where_it_is_cut)
+    summary = find_function("it").run(given()).summary
+    assert len(summary) == SUMMARY_LIMIT
+    assert "ss" not in summary
+
+
 @pytest.mark.parametrize(
     ("function", "summary"),
     [
         (returns_what_json_cannot_say, "a dict that JSON cannot say"),
-        (returns_a_secret, "Bearer [redacted] ?"),
+        (returns_a_secret, "Bearer [redacted] \\ud800"),
+        (returns_what_no_database_takes, "ok a\\x00b"),
+        (returns_what_has_no_text, "a list that JSON cannot say"),
     ],
 )
 def test_whatever_it_returns_the_work_is_done(given: Given, function: Callable[[], object], summary: str) -> None:
@@ -168,3 +210,38 @@ def test_what_would_not_do_its_work_is_refused_too(function: Callable[..., objec
     with pytest.raises(ConfigurationError) as refused:
         job_function("it")(function)
     assert refused.value.remedy
+
+
+def _raises(error: type[Exception]) -> Callable[[str], Any]:
+    def fails(pin: str) -> None:
+        raise error(f"no such pin {pin}")
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    ("says", "shown"),
+    [
+        (lambda pin: {"got": pin}, '{"got": "[redacted]"}'),
+        (lambda pin: "x" * (SUMMARY_LIMIT - 4) + pin, "x" * (SUMMARY_LIMIT - 4) + "[re…"),
+        (_raises(ValueError), "ValueError: no such pin [redacted]"),
+        (_raises(Hopeless), "no such pin [redacted]"),
+        (sys.exit, 'it left by sys.exit("[redacted]")'),
+    ],
+    ids=["returned", "where it is cut", "an error", "hopeless", "left with"],
+)
+def test_what_it_was_given_in_secret_is_in_nothing_that_it_says(
+    given: Given, says: Callable[[str], Any], shown: str
+) -> None:
+    def speaks(pin: str) -> Any:
+        print(f"the pin is {pin}")
+        return says(pin)
+
+    job_function("test.speaks")(speaks)
+    context = given(pin="PIN-9'SECRET")
+    context.log.secrets = SecretValues(["PIN-9'SECRET"])
+    outcome = find_function("test.speaks").run(context)
+    assert (outcome.summary or outcome.reason) == shown
+    log = "".join(iter(context.log.read, ""))
+    assert log.startswith("the pin is [redacted]\n")
+    assert "SECRET" not in log

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from engine.core.http_client import MOST_ANSWER, timed_client
+from engine.core.secret_values import SecretValues
 from engine.core.signing import SIGNATURE_HEADER
 from engine.cron.work.call import WorkOutcome
 from engine.cron.work.http_call import ANSWER_KEPT, HttpTarget, call_http
@@ -133,6 +134,43 @@ def test_a_long_answer_is_an_answer_and_its_beginning_is_kept(
         True, summary=f"{partner.url} answered 200 OK"
     )
     assert context.log.read().count("a" * ANSWER_KEPT) == 1
+
+
+def test_a_secret_that_the_cut_goes_through_is_not_shown(partner: Partner, client: httpx.Client, given: Given) -> None:
+    partner.answer = f"{'a ' * (ANSWER_KEPT // 2 - 15)}hbus_0123456789_{'s' * 40}".encode()
+    context = given()
+    assert call_http(context, HttpTarget(partner.url), client, b"s").done
+    assert "ss" not in context.log.read()
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ('{"pin": "PINSECRET9"}', '{"pin": "[redacted]"}'),
+        ("a " * (ANSWER_KEPT // 2 - 2) + "PINSECRET9", "a " * (ANSWER_KEPT // 2 - 2) + "[red"),
+        ("p" * (4 * ANSWER_KEPT - 5) + "PINSECRET9", "p" * ANSWER_KEPT),
+    ],
+    ids=["whole", "where it is cut", "where no more is read"],
+)
+def test_what_it_was_given_in_secret_is_not_kept_of_an_answer_that_repeats_it(
+    partner: Partner, client: httpx.Client, given: Given, answer: str, left: str
+) -> None:
+    partner.answer, partner.status = answer.encode(), 422
+    context = given(pin="PINSECRET9")
+    context.log.secrets = SecretValues(["PINSECRET9"])
+    call_http(context, HttpTarget(partner.url), client, b"s")
+    assert context.log.read().splitlines()[1] == left
+
+
+def test_an_answer_that_comes_in_pieces_leaves_no_half_of_a_secret(given: Given) -> None:
+    def in_pieces(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=iter([b"it is PINSE", b"CRET9"]))
+
+    context = given(pin="PINSECRET9")
+    context.log.secrets = SecretValues(["PINSECRET9"])
+    with httpx.Client(transport=httpx.MockTransport(in_pieces)) as client:
+        call_http(context, HttpTarget("http://partner.example/"), client, b"s")
+    assert context.log.read().splitlines()[1] == "it is [redacted]"
 
 
 def test_what_is_packed_is_not_unpacked(partner: Partner, client: httpx.Client, given: Given) -> None:
