@@ -22,6 +22,11 @@ def tag(subject: Subject) -> str:
     return page("jobs:tags")
 
 
+def calendar(subject: Subject) -> str:
+    """The page of a calendar."""
+    return page("jobs:calendar", subject.namespace)
+
+
 def text(row: Job) -> str:
     """What a list of a team's jobs calls one."""
     return row.name

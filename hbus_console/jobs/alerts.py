@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.db.models import Min, QuerySet
+from django.db import models
+from django.db.models import F, Min
+from django.db.models.functions import Greatest
 
 from engine.core.errors import HbusError
 from engine.cron.slots.steps import RunState
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
 from hbus_console.alerts.round import Case, Round
-from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import coming
-from hbus_console.jobs.models import Job, JobCursor, JobRun
+from hbus_console.jobs.models import ENDED, Job, JobCursor, JobRun
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.targets import JOBS
 
@@ -46,13 +47,15 @@ class FailuresInARow:
     _looked_ms: int = 0
 
     def read(self, now_ms: int) -> Mapping[str, int]:
-        ended = JobRun.objects.exclude(ended_us=None)
+        # Each job once, but not by the database: SQLite would walk the index of jobs over all runs there are.
+        ended = JobRun.objects.filter(ENDED)
         if self._looked_ms:
-            ended = ended.filter(changed_us__gte=(self._looked_ms - LOOK_BACK_MS) * 1_000)
+            since_us = (self._looked_ms - LOOK_BACK_MS) * 1_000
+            ended = ended.filter(changed_us__gte=since_us).order_by("-changed_us")
         else:
-            ended = ended.filter(state__in=_FAILURES)
-        jobs = list(ended.order_by().values_list("job", flat=True).distinct())
-        elsewhere = set(_elsewhere().filter(name__in=jobs).values_list("name", flat=True))
+            ended = ended.filter(state__in=_FAILURES).order_by()
+        jobs = sorted(set(ended.values_list("job", flat=True).iterator()))
+        elsewhere = set(Job.objects.elsewhere().filter(name__in=jobs).values_list("name", flat=True))
         found = newest_runs(jobs, 2 * MOST_IN_A_ROW).items()
         self._known |= {
             job: _count([run for run in runs if not (job in elsewhere and _missed(run))]) for job, runs in found
@@ -82,10 +85,6 @@ def _silence(case: Case) -> float | None:
     return now_s - min(since) if since else -1.0
 
 
-def _elsewhere() -> QuerySet[Job]:
-    return Job.objects.filter(kind=WorkName.ELSEWHERE)
-
-
 def _missed(run: JobRun) -> bool:
     """Whether it is a slot that nobody was heard of."""
     return run.state == RunState.ABANDONED and run.begun_us is None
@@ -93,7 +92,7 @@ def _missed(run: JobRun) -> bool:
 
 def _graces(now: Round) -> Mapping[str, int]:
     """How long after its slot a ping of each job elsewhere may come."""
-    return dict(_elsewhere().order_by().values_list("name", "grace_s"))
+    return dict(Job.objects.elsewhere().order_by().values_list("name", "grace_s"))
 
 
 def _unheard(now: Round) -> Mapping[str, int]:
@@ -109,9 +108,14 @@ def _unheard(now: Round) -> Mapping[str, int]:
 
 
 def _waiting(now: Round) -> Mapping[str, int]:
-    """The oldest slot of each job that waits for a worker, and for nothing else."""
-    rows = JobRun.objects.filter(ended_us=None, state=RunState.CLAIMED, waits=False, attempt=1)
-    return dict(rows.order_by().values_list("job").annotate(Min("slot")))
+    """Of each job, since when a run that is due has waited for a worker, and for nothing else."""
+    rows = JobRun.objects.filter(ended_us=None, state=RunState.CLAIMED, waits=False)
+    due = rows.filter(not_before_us__lte=now.now_ms * 1_000)
+    # What is tried again has waited since its last attempt ended, or since the pause after that.
+    slot_us = models.ExpressionWrapper(F("slot") * 1_000_000, models.BigIntegerField())
+    begins_us = models.Case(models.When(attempt=1, then=slot_us), default=F("changed_us"))
+    since_us = Min(Greatest(begins_us, F("not_before_us")))
+    return {job: at_us // 1_000_000 for job, at_us in due.order_by().values_list("job").annotate(since_us=since_us)}
 
 
 def _undecided(now: Round) -> Mapping[str, int]:

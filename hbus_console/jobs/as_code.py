@@ -12,34 +12,26 @@ It says all of a job: a setting that it leaves out, and that ``defaults`` leave 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import yaml
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
+from hbus_console import checks
 from hbus_console.access.permissions import Actor
 from hbus_console.jobs.models import Job
+from hbus_console.jobs.planned import PlannedChange, in_order
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.jobs import change_job, create_job, delete_job
-from hbus_console.jobs.services.secrets import shown_settings
+from hbus_console.jobs.services.secrecy import Secrecy, secrecies
+from hbus_console.jobs.services.secrets import refuse_carrying, shown_settings, with_known
 from hbus_console.jobs.services.work import check_work
 
 #: Bytes of a file.
 LARGEST = 4 * 1024 * 1024
 _KNOWN = frozenset({"defaults", "jobs"})
-
-
-@dataclass(frozen=True)
-class PlannedChange:
-    """What is to become of one job: ``create``, ``change``, ``delete``, or ``same``."""
-
-    name: str
-    act: str
-    draft: JobDraft | None = None
-    #: Setting, what it is, what it is to be.
-    differs: tuple[tuple[str, Any, Any], ...] = ()
 
 
 def read_jobs(text: str) -> list[JobDraft]:
@@ -72,15 +64,17 @@ def read_jobs(text: str) -> list[JobDraft]:
 def plan(actor: Actor, drafts: Sequence[JobDraft], prune: str = "") -> list[PlannedChange]:
     """What would be done; ``prune`` deletes what begins so (``hotel.``) and is in no draft.
 
-    Raises ``BadInput`` for the first that does not fit, naming job and setting, and ``Forbidden``.
+    In the order in which it can be done. Raises ``BadInput`` for the first that does not fit, naming job and setting,
+    and ``Forbidden``.
     """
     rows = {row.name: row for row in Job.objects.filter(name__in=[each.name for each in drafts]).select_related("team")}
-    planned = [_plan(actor, draft, rows.get(draft.name)) for draft in drafts]
+    secrecy = secrecies(rows)
+    planned = [_plan(actor, draft, rows.get(draft.name), secrecy.get(draft.name, Secrecy())) for draft in drafts]
     if prune:
         kept = {draft.name for draft in drafts}
         beyond = Job.objects.filter(name__startswith=prune).exclude(name__in=kept).order_by("name")
         planned += [PlannedChange(name, "delete") for name in beyond.values_list("name", flat=True)]
-    return planned
+    return in_order(planned)
 
 
 def apply(actor: Actor, planned: PlannedChange, reason: str) -> None:
@@ -89,7 +83,7 @@ def apply(actor: Actor, planned: PlannedChange, reason: str) -> None:
         case PlannedChange(act="create", draft=JobDraft() as draft):
             create_job(actor, draft, reason)
         case PlannedChange(act="change", draft=JobDraft() as draft):
-            change_job(actor, draft.name, {name: now for name, _, now in planned.differs}, reason)
+            change_job(actor, draft.name, planned.changes, reason)
         case PlannedChange(act="delete"):
             delete_job(actor, planned.name, planned.name, reason)
 
@@ -108,22 +102,35 @@ def _draft(number: int, said: Any) -> JobDraft:
     for needed in ("owner", "kind", "target", "schedule"):
         if needed not in said:
             raise BadInput(f"{name} says no {needed}.", remedy=f"Write {needed}: ….", field=f"jobs.{name}.{needed}")
+    for field, value in said.items():
+        _check_json(name, field, value)
     return JobDraft(**said)
 
 
-def _plan(actor: Actor, draft: JobDraft, row: Job | None) -> PlannedChange:
+def _check_json(name: str, field: str, value: Any) -> None:
+    """YAML has more than JSON, and quotes tell the two apart: a date is none of our values, a text that reads so is."""
     try:
-        clean = {**checked(asdict(draft)), "owner": draft.owner}
-        check_work(actor, clean)
+        checks.storable(value, field)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error.what}", remedy=error.remedy, field=f"jobs.{name}.{field}") from error
+
+
+def _plan(actor: Actor, draft: JobDraft, row: Job | None, secrecy: Secrecy) -> PlannedChange:
+    try:
+        was = {} if row is None else snapshot(row)
+        clean = {**checked(with_known(asdict(draft), was, secrecy)), "owner": draft.owner}
         if row is not None:
-            refuse_another_place(snapshot(row), clean)
+            refuse_another_place(was, clean)
+            # Before a schema is asked about what somebody has not typed.
+            refuse_carrying(was, clean, asdict(draft), secrecy)
+        check_work(actor, clean)
     except HbusError as error:
         raise BadInput(
             f"{draft.name}: {error.what}", remedy=error.remedy, field=f"jobs.{draft.name}.{error.field}"
         ) from error
     if row is None:
         return PlannedChange(draft.name, "create", draft)
-    was = snapshot(row)
-    shown, wanted = shown_settings(was), shown_settings(clean)
+    secrecy = secrecy.also(clean)
+    shown, wanted = shown_settings(was, secrecy), shown_settings(clean, secrecy)
     differs = tuple((name, shown[name], wanted[name]) for name in SETTINGS.changeable if was[name] != clean[name])
     return PlannedChange(draft.name, "change" if differs else "same", draft, differs)

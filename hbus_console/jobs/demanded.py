@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db.models import Max
 
 from engine.core.clock import to_rfc3339
-from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, compile_schedule
+from engine.cron.expression import Schedule
 from engine.cron.slots.parts import WHOLE, shard_of
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.steps import OPEN, WORST_FIRST, RunState
 from hbus_console.jobs.judge import database_time
+from hbus_console.jobs.known import schedule_said
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
-from hbus_console.jobs.recent import WORST_FIRST
-from hbus_console.jobs.services.jobs import LEFT_OUT, WHEN
+from hbus_console.jobs.services.jobs import WHEN
+from hbus_console.jobs.undecided import told_until
 
 #: Around the begin of a job, and a change of when it runs, nobody can say to the second what is demanded.
 SLACK_S = 2
-_OPEN = (RunState.CLAIMED, RunState.RUNNING)
-_LEFT_OUT = LEFT_OUT.partition("{}")[0]
 _DAY_S = 86_400
 
 
@@ -112,12 +111,6 @@ def demands_of(job: Job) -> list[SlotDemand]:
     return demands
 
 
-def schedule_said(job: str, said: Mapping[str, Any]) -> Schedule:
-    """Of the settings of a version."""
-    gap, fold = GapPolicy(said["gap"]), FoldPolicy(said["fold"])
-    return compile_schedule(said["schedule"], zone_name=said["zone"], gap=gap, fold=fold, job=job)
-
-
 def _when(version: JobVersion) -> tuple[str, ...]:
     return tuple(version.settings[name] for name in WHEN)
 
@@ -135,12 +128,12 @@ def kept_from(job: str) -> int:
 def _compare(found: SlotComparison, demand: SlotDemand) -> None:
     rows = _rows(found.job, demand)
     # One row stands for all that nobody decided before a change.
-    told_s = min((slot for slot, same in rows.items() if any(_LEFT_OUT in row.reason for row in same)), default=None)
+    told = [(slot, until_s) for slot, same in rows.items() for row in same if (until_s := told_until(row.reason))]
     demanded = list(demand.slots())
     found.demanded += len(demanded)
     for slot in demanded:
         same = rows.pop(slot, [])
-        if not same and told_s is not None and slot > told_s:
+        if not same and any(from_s < slot <= until_s for from_s, until_s in told):
             found.explained[RunState.SKIPPED.value, "told of by the row of an earlier slot"] += 1
         elif not same:
             _fault(found, slot, "missing", "it has no row")
@@ -165,9 +158,9 @@ def _judge(found: SlotComparison, row: SlotRow, demand: SlotDemand) -> None:
     if row.state == RunState.DONE:
         found.done += 1
         found.done_rows.append(row)
-    elif row.state in _OPEN and not demand.is_over:
+    elif row.state in OPEN and not demand.is_over:
         found.open += 1
-    elif row.state in _OPEN or not row.reason:
+    elif row.state in OPEN or not row.reason:
         _fault(found, row.slot, "unexplained", f"it is {row.state}, and nobody says why")
     else:
         found.explained[row.state, row.reason] += 1

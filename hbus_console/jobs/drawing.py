@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from engine.cron.slots.steps import RunState
+from hbus_console.jobs.feature import FEATURE
 from hbus_console.jobs.models import JobRun
 from hbus_console.registry.pages import page
 from hbus_console.ui import formats
 
+#: Of a run that is said to run: its worker is dead or cut off, and nobody has found it lost yet.
+OVER, OVER_TONE = "lease over", "bad"
 #: Bars of a strip.
 STRIP = 28
 _BAR, _GAP, _HEIGHT, _LEAST = 4, 1, 18, 3
-_TONES = {
-    RunState.CLAIMED: "info",
-    RunState.RUNNING: "info",
-    RunState.DONE: "ok",
-    RunState.FAILED: "bad",
-    RunState.SKIPPED: "warn",
-    RunState.LOST: "bad",
-    RunState.ABANDONED: "bad",
-    RunState.CANCELLED: "warn",
-}
 #: The width of a day in the units of its picture, and the least width of a run.
 _DAY, _THIN = 1_440, 3
 DAY_S = 86_400
@@ -34,33 +26,19 @@ DAY_S = 86_400
 
 def tone_of_run(state: str) -> str:
     """The colour of a run's state."""
-    try:
-        return _TONES.get(RunState(state), "neutral")
-    except ValueError:
-        return "neutral"
+    return FEATURE.tones.get(state, "neutral")
 
 
-def took_us(run: JobRun, now_us: int) -> int | None:
-    """How long it ran, or has run; ``None`` for what never began."""
-    return None if run.begun_us is None else max(0, (run.ended_us or now_us) - run.begun_us)
-
-
-def late_us(run: JobRun) -> int | None:
-    """How long after its slot it began; ``None`` for what never did, and what a ping began that no slot waited for."""
-    beside = run.kind == JobRun.Kind.PING or run.begun_us is None
-    return None if beside else max(0, (run.begun_us or 0) - run.slot * 1_000_000)
-
-
-def strip(runs: Sequence[JobRun], now_us: int) -> SafeString:
-    """The last runs, the oldest on the left; as high as they were long."""
+def strip(runs: Sequence[JobRun], now_us: int, over: Collection[int] = ()) -> SafeString:
+    """The last runs, the oldest on the left; as high as they were long. ``over``: those whose leases are."""
     shown = list(reversed(runs[:STRIP]))
-    longest = max((took_us(run, now_us) or 0 for run in shown), default=0) or 1
+    longest = max((run.took_us(now_us) or 0 for run in shown), default=0) or 1
     said = formats.counted(len(shown), "run") if shown else "no run yet"
     # Links for who points; who uses keys finds the same runs on the job's page, and need not pass hundreds of bars.
     bars = format_html_join(
         "",
         '<a href="{}" tabindex="-1"><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/></a>',
-        (_bar(run, place, longest, now_us) for place, run in enumerate(shown, STRIP - len(shown))),
+        (_bar(run, place, longest, now_us, run.pk in over) for place, run in enumerate(shown, STRIP - len(shown))),
     )
     width = STRIP * (_BAR + _GAP)
     return format_html(
@@ -72,14 +50,22 @@ def strip(runs: Sequence[JobRun], now_us: int) -> SafeString:
     )
 
 
-def _bar(run: JobRun, place: int, longest: int, now_us: int) -> tuple[object, ...]:
-    took = took_us(run, now_us)
+def _bar(run: JobRun, place: int, longest: int, now_us: int, over: bool) -> tuple[object, ...]:
+    took = run.took_us(now_us)
     height = _LEAST + round((_HEIGHT - _LEAST) * (took or 0) / longest)
-    said = f"{formats.clock(run.slot * 1000)} {run.state}"
+    said = f"{formats.clock(run.slot * 1000)} {run.state}{f', {OVER}' if over else ''}"
     if took is not None:
         said += f", {formats.duration(took)}"
     link = page("jobs:run", run.job, str(run.pk))
-    return link, said, tone_of_run(run.state), place * (_BAR + _GAP), _HEIGHT - height, _BAR, height
+    return (
+        link,
+        said,
+        OVER_TONE if over else tone_of_run(run.state),
+        place * (_BAR + _GAP),
+        _HEIGHT - height,
+        _BAR,
+        height,
+    )
 
 
 @dataclass(frozen=True)
@@ -94,6 +80,8 @@ class DayLine:
     span_s: int = DAY_S
     #: Before this instant there were more runs than are drawn; 0: there were not.
     cut_s: int = 0
+    #: Runs whose leases are over.
+    over: Collection[int] = ()
     #: What the picture says to who does not see it; empty: how many runs and slots are drawn.
     said: str = ""
 
@@ -111,7 +99,7 @@ class _Scale(NamedTuple):
 def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     """The line of a job: what ran, what was skipped, what comes, and where now is."""
     scale = _Scale(begin_s, line.span_s)
-    drawn = [*_merged(line.runs, scale, now_us), *_apart(line.coming, scale)]
+    drawn = [*_merged(line, scale, now_us), *_apart(line.coming, scale)]
     now = scale.x(now_us // 1_000_000)
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
@@ -131,14 +119,14 @@ def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     )
 
 
-def _merged(runs: Iterable[JobRun], scale: _Scale, now_us: int) -> list[tuple[str, int, int]]:
+def _merged(line: DayLine, scale: _Scale, now_us: int) -> list[tuple[str, int, int]]:
     """Bars from left to right; those of one colour that touch are one, so that a run a second is no thousand shapes."""
     bars: list[tuple[str, int, int]] = []
-    for run in sorted(runs, key=lambda each: (each.slot, each.pk)):
+    for run in sorted(line.runs, key=lambda each: (each.slot, each.pk)):
         start_us = run.begun_us or run.slot * 1_000_000
         x = scale.x(start_us // 1_000_000)
-        width = max(_THIN, round((took_us(run, now_us) or 0) / 1_000_000 * _DAY / scale.span_s))
-        width, tone = min(width, _DAY - x), tone_of_run(run.state)
+        width = max(_THIN, round((run.took_us(now_us) or 0) / 1_000_000 * _DAY / scale.span_s))
+        width, tone = min(width, _DAY - x), OVER_TONE if run.pk in line.over else tone_of_run(run.state)
         if bars and bars[-1][0] == tone and x <= bars[-1][1] + bars[-1][2]:
             before = bars.pop()
             width = max(before[2], x + width - before[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cron.subjects import JOB, RUN, TAG
+from engine.cron.subjects import CALENDAR, JOB, RUN, TAG
 from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, ProcessRole, SubjectKind
 
@@ -14,6 +14,7 @@ JOB_GOVERN = Act("job.govern", Role.GOVERNOR, "hand jobs over", about=JOB)
 #: A program runs with the worker's own rights on its machine.
 JOB_COMMAND = Act("job.command", Role.ADMIN, "have jobs run programs")
 JOB_LIMIT = Act("job.limit", Role.GOVERNOR, "limit the runs of a tag")
+JOB_CALENDAR = Act("job.calendar", Role.GOVERNOR, "keep the calendars of jobs")
 JOB_DELETE = Act("job.delete", Role.GOVERNOR, "delete jobs", about=JOB)
 
 FEATURE = Feature(
@@ -24,11 +25,12 @@ FEATURE = Feature(
     ),
     pages=(Mount("", "hbus_console.jobs.urls"),),
     api=("hbus_console.jobs.api",),
-    acts=(JOB_PAUSE, JOB_RUN, JOB_RELEASE, JOB_EDIT, JOB_COMMAND, JOB_LIMIT, JOB_GOVERN, JOB_DELETE),
+    acts=(JOB_PAUSE, JOB_RUN, JOB_RELEASE, JOB_EDIT, JOB_COMMAND, JOB_LIMIT, JOB_CALENDAR, JOB_GOVERN, JOB_DELETE),
     subjects=(
         SubjectKind(JOB, "job", address="hbus_console.jobs.addresses:job"),
         SubjectKind(RUN, "run", address="hbus_console.jobs.addresses:run", local=True, within=JOB),
         SubjectKind(TAG, "tag", address="hbus_console.jobs.addresses:tag"),
+        SubjectKind(CALENDAR, "calendar", address="hbus_console.jobs.addresses:calendar"),
     ),
     owned=(
         Owned(
@@ -42,12 +44,13 @@ FEATURE = Feature(
     facts=("engine.cron.fact_kinds:CATALOG",),
     duties=("hbus_console.jobs.retention:run_retention",),
     alerts=("hbus_console.jobs.alerts:KINDS",),
-    live=("hbus_console.jobs.live:cells",),
+    live=("hbus_console.jobs.live:cells", "hbus_console.jobs.live:kept"),
     search=("hbus_console.jobs.finding:find",),
     tones={
         "claimed": "info",
         "running": "info",
         "done": "ok",
+        "failed": "bad",
         "skipped": "warn",
         "lost lease": "bad",
         "abandoned": "bad",
@@ -93,6 +96,10 @@ FEATURE = Feature(
         "job.cancel": "cancelled",
         "job.release": "took the lease from",
         "job.limit": "limited",
+        "job.calendar_create": "made",
+        "job.calendar_change": "changed",
+        "job.calendar_delete": "deleted",
+        "job.calendar": "changed by its calendar",
         "job.renew_ping": "renewed the ping address of",
     },
 )

@@ -10,7 +10,10 @@ from django.db.models import QuerySet
 
 from engine.core.errors import BadInput
 from engine.cron.slots.parts import shards
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.steps import WORST_FIRST, RunState
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.access.scopes import namespace_q
 from hbus_console.jobs.models import Job, JobAfter, JobRun
 
 #: Jobs that one job may run after.
@@ -34,10 +37,6 @@ _FOLLOWED: Mapping[str, tuple[EndedAs, ...]] = {
     RunState.ABANDONED: (EndedAs.FAILURE, EndedAs.ANY),
     RunState.CANCELLED: (EndedAs.ANY,),
 }
-
-
-#: How the whole ended whose parts ended so.
-_WORST_FIRST = (RunState.FAILED, RunState.LOST, RunState.ABANDONED, RunState.CANCELLED, RunState.DONE)
 
 
 class After(NamedTuple):
@@ -69,15 +68,22 @@ def written(after: Sequence[After]) -> str:
     return "\n".join(f"{each.job} {each.ended}" for each in after)
 
 
-def check_after(name: str, text: str) -> None:
-    """Raises ``BadInput`` where it names a job that is not there, or one that itself runs after this one."""
-    after = read_after(text)
+def check_after(actor: Actor, name: str, text: str, before: str = "", *, typed: bool = True) -> None:
+    """Raises ``BadInput`` where it names a job that is not there, or one that itself runs after this one.
+
+    One that ``actor`` may not see is not there, unless the job ran after it ``before``: when that ends, and how, is
+    told by the runs that follow. Where ``actor`` did not have it ``typed``, it is not named.
+    """
+    after, kept = read_after(text), {each.job for each in read_after(before)}
     there = set(Job.objects.filter(name__in=[each.job for each in after]).values_list("name", flat=True))
     for each in after:
-        if each.job != name and each.job not in there:
-            raise _refused(f"There is no job {each.job}", "Make it first, or correct its name.")
+        seen = each.job in there and (each.job in kept or allows(actor, VIEW, each.job))
+        if each.job != name and not seen:
+            words = f"There is no job {each.job}" if typed else "It would run after a job that you may not see"
+            raise _refused(words, "Make it first, or correct its name.")
         if path := _path(each.job, name):
-            raise _refused(f"It would run after itself: {' runs after '.join([name, *path])}", "Leave one of them out.")
+            way = [job if allows(actor, VIEW, job) else "a job that you may not see" for job in (name, *path)]
+            raise _refused(f"It would run after itself: {' runs after '.join(way)}", "Leave one of them out.")
 
 
 def keep_after(job: Job) -> None:
@@ -93,6 +99,28 @@ def following(name: str) -> QuerySet[JobAfter]:
     return JobAfter.objects.filter(upstream=name).select_related("job").order_by("job__name")
 
 
+class Followers(NamedTuple):
+    """Who runs after a job, as far as somebody may see them."""
+
+    seen: list[JobAfter]
+    #: How many there are besides.
+    hidden: int
+
+    @property
+    def words(self) -> str:
+        """Their names, with what they wait for."""
+        told = [f"{each.job.name} on {each.ended}" for each in self.seen]
+        if self.hidden:
+            told.append(f"{self.hidden} that you may not see")
+        return ", ".join(told)
+
+
+def followers_seen(who: Actor, name: str) -> Followers:
+    """Who runs after this job, as far as ``who`` may see them."""
+    seen = list(following(name).filter(namespace_q(who, "job__name")))
+    return Followers(seen, following(name).count() - len(seen))
+
+
 def open_followers(ended: JobRun, state: str, now_us: int) -> tuple[int, ...]:
     """Make a run of each job that runs after such an end of ``ended``, inside its transaction; those nobody began yet.
 
@@ -102,9 +130,9 @@ def open_followers(ended: JobRun, state: str, now_us: int) -> tuple[int, ...]:
     whole = _end_of_all(ended, state)
     if whole is None:
         return ()
-    first, state = whole
+    first, state, words = whole
     found: list[int] = []
-    for each in following(ended.job).filter(ended__in=_FOLLOWED.get(state, ())):
+    for each in following(ended.job).filter(ended__in=words):
         for part in shards(each.job.shards):
             run = _follower(each.job, part, first, state, now_us)
             if run.state == RunState.CLAIMED:
@@ -113,7 +141,6 @@ def open_followers(ended: JobRun, state: str, now_us: int) -> tuple[int, ...]:
 
 
 def _follower(job: Job, part: str, ended: JobRun, state: str, now_us: int) -> JobRun:
-    held = held_by(job)
     run, _ = JobRun.objects.get_or_create(
         job=job.name,
         kind=JobRun.Kind.AFTER,
@@ -122,11 +149,11 @@ def _follower(job: Job, part: str, ended: JobRun, state: str, now_us: int) -> Jo
         defaults={
             "version": job.version,
             "slot": now_us // 1_000_000,
-            "state": RunState.SKIPPED if held else RunState.CLAIMED,
-            "reason": held,
+            "state": RunState.SKIPPED if job.held else RunState.CLAIMED,
+            "reason": job.held,
             "decided_us": now_us,
             "changed_us": now_us,
-            "ended_us": now_us if held else None,
+            "ended_us": now_us if job.held else None,
             "asked_by": f"job {ended.job}"[:200],
             "asked_why": f"run {ended.pk} of {ended.job} ended: {state}",
         },
@@ -134,16 +161,21 @@ def _follower(job: Job, part: str, ended: JobRun, state: str, now_us: int) -> Jo
     return run
 
 
-def _end_of_all(ended: JobRun, state: str) -> tuple[JobRun, str] | None:
-    """The first part of what ``ended`` is a part of, and how the whole ended; ``None`` while any part is open."""
+def _end_of_all(ended: JobRun, state: str) -> tuple[JobRun, str, tuple[EndedAs, ...]] | None:
+    """The first part of what ``ended`` is a part of, how the whole ended, and after which words others follow that.
+
+    ``None`` while any part is open.
+    """
     if not ended.part:
-        return ended, state
+        return ended, state, _FOLLOWED.get(state, ())
     parts = list(parts_of(JobRun.objects.get(pk=ended.pk)))
     if any(part.ended_us is None for part in parts):
         return None
     states = {part.state for part in parts}
-    worst = next((each for each in _WORST_FIRST if each in states), RunState.SKIPPED)
-    return parts[0], worst
+    worst = next(each for each in WORST_FIRST if each in states)
+    # Where some parts ran and others never did, it has ended, and not as it should.
+    in_part = (EndedAs.ANY,) if len(states) > 1 else ()
+    return parts[0], worst, _FOLLOWED.get(worst, in_part)
 
 
 def parts_of(run: JobRun) -> QuerySet[JobRun]:
@@ -163,13 +195,6 @@ def upstream_of(run: JobRun) -> JobRun | None:
     if run.kind != JobRun.Kind.AFTER:
         return None
     return JobRun.objects.filter(pk=int(run.key.removeprefix(_KEY))).first()
-
-
-def held_by(job: Job) -> str:
-    """Why none of its runs that nobody asked for begins; empty: they do."""
-    if job.paused:
-        return f"paused: {job.pause_reason}" if job.pause_reason else "paused"
-    return "nobody owns the job" if job.team_id is None else ""
 
 
 def _path(begin: str, goal: str) -> list[str]:

@@ -124,7 +124,7 @@ def _read(app: str) -> dict[str, Any]:
         try:
             read: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            told = redact_text(ran.stderr)[-TOLD:].strip() or words_of(error)
+            told = redact_text(ran.stderr[-10 * TOLD :])[-TOLD:].strip() or words_of(error)
             raise BadInput(
                 f"{app} was not read (exit code {ran.returncode}): {told}",
                 remedy="Load it by itself: python -c 'import MODULE'.",

@@ -13,12 +13,13 @@ from time import time
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
-from engine.core.error_text import words_of
+from engine.core.error_text import shortened, words_of
 from engine.core.errors import Unavailable
 from engine.cron.slots.job import JobPolicy, Overlap
 from engine.cron.slots.overlap import REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
-from engine.cron.slots.parts import WHOLE, may_do, node_name, node_of
+from engine.cron.slots.parts import WHOLE, host_of_owner, may_do, node_of
 from engine.cron.slots.steps import (
+    OPEN,
     Begin,
     Beginning,
     CancelledRuns,
@@ -36,8 +37,9 @@ from engine.cron.slots.steps import (
 )
 from hbus_console.database import fresh_connections, is_away
 from hbus_console.jobs import opening
+from hbus_console.jobs.columns import REASON_LIMIT
 from hbus_console.jobs.following import open_followers
-from hbus_console.jobs.models import REASON_LIMIT, JobAttempt, JobCursor, JobRun
+from hbus_console.jobs.models import JobAttempt, JobCursor, JobRun
 from hbus_console.jobs.tags import full_tags, next_of_tags
 
 _COLUMNS = (
@@ -119,7 +121,7 @@ class SlotJudge:
     def read_run(self, step: ReadRun) -> RunRow | None:
         with asked():
             found = JobRun.objects.filter(pk=step.run).only(*_COLUMNS).first()
-            return None if found is None else _row(found)
+            return None if found is None else row_of(found)
 
     def begin(self, step: Begin) -> Beginning:
         if step.policy.elsewhere:
@@ -135,7 +137,7 @@ class SlotJudge:
             now_us = self._now_us()
             if now_us < run.not_before_us:
                 return Beginning.WAITS
-            verdict, tags = judged_overlap(_row(run), _beside(run, step), step.policy), step.policy.tags
+            verdict, tags = judged_overlap(row_of(run), _beside(run, step), step.policy), step.policy.tags
             if verdict.beginning is Beginning.BEGUN and not _is_free(run, step) and full_tags(tags, lock=True):
                 verdict = OverlapVerdict(Beginning.WAITS)
             self._clear_the_way(verdict, now_us)
@@ -146,7 +148,7 @@ class SlotJudge:
                     run=run.pk, number=run.attempt, epoch=step.epoch, owner=step.owner, begun_us=now_us
                 )
             elif verdict.ends:
-                _finish(run, *not_begun(_row(run), RunState.SKIPPED, verdict.ends), now_us)
+                _finish(run, *not_begun(row_of(run), RunState.SKIPPED, verdict.ends), now_us)
             elif verdict.beginning is Beginning.WAITS:
                 _write(run, waits=True)
             return verdict.beginning
@@ -191,7 +193,7 @@ class SlotJudge:
             if JobRun.objects.filter(pk=run).exclude(part=WHOLE).exists():
                 _lock_job_of(run)
             found = _locked(run, (*_COLUMNS, "cancel_us"))
-            if found is None or found.state not in (RunState.CLAIMED, RunState.RUNNING):
+            if found is None or found.state not in OPEN:
                 return False
             now_us = self._now_us()
             if found.state == RunState.CLAIMED or at_once:
@@ -202,7 +204,7 @@ class SlotJudge:
 
     def read_open(self, step: ReadOpen) -> tuple[list[RunRow], float]:
         with asked():
-            return [_row(run) for run in JobRun.objects.filter(ended_us=None).only(*_COLUMNS)], self._now_s()
+            return [row_of(run) for run in JobRun.objects.filter(ended_us=None).only(*_COLUMNS)], self._now_s()
 
     def give_up(self, step: GiveUp) -> bool:
         with asked(), transaction.atomic():
@@ -257,7 +259,8 @@ def asked() -> Iterator[None]:
 
 
 def _fitting(reason: str) -> str:
-    return reason if len(reason) <= REASON_LIMIT else f"{reason[: REASON_LIMIT - 1]}…"
+    # Whoever wrote it: an end that no database takes would be told as a lost lease.
+    return shortened(reason, REASON_LIMIT)
 
 
 def _lock_job_of(run: int) -> None:
@@ -290,8 +293,8 @@ def _beside(run: JobRun, step: Begin) -> list[RunRow]:
     if not policy.binds_manual:
         others = others.exclude(kind=JobRun.Kind.MANUAL)
     if policy.per_node:
-        others = others.filter(Q(owner__startswith=f"{node_name(step.owner)}:") | Q(waits=True))
-    return [_row(other) for other in others.only(*_COLUMNS)]
+        others = others.filter(Q(owner__startswith=f"{host_of_owner(step.owner)}:") | Q(waits=True))
+    return [row_of(other) for other in others.only(*_COLUMNS)]
 
 
 def _next(ended: JobRun, policy: JobPolicy) -> dict[int, str]:
@@ -344,7 +347,8 @@ def _cursor(row: JobCursor) -> Cursor:
     return Cursor(row.job, row.version, row.at)
 
 
-def _row(run: JobRun) -> RunRow:
+def row_of(run: JobRun) -> RunRow:
+    """It, as those who judge runs see it."""
     return RunRow(
         run.pk,
         run.job,

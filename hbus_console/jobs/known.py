@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from typing import Any
 
 import structlog
 
 from engine.core.error_text import text_of
 from engine.core.errors import HbusError
-from engine.cron.exclusions import Exclusions, compile_exclusions
+from engine.cron.exclusions import Exclusions, compile_exclusions, kept
 from engine.cron.expression import FoldPolicy, GapPolicy, Schedule, Slot, compile_schedule
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, CronJob, JobPolicy, Overlap
 from engine.cron.slots.node import Changed
-from hbus_console.jobs.following import held_by
+from hbus_console.jobs.calendars import left_out
+from hbus_console.jobs.columns import Division, ManualRuns, OverlapOn
 from hbus_console.jobs.judge import asked
-from hbus_console.jobs.kinds.names import WorkName
-from hbus_console.jobs.models import Division, Job, JobCursor, JobVersion, ManualRuns, OverlapOn
+from hbus_console.jobs.models import FormerJob, Job, JobCursor, JobVersion
 
 #: So many entries before the newest known are asked for again: one that was committed late may have a smaller number
 #: than one that was committed before it.
 LOOK_BACK = 200
-#: Slots that are looked at for those that are not left out.
-MOST_LOOKED_AT = 50_000
 #: Names in one question.
 _CHUNK = 500
 
@@ -32,11 +30,10 @@ _log = structlog.get_logger(__name__)
 
 def policy_of(row: Job) -> JobPolicy:
     """How it treats what does not go as planned."""
-    elsewhere = row.kind == WorkName.ELSEWHERE
     return JobPolicy(
         grace_s=row.grace_s,
         # A slot that came while nobody decided is waited for all the same: it is run whether we look or not.
-        catch_up=CatchUp.ALL if elsewhere else CatchUp(row.catch_up),
+        catch_up=CatchUp.ALL if row.elsewhere else CatchUp(row.catch_up),
         catch_up_window_s=row.catch_up_window_s,
         catch_up_most=row.catch_up_most,
         overlap=Overlap(row.overlap),
@@ -53,36 +50,44 @@ def policy_of(row: Job) -> JobPolicy:
         tags=tuple(row.tags.split()),
         shards=row.shards,
         on_nodes=row.division == Division.NODES,
-        elsewhere=elsewhere,
-        timeout_s=row.timeout_s if elsewhere else 0,
+        elsewhere=row.elsewhere,
+        timeout_s=row.timeout_s if row.elsewhere else 0,
     )
 
 
 def cron_job(row: Job) -> CronJob:
     """Raises ``BadInput`` for a schedule or a zone that cannot be read (any more)."""
-    return CronJob(row.name, row.version, schedule_of(row), policy_of(row), held_by(row), exclusions_of(row))
+    return CronJob(row.name, row.version, schedule_of(row), policy_of(row), row.held, exclusions_of(row))
 
 
 def schedule_of(row: Job) -> Schedule:
     """When it runs; raises as :func:`cron_job`."""
-    # One that spreads by the job's name is that job's alone.
-    by = row.name if "H" in row.schedule.upper() else ""
-    return _schedule(row.schedule, row.zone, row.gap, row.fold, by)
+    return _schedule_by(row.schedule, row.zone, row.gap, row.fold, row.name)
+
+
+def schedule_said(job: str, said: Mapping[str, Any]) -> Schedule:
+    """When a job of that name runs by the settings of a version, or of a draft; raises likewise."""
+    return _schedule_by(said["schedule"], said["zone"], said["gap"], said["fold"], job)
 
 
 def exclusions_of(row: Job) -> Exclusions | None:
     """When nothing of it runs; raises as :func:`cron_job`."""
-    return _exclusions(row.excluded, schedule_of(row).zone) if row.excluded else None
+    lines = left_out(row.excluded, row.calendar_lines)
+    return exclusions_said(lines, schedule_of(row).zone) if lines else None
 
 
-def coming(row: Job, after: int, most: int = MOST_LOOKED_AT) -> Iterator[Slot]:
-    """Its slots after the instant ``after`` that are not left out, among the next ``most``; raises likewise."""
-    left_out = exclusions_of(row)
-    slots = islice(schedule_of(row).slots(after), most)
-    return slots if left_out is None else (slot for slot in slots if not left_out.why(slot.at))
+def coming(row: Job, after: int) -> Iterator[Slot]:
+    """Its slots after the instant ``after`` that are not left out; raises likewise."""
+    return kept(schedule_of(row), exclusions_of(row), after)
 
 
-_exclusions = lru_cache(1024)(compile_exclusions)
+# Those of one calendar and one zone are the same for many jobs.
+exclusions_said = lru_cache(1024)(compile_exclusions)
+
+
+def _schedule_by(spec: str, zone: str, gap: str, fold: str, job: str) -> Schedule:
+    # One that spreads by the job's name is that job's alone.
+    return _schedule(spec, zone, gap, fold, job if "H" in spec.upper() else "")
 
 
 # Many jobs share few schedules, which are the larger part of what a node holds of a job.
@@ -97,22 +102,35 @@ class KnownJobs:
     def __init__(self) -> None:
         #: The newest entry of the history that was read, and which version of each job was told.
         self._newest = 0
+        #: The newest deletion that was read.
+        self._newest_gone = 0
         self._told: dict[str, int] = {}
         #: Jobs that cannot be scheduled as they are, and why.
         self.unreadable: dict[str, str] = {}
 
     def changes(self) -> Iterator[Changed]:
-        """All jobs at first, then those with another version. Raises ``Unavailable`` when the database is away.
+        """All jobs at first, then those that have another version or are gone.
 
-        A job that is deleted is not among them: its cursor is gone, and a node finds that.
+        Raises ``Unavailable`` when the database is away.
         """
         with asked():
+            yield from self._gone()
             # Before the jobs are read: what changes meanwhile is found the next time.
             newest = JobVersion.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
             names = self._changed(newest)
             for start in range(0, len(names), _CHUNK):
                 yield from self._read(names[start : start + _CHUNK])
             self._newest = newest
+
+    def _gone(self) -> Iterator[Changed]:
+        deleted = FormerJob.objects.filter(pk__gt=self._newest_gone - LOOK_BACK).order_by("pk")
+        for number, name, version in deleted.values_list("pk", "name", "version"):
+            self._newest_gone = max(self._newest_gone, number)
+            # One that was made anew since has a later version.
+            if self._told.get(name, version + 1) <= version:
+                del self._told[name]
+                self.unreadable.pop(name, None)
+                yield Changed(name, None)
 
     def _changed(self, newest: int) -> list[str]:
         if not self._newest:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from django.db import models
 
 from engine.core.signing import new_secret
@@ -12,40 +10,20 @@ from engine.cron.expression import FoldPolicy, GapPolicy
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from engine.cron.slots.parts import node_of
 from engine.cron.slots.steps import RunState
-from engine.cron.subjects import job_subject, run_subject, tag_subject
+from engine.cron.subjects import calendar_subject, job_subject, run_subject, tag_subject
+from hbus_console.jobs.columns import REASON_LIMIT, Division, ManualRuns, OverlapOn, choices
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.pings.code import new_code
 from hbus_console.teams.models import Team
 
-#: The longest reason of a run, in characters; what is longer is cut, and its last character says so.
-REASON_LIMIT = 500
 
+class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs, and those among them of which something is said apart."""
 
-def _choices(words: type[StrEnum]) -> list[tuple[str, str]]:
-    return [(word.value, word.value) for word in words]
-
-
-class OverlapOn(StrEnum):
-    """Which runs of a job meet."""
-
-    CLUSTER = "cluster"
-    NODE = "node"
-
-
-class Division(StrEnum):
-    """In how many runs a slot is done."""
-
-    WHOLE = "whole"
-    SHARDS = "shards"
-    NODES = "nodes"
-
-
-class ManualRuns(StrEnum):
-    """Whether a triggered run meets the others of its job."""
-
-    BOUND = "bound"
-    FREE = "free"
+    def elsewhere(self) -> JobQuerySet:
+        """Those that others run, and that are only heard of here."""
+        return self.filter(kind=WorkName.ELSEWHERE)
 
 
 class Job(models.Model):
@@ -60,7 +38,7 @@ class Job(models.Model):
     zone = models.CharField(max_length=64, default="UTC")
     #: What is done, by the name of its kind, and to what: the name of a function, a topic, an address, a program, a
     #: Spark application, a task of Celery.
-    kind = models.CharField(max_length=20, choices=_choices(WorkName))
+    kind = models.CharField(max_length=20, choices=choices(WorkName))
     target = models.CharField(max_length=1_000)
     #: What the kind wants to know besides.
     options = models.JSONField(default=dict)
@@ -73,33 +51,37 @@ class Job(models.Model):
     secret = models.CharField(max_length=100, default=new_secret)
     #: How long a run may take, in seconds; 0: as long as it does.
     timeout_s = models.PositiveIntegerField(default=3_600)
-    gap = models.CharField(max_length=4, choices=_choices(GapPolicy), default=GapPolicy.END.value)
-    fold = models.CharField(max_length=5, choices=_choices(FoldPolicy), default=FoldPolicy.FIRST.value)
+    gap = models.CharField(max_length=4, choices=choices(GapPolicy), default=GapPolicy.END.value)
+    fold = models.CharField(max_length=5, choices=choices(FoldPolicy), default=FoldPolicy.FIRST.value)
     #: From here on in seconds, as :class:`~engine.cron.slots.job.JobPolicy` says.
     grace_s = models.PositiveIntegerField(default=30)
-    catch_up = models.CharField(max_length=4, choices=_choices(CatchUp), default=CatchUp.LAST.value)
+    catch_up = models.CharField(max_length=4, choices=choices(CatchUp), default=CatchUp.LAST.value)
     catch_up_window_s = models.PositiveIntegerField(default=86_400)
     catch_up_most = models.PositiveIntegerField(default=100)
-    overlap = models.CharField(max_length=6, choices=_choices(Overlap), default=Overlap.RUN.value)
+    overlap = models.CharField(max_length=6, choices=choices(Overlap), default=Overlap.RUN.value)
     most_at_once = models.PositiveIntegerField(default=0)
     lease_s = models.PositiveIntegerField(default=30)
-    after_loss = models.CharField(max_length=5, choices=_choices(AfterLoss), default=AfterLoss.END.value)
-    after_failure = models.CharField(max_length=5, choices=_choices(AfterFailure), default=AfterFailure.END.value)
+    after_loss = models.CharField(max_length=5, choices=choices(AfterLoss), default=AfterLoss.END.value)
+    after_failure = models.CharField(max_length=5, choices=choices(AfterFailure), default=AfterFailure.END.value)
     attempts = models.PositiveIntegerField(default=1)
     backoff_s = models.PositiveIntegerField(default=10)
     backoff_most_s = models.PositiveIntegerField(default=600)
     #: A run begins so much later than its slot at most, in seconds.
     jitter_s = models.PositiveIntegerField(default=0)
     #: Whether runs meet those on the same node alone, and whether triggered ones meet any.
-    overlap_on = models.CharField(max_length=7, choices=_choices(OverlapOn), default=OverlapOn.CLUSTER.value)
-    manual_runs = models.CharField(max_length=5, choices=_choices(ManualRuns), default=ManualRuns.BOUND.value)
+    overlap_on = models.CharField(max_length=7, choices=choices(OverlapOn), default=OverlapOn.CLUSTER.value)
+    manual_runs = models.CharField(max_length=5, choices=choices(ManualRuns), default=ManualRuns.BOUND.value)
     #: Whether a slot is one run, so many shards, or a run on each node that has workers.
-    division = models.CharField(max_length=6, choices=_choices(Division), default=Division.WHOLE.value)
+    division = models.CharField(max_length=6, choices=choices(Division), default=Division.WHOLE.value)
     shards = models.PositiveIntegerField(default=1)
     #: Words that it shares with other jobs, by which the runs of all of them are limited, with spaces between them.
     tags = models.CharField(max_length=500, blank=True)
     #: Lines of days and times at which nothing of it runs, as :mod:`engine.cron.exclusions` reads them.
     excluded = models.TextField(blank=True)
+    #: Names of calendars whose days it leaves out too, with spaces between them, and what they said when this version
+    #: was made: lines as above, each of which names its calendar.
+    calendars = models.CharField(max_length=500, blank=True)
+    calendar_lines = models.TextField(blank=True)
     #: Lines of jobs that it runs after, as :mod:`hbus_console.jobs.following` reads them.
     after = models.TextField(blank=True)
     #: Its slots are skipped meanwhile, each with a row.
@@ -110,6 +92,8 @@ class Job(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
+    objects = JobQuerySet.as_manager()
+
     class Meta:
         ordering = ["name"]
 
@@ -117,6 +101,29 @@ class Job(models.Model):
     def subject(self) -> Subject:
         """As others speak of it."""
         return job_subject(self.name)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether others run it, and it is only heard of here."""
+        return self.kind == WorkName.ELSEWHERE
+
+    @property
+    def held(self) -> str:
+        """Why none of its runs that nobody asked for begins; empty: they do."""
+        if self.paused:
+            return f"paused: {self.pause_reason}" if self.pause_reason else "paused"
+        return "nobody owns the job" if self.team_id is None else ""
+
+
+class FormerJob(models.Model):
+    """The last version of a job that was deleted: one that is made anew under its name goes on from there.
+
+    Whoever knew the old one, a node or a row of a run, takes no version of the new one for it. The rows are numbered in
+    the order of the deletions: nodes hear of these by that.
+    """
+
+    name = models.CharField(max_length=200, unique=True)
+    version = models.PositiveIntegerField()
 
 
 class JobAfter(models.Model):
@@ -157,6 +164,26 @@ class TagLimit(models.Model):
         return tag_subject(self.tag)
 
 
+class JobCalendar(models.Model):
+    """Days and times that jobs leave out together: holidays, freezes. Jobs hold a copy of it, in each version."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    description = models.CharField(max_length=500, blank=True)
+    #: As :mod:`engine.cron.exclusions` reads them.
+    lines = models.TextField()
+    #: Grows with every change.
+    version = models.PositiveIntegerField(default=1)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    @property
+    def subject(self) -> Subject:
+        """As others speak of it."""
+        return calendar_subject(self.name)
+
+
 class JobVersion(models.Model):
     """What a job was from one change to the next."""
 
@@ -171,6 +198,7 @@ class JobVersion(models.Model):
     class Meta:
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_version_of_a_number")]
+        indexes = [models.Index(fields=["-made_at"], name="version_newest")]
 
 
 class JobCursor(models.Model):
@@ -181,6 +209,12 @@ class JobCursor(models.Model):
     version = models.PositiveIntegerField()
     #: Seconds since the epoch.
     at = models.BigIntegerField()
+
+
+#: Of runs, as indexes and those who look by them say it alike: SQLite takes an index of a part of the rows only where
+#: the question names that part in its words.
+ENDED = models.Q(ended_us__isnull=False)
+UNPLANNED = ~models.Q(kind="schedule")
 
 
 class JobRun(models.Model):
@@ -209,14 +243,14 @@ class JobRun(models.Model):
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SCHEDULE)
     #: Which part of it this does, as :mod:`engine.cron.slots.parts` calls them; empty: the whole.
     part = models.CharField(max_length=200, blank=True)
-    state = models.CharField(max_length=10, choices=_choices(RunState))
+    state = models.CharField(max_length=10, choices=choices(RunState))
     #: Why it was skipped, abandoned, cancelled or lost, or how it failed; while tried again, of the time before.
     reason = models.CharField(max_length=REASON_LIMIT, blank=True)
     #: Of the worker that began it last; 0 before. What is written under an older one is refused.
     epoch = models.PositiveBigIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)
     #: How the attempt before ended; empty at the first.
-    last_end = models.CharField(max_length=10, choices=_choices(RunState), blank=True)
+    last_end = models.CharField(max_length=10, choices=choices(RunState), blank=True)
     #: Before this it is not to be begun, by the clock of the times below; 0: at once.
     not_before_us = models.BigIntegerField(default=0)
     #: Whether it was told to wait until another run of the job has ended.
@@ -245,8 +279,9 @@ class JobRun(models.Model):
     class Meta:
         ordering = ["-slot", "-pk"]
         constraints = [
+            # The slot first: thousands of jobs may have the same one, and rows that come together lie together then.
             models.UniqueConstraint(
-                fields=["job", "slot", "kind", "part"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
+                fields=["slot", "job", "kind", "part"], condition=models.Q(kind="schedule"), name="one_run_of_a_slot"
             ),
             models.UniqueConstraint(
                 fields=["job", "key", "part"], condition=models.Q(kind="manual"), name="one_run_of_a_key"
@@ -266,7 +301,32 @@ class JobRun(models.Model):
             models.Index(fields=["-slot", "-id"], name="run_newest"),
             # What changed lately, for pages that are live.
             models.Index(fields=["-changed_us"], name="run_changed"),
+            # How it ended and what made it, the newest first by slot and by row: what is rare, or was never there, is
+            # found without looking at all the others. A run enters the first two once, and a planned one not the last.
+            models.Index(fields=["state", "-slot", "-id"], condition=ENDED, name="run_state_newest"),
+            models.Index(fields=["state", "-id"], condition=ENDED, name="run_state_last"),
+            models.Index(fields=["kind", "-slot", "-id"], condition=UNPLANNED, name="run_kind_newest"),
+            models.Index(fields=["kind", "-id"], condition=UNPLANNED, name="run_kind_last"),
         ]
+
+    @property
+    def due_us(self) -> int:
+        """When it was to begin: what is told to begin later than its slot is not late until then."""
+        return max(self.slot * 1_000_000, self.not_before_us)
+
+    @property
+    def late_us(self) -> int | None:
+        """How long after it was to begin it did; ``None`` for what never did, and what a ping began beside all slots.
+
+        Pages, the API and metrics tell this one.
+        """
+        if self.begun_us is None or self.kind == JobRun.Kind.PING:
+            return None
+        return max(0, self.begun_us - self.due_us)
+
+    def took_us(self, now_us: int) -> int | None:
+        """How long it ran, or has run; ``None`` for what never began."""
+        return None if self.begun_us is None else max(0, (self.ended_us or now_us) - self.begun_us)
 
     @property
     def subject(self) -> Subject:
@@ -300,7 +360,7 @@ class JobAttempt(models.Model):
     begun_us = models.BigIntegerField()
     ended_us = models.BigIntegerField(null=True)
     #: How it ended; running until then.
-    state = models.CharField(max_length=10, choices=_choices(RunState), default=RunState.RUNNING.value)
+    state = models.CharField(max_length=10, choices=choices(RunState), default=RunState.RUNNING.value)
     reason = models.CharField(max_length=REASON_LIMIT, blank=True)
 
     class Meta:
@@ -342,6 +402,10 @@ class PingAddress(models.Model):
 
     class Meta:
         ordering = ["job"]
+        indexes = [
+            models.Index(fields=["-heard_us"], name="ping_heard"),
+            models.Index(fields=["-refused_us"], name="ping_refused"),
+        ]
 
     @property
     def heard_ms(self) -> int:

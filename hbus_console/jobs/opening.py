@@ -69,7 +69,7 @@ class PlaceOfRun(NamedTuple):
 
 
 def move_cursors(moves: Sequence[CursorMove]) -> set[str]:
-    """CursorMove those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
+    """Move those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
     return {
         str(job)
         for some in _some(moves)

@@ -49,7 +49,7 @@ def parameter_fields(schema: Mapping[str, Any] | None, values: Mapping[str, Any]
 def read_parameters(form: Form, schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a form says: of its fields, or of its JSON. Raises ``BadInput``; what does not fit is left to the schema."""
     if "parameters" in form:
-        return _read_json(lines(form, "parameters"))
+        return read_json(lines(form, "parameters").strip() or "{}")
     properties = (schema or {}).get("properties", {})
     needed = (schema or {}).get("required", ())
     found: dict[str, Any] = {}
@@ -67,9 +67,10 @@ def as_json(values: Mapping[str, Any]) -> str:
     return json.dumps(dict(values), indent=2, ensure_ascii=False) if values else "{}"
 
 
-def _read_json(text: str) -> dict[str, Any]:
+def read_json(text: str) -> dict[str, Any]:
+    """Parameters that are typed as JSON. Raises ``BadInput`` for what is no object."""
     try:
-        found = read_typed(text.strip() or "{}")
+        found = read_typed(text)
     except NotJson as error:
         raise BadInput(
             f"The parameters cannot be read as JSON: {error}.", remedy="Write an object: {…}.", field="parameters"
@@ -83,9 +84,11 @@ def _field(name: str, schema: Any, value: Any, required: bool) -> ParameterField
     kind = _kind(schema)
     if kind not in _KINDS or (value is not None and not isinstance(value, str | int | float | bool)):
         return None
+    # Also what is called secret elsewhere alone, by another version.
+    secret = value == MASK or is_secret(name, schema)
     value = schema.get("default") if value is None else value
     options = tuple(str(each) for each in schema.get("enum", ()))
-    shown = "" if value is None or value == MASK or is_secret(name, schema) else str(value)
+    shown = "" if value is None or secret else str(value)
     if kind == "boolean" and required:
         shown = "on" if value else ""
     elif kind == "boolean":
@@ -93,7 +96,7 @@ def _field(name: str, schema: Any, value: Any, required: bool) -> ParameterField
         shown, options = "" if value is None else _TRUTHS[bool(value)], (_TRUTHS[True], _TRUTHS[False])
     input_type = "select" if options else _FORMATS.get(schema.get("format", ""), _KINDS[kind])
     told = schema.get("description", "")
-    if is_secret(name, schema):
+    if secret:
         input_type, told = "password", f"{told} Left empty, it is the job's own.".strip()
     return ParameterField(name, input_type, shown, required, told, options, "any" if kind == "number" else "")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -18,8 +19,8 @@ from kombu.exceptions import OperationalError
 
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.core.scripts import UNREACHABLE
-from engine.cron.slots.steps import Offer
+from engine.core.store.answered import answered
+from engine.cron.slots.steps import Offer, Queued
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
 
@@ -77,15 +78,28 @@ _BODY = '[[%d],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 
 def offer(step: Offer) -> None:
     """Give the runs to the workers, in one command. Thread-safe. Raises ``Unavailable``: some may have been given."""
+    # Celery sends one task at a time, which is far too slow where thousands come in the same second.
+    with _broker() as client:
+        for queue, runs in _by_queue(step).items():
+            client.lpush(queue, *_messages(runs, queue))
+
+
+def queued(step: Queued) -> dict[str, int]:
+    """How much waits in each queue. Thread-safe. Raises ``Unavailable``."""
+    with _broker() as client:
+        return {node: int(client.llen(queue_of(node) if node else QUEUE)) for node in ("", *step.nodes)}
+
+
+@contextmanager
+def _broker() -> Iterator[Any]:
+    """A client of the Redis that is the broker always, which prefixes what it is given as Kombu does."""
     try:
-        with app.producer_pool.acquire(block=True, timeout=5) as producer:
-            # The channel of Kombu's Redis transport, which is the broker always.
+        with answered(), app.producer_pool.acquire(block=True, timeout=5) as producer:
+            # The channel of Kombu's transport.
             channel: Any = producer.channel
-            # Celery sends one task at a time, which is far too slow where thousands come in the same second.
             with channel.conn_or_acquire() as client:
-                for queue, runs in _by_queue(step).items():
-                    client.lpush(queue, *_messages(runs, queue))
-    except (OperationalError, TimeoutError, *UNREACHABLE) as error:
+                yield client
+    except (OperationalError, TimeoutError, Unavailable) as error:
         raise Unavailable(
             f"The workers' queue cannot be reached: {words_of(error)}.", remedy="It is tried again."
         ) from error
@@ -108,7 +122,7 @@ def _by_queue(step: Offer) -> dict[str, Sequence[int]]:
 
 def _messages(runs: Sequence[int], queue: str) -> Iterator[str]:
     told = msgspec.json.encode(queue).decode()
-    offered = uuid4()
+    offered = str(uuid4())
     for number, run in enumerate(runs):
         body = b64encode((_BODY % run).encode()).decode()
         yield _MESSAGE % {"task": f"{offered}-{number}", "body": body, "run": run, "queue": told}

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from engine.cron.slots.steps import RunState
-from hbus_console.jobs.models import Division, Job, JobRun
+from engine.cron.slots.steps import WORST_FIRST, RunState
+from hbus_console.jobs.columns import Division
+from hbus_console.jobs.models import Job, JobRun
 
 _TABLE = JobRun._meta.db_table
 #: In the order of the model, which its rows are made in.
@@ -20,17 +21,6 @@ _NEWEST = f"""
         SELECT {_COLUMNS} FROM {_TABLE} WHERE job = %s AND slot >= %s ORDER BY slot DESC, id DESC LIMIT %s
     ) AS newest
 """  # noqa: S608 - the names are ours
-#: Of the parts of a slot the first of these stands for it.
-WORST_FIRST = (
-    RunState.FAILED,
-    RunState.LOST,
-    RunState.ABANDONED,
-    RunState.RUNNING,
-    RunState.CLAIMED,
-    RunState.CANCELLED,
-    RunState.SKIPPED,
-    RunState.DONE,
-)
 #: On so many nodes a slot is looked for at most, where it is done on each.
 _MOST_NODES = 50
 #: Jobs in one statement: SQLite joins no more than 500.

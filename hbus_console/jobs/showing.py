@@ -1,165 +1,187 @@
-"""What of a run's parameters may be seen."""
+"""What of a run's parameters, and of a job's options, may be seen."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 from engine.core.errors import BadInput
+from engine.core.redaction import redact_text
+from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
 
 #: In place of a value that is not to be seen.
 MASK = "•••"
-#: Of a property of a schema: that its value is given and never shown.
-_HIDDEN = "writeOnly"
-#: Formats of values that are secrets.
-_SECRET_FORMATS = ("password",)
 #: Parts of names that say so where no schema does, without what words are joined by.
 _SECRET_NAMES = (
     "password",
     "passwd",
     "passphrase",
+    "passcode",
     "pwd",
     "secret",
     "token",
     "apikey",
     "accesskey",
+    "accountkey",
+    "encryptionkey",
+    "masterkey",
     "privatekey",
+    "signingkey",
     "credential",
     "authorization",
 )
-#: Words of a schema under which there are schemas of the same value.
-_ALSO = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas")
+#: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
+_SECRET_WORDS = frozenset({"auth", "cookie", "cvc", "cvv", "otp", "pass"})
+_COMPOUND = ("object", "array")
+_WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
+#: Headers that say what is asked for or sent, in small letters: these may be seen.
+_PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+#: How many schemas are looked at for one answer. Enough for all that a hand writes, and a few hundredths of a second.
+MOST_STEPS = 50_000
 
-Schema = Mapping[str, Any]
 
+def masked(parameters: Mapping[str, Any], *schemas: Schema) -> dict[str, Any]:
+    """``parameters`` with what one of the schemas, a telling name or its own form calls secret replaced, at any depth.
 
-def masked(parameters: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
-    """``parameters`` with what their schema, or a telling name, calls secret replaced, at whatever depth.
-
-    What may be meant is masked: an alternative that the value does not take, and a pattern that its name does not fit.
+    What may be meant is masked: see :mod:`~hbus_console.jobs.schema_walk`. What takes more than :data:`MOST_STEPS` to
+    tell is masked whole.
     """
-    root = schema or {}
-    shown = _shown("", parameters, _applying([root], root), root)
-    return dict.fromkeys(parameters, MASK) if shown == MASK else dict(shown)
+    try:
+        return looked_through(parameters, *schemas)
+    except TooMuch:
+        return dict.fromkeys(parameters, MASK)
 
 
-def unmasked(typed: Mapping[str, Any], known: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
-    """``typed`` with the secrets that it shows masked, or not at all, as they are ``known``: nobody types them anew.
+def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = MOST_STEPS) -> dict[str, Any]:
+    """As :func:`masked`. Raises ``TooMuch`` instead of masking all."""
+    steps = Steps(most)
+    shown: Any = parameters
+    for root in schemas or [{}]:
+        shown = _shown("", shown, Spoken([root], root, steps))
+        if shown == MASK:
+            return dict.fromkeys(parameters, MASK)
+    return dict(_without_credentials(shown))
 
-    Raises ``BadInput`` where it shows one masked that is not known: the mask is nobody's secret.
+
+def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` for who may not change them. What has names that somebody chose (headers, an environment, settings)
+    shows these alone: no list of telling names is ever whole.
     """
-    return restored(still_masked(typed, known, schema), known)
-
-
-def still_masked(typed: Mapping[str, Any], known: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
-    """``typed`` with a mask for each secret that it leaves out: who types nothing leaves it as it is."""
-    hidden = masked(known, schema)
-    return {**typed, **{name: MASK for name in known if hidden[name] == MASK and name not in typed}}
+    return {
+        name: {key: each if key.lower() in _PLAIN_HEADERS else MASK for key, each in value.items()}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in masked(options).items()
+    }
 
 
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
     """Whether a parameter is given and never shown. ``root``: of which ``schema`` is a part."""
-    return _says_so(name, _applying([schema], root or {}))
+    try:
+        said = _says_so(name, Spoken([schema], root or {}, Steps(MOST_STEPS)))
+    except TooMuch:
+        return True
+    return said or (_hints(name) and schema.get("type") not in _COMPOUND)
 
 
-def secrets_in(parameters: Mapping[str, Any], schema: Schema | None) -> list[str]:
-    """The names of those that are secret, or hold one."""
-    return [name for name, shown in masked(parameters, schema).items() if holds_mask(shown)]
+def hidden_in(value: Any, shown: Any) -> Iterator[Any]:
+    """What of ``value`` is masked where it is ``shown``."""
+    if shown == MASK:
+        yield value
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from hidden_in(each, shown[name])
+    elif isinstance(value, list):
+        for each, seen in zip(value, shown, strict=True):
+            yield from hidden_in(each, seen)
 
 
-def holds_mask(value: Any) -> bool:
-    """Whether a mask stands in it, at whatever depth."""
+def masks_in(value: Any, at: str = "") -> list[str]:
+    """Where masks stand in it, at whatever depth."""
+    if value == MASK:
+        return [at]
+    inner: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
-        return any(map(holds_mask, value.values()))
-    return any(map(holds_mask, value)) if isinstance(value, list) else bool(value == MASK)
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    return [found for name, each in inner for found in masks_in(each, f"{at}.{name}" if at else str(name))]
 
 
-def restored(typed: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """``typed`` with each mask as the value that is ``known`` there; raises ``BadInput`` where none is."""
-    return {name: _restored(value, known.get(name)) for name, value in typed.items()}
+def restored(
+    typed: Mapping[str, Any],
+    known: Mapping[str, Any],
+    hidden: Mapping[str, Any] | None = None,
+    *,
+    field: str = "parameters",
+) -> dict[str, Any]:
+    """``typed`` with each mask as the value that is ``known`` there; raises ``BadInput`` at ``field`` where none is.
+
+    ``hidden`` is ``known`` as it is shown, where less of it is: within what is masked whole no mask stands for
+    anything, or the answer would tell which names and how many items there are.
+    """
+    try:
+        return dict(_restored(typed, known, known if hidden is None else hidden))
+    except KeyError:
+        raise BadInput(
+            f"{MASK} stands for a secret that is not known here.", remedy="Type the secret.", field=field
+        ) from None
 
 
-def _says_so(name: str, schemas: Iterable[Schema]) -> bool:
-    return _tells(name) or any(each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS for each in schemas)
+def _says_so(name: str, spoken: Spoken) -> bool:
+    return _tells(name) or spoken.says_secret
 
 
-def _shown(name: str, value: Any, schemas: Sequence[Schema], root: Schema) -> Any:
-    if _says_so(name, schemas):
+def _shown(name: str, value: Any, spoken: Spoken) -> Any:
+    if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
         return MASK
     if isinstance(value, Mapping):
-        return {key: _shown(key, each, _applying(_of_member(schemas, key), root), root) for key, each in value.items()}
+        return {key: _shown(key, each, spoken.member(key)) for key, each in value.items()}
     if isinstance(value, list):
-        items = _applying(_of_items(schemas), root)
-        return [_shown(name, each, items, root) for each in value]
+        return [_shown(_argument(value, n) or name, each, spoken.items()) for n, each in enumerate(value)]
     return value
 
 
-def _applying(schemas: Iterable[Any], root: Schema) -> list[Schema]:
-    """These, and all that they say about the same value elsewhere."""
-    found: dict[int, Schema] = {}
-    left = list(schemas)
-    while left:
-        each = left.pop()
-        if not isinstance(each, Mapping) or id(each) in found:
-            continue
-        found[id(each)] = each
-        left.extend(_referred(each[word], root) for word in ("$ref", "$dynamicRef") if word in each)
-        for word in _ALSO:
-            under = each.get(word)
-            left.extend(under if isinstance(under, list) else [under])
-            if word == "dependentSchemas" and isinstance(under, Mapping):
-                left.extend(under.values())
-    return list(found.values())
+def _without_credentials(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_credentials(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(each) for each in value]
+    return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
-def _referred(reference: Any, root: Schema) -> Any:
-    """What a reference within the schema leads to; schemas refer to no other."""
-    found: Any = root
-    for word in str(reference).removeprefix("#").split("/")[1:]:
-        part = unquote(word).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            found = found[int(part)] if part.isdecimal() and int(part) < len(found) else None
-        else:
-            found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+def _argument(values: Sequence[Any], n: int) -> str:
+    """The name of an argument of a program, where the ``n``-th value follows it."""
+    before, here = values[n - 1] if n else None, values[n]
+    if isinstance(before, str) and before.startswith("--") and not str(here).startswith("-"):
+        return before
+    return ""
 
 
-def _of_member(schemas: Iterable[Schema], name: str) -> Iterator[Any]:
-    for each in schemas:
-        properties, patterns = each.get("properties"), each.get("patternProperties")
-        if isinstance(properties, Mapping) and name in properties:
-            yield properties[name]
-        if isinstance(patterns, Mapping):
-            yield from patterns.values()
-        yield from (each.get(word) for word in ("additionalProperties", "unevaluatedProperties"))
-
-
-def _of_items(schemas: Iterable[Schema]) -> Iterator[Any]:
-    for each in schemas:
-        first = each.get("prefixItems")
-        yield from first if isinstance(first, list) else ()
-        items = each.get("items")
-        yield from items if isinstance(items, list) else [items]
-        yield from (each.get(word) for word in ("contains", "additionalItems", "unevaluatedItems"))
-
-
-def _restored(typed: Any, known: Any) -> Any:
+def _restored(typed: Any, known: Any, hidden: Any) -> Any:
     if typed == MASK:
         if known is None:
-            raise BadInput(
-                f"{MASK} stands for a secret that is not known here.", remedy="Type the secret.", field="parameters"
-            )
+            raise KeyError(MASK)
         return known
     if isinstance(typed, Mapping):
-        before = known if isinstance(known, Mapping) else {}
-        return {name: _restored(value, before.get(name)) for name, value in typed.items()}
+        before, seen = (known, hidden) if _are(Mapping, known, hidden) else ({}, {})
+        return {name: _restored(value, before.get(name), seen.get(name)) for name, value in typed.items()}
     if isinstance(typed, list):
-        items = known if isinstance(known, list) and len(known) == len(typed) else [None] * len(typed)
-        return [_restored(value, was) for value, was in zip(typed, items, strict=True)]
+        alike = _are(list, known, hidden) and len(known) == len(typed)
+        items = zip(known, hidden, strict=True) if alike else [(None, None)] * len(typed)
+        return [_restored(value, *item) for value, item in zip(typed, items, strict=True)]
     return typed
+
+
+def _are(kind: type, *values: Any) -> bool:
+    return all(isinstance(each, kind) for each in values)
 
 
 def _tells(name: str) -> bool:
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     return any(part in plain for part in _SECRET_NAMES)
+
+
+def _hints(name: str) -> bool:
+    return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))

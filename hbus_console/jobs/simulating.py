@@ -52,7 +52,7 @@ def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s
     """The slots of ``jobs`` from ``begin_s`` up to ``end_s``, by their time; what is held runs none of them."""
     found = Simulation()
     for job in jobs:
-        if job.paused or job.team_id is None:
+        if job.held:
             found.held.append(job.name)
             continue
         try:

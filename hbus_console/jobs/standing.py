@@ -18,7 +18,8 @@ from engine.cron.slots.watching import NO_PING
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.models import AuditEntry
-from hbus_console.jobs.drawing import STRIP, strip, took_us
+from hbus_console.jobs.drawing import OVER, OVER_TONE, STRIP, strip, tone_of_run
+from hbus_console.jobs.holding import leases_of
 from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.recent import newest_runs
@@ -29,13 +30,9 @@ from hbus_console.ui.rows import Filters, owned
 PAGE = 50
 #: What the list can be narrowed to.
 STATES = ("on", "failing", "paused", "ownerless")
-_TROUBLE = {
-    RunState.FAILED: "bad",
-    RunState.LOST: "bad",
-    RunState.ABANDONED: "bad",
-    RunState.SKIPPED: "warn",
-    RunState.CANCELLED: "warn",
-}
+#: Of these, what the runs of a job say.
+BY_RUNS = ("on", "failing")
+_TROUBLE = {state: tone for state in RunState if (tone := tone_of_run(state)) in ("warn", "bad")}
 _FAILED = frozenset(state for state, tone in _TROUBLE.items() if tone == "bad")
 #: Reasons in the word that a row of the list has room for; another that is short stands as it is.
 _WORDS = {RUNS: "overlap"}
@@ -70,6 +67,8 @@ class JobRow:
     now_us: int
     #: Who paused it, if it is.
     paused_by: str = ""
+    #: Of its runs those whose leases are over.
+    over: frozenset[int] = frozenset()
 
     @property
     def city(self) -> str:
@@ -78,7 +77,7 @@ class JobRow:
 
     @property
     def strip(self) -> SafeString:
-        return strip(self.runs, self.now_us)
+        return strip(self.runs, self.now_us, self.over)
 
     @property
     def state(self) -> str:
@@ -99,13 +98,12 @@ class JobRow:
     @property
     def coming(self) -> SlotOnWall | None:
         """The next slot that would run."""
-        held = self.job.paused or self.job.team_id is None
-        return None if self.next is None or held else told_slot(self.next, self.now_us)
+        return None if self.next is None or self.job.held else told_slot(self.next, self.now_us)
 
     @property
     def usual_us(self) -> int | None:
         """The median of what was done."""
-        done = [took for run in self.runs if run.state == RunState.DONE and (took := took_us(run, self.now_us))]
+        done = [took for run in self.runs if run.state == RunState.DONE and (took := run.took_us(self.now_us))]
         return round(median(done)) if done else None
 
     @property
@@ -117,6 +115,8 @@ class JobRow:
             return f"paused by {self.paused_by}" if self.paused_by else "paused", "warn", self.job.pause_reason
         if self.job.team_id is None:
             return "ownerless: its slots are skipped", "bad", ""
+        if run := next((run for run in self.runs if run.pk in self.over), None):
+            return f"{short_wall(run.slot, self.job.zone, self.now_us)} {run.state}, {OVER}", OVER_TONE, ""
         run = self.ended
         if run is None or RunState(run.state) not in _TROUBLE:
             return "", "", ""
@@ -156,10 +156,11 @@ def _failing(jobs: QuerySet[Job]) -> QuerySet[Job, str]:
 
 
 def job_rows(jobs: Sequence[Job], now_us: int) -> list[JobRow]:
-    """How they stand: one question for the runs of all of them, and one for who paused those that are."""
+    """How they stand: one question for the runs of all of them, one for who paused those that are, one to the store."""
     runs = newest_runs([job.name for job in jobs], STRIP)
     paused = _paused_by([job for job in jobs if job.paused])
-    return [_row(job, runs[job.name], now_us, paused.get(job.name, "")) for job in jobs]
+    over = leases_of(run for some in runs.values() for run in some).over
+    return [_row(job, runs[job.name], now_us, paused.get(job.name, ""), over) for job in jobs]
 
 
 def _paused_by(jobs: Sequence[Job]) -> dict[str, str]:
@@ -170,12 +171,12 @@ def _paused_by(jobs: Sequence[Job]) -> dict[str, str]:
     return dict(entries.order_by("seq").values_list("namespace", "actor"))
 
 
-def _row(job: Job, runs: Sequence[JobRun], now_us: int, paused_by: str) -> JobRow:
+def _row(job: Job, runs: Sequence[JobRun], now_us: int, paused_by: str, over: frozenset[int]) -> JobRow:
     try:
         following = next(coming(job, now_us // 1_000_000), None)
     except HbusError as error:
-        return JobRow(job, runs, None, error.what, now_us, paused_by)
-    return JobRow(job, runs, following, "", now_us, paused_by)
+        return JobRow(job, runs, None, error.what, now_us, paused_by, over)
+    return JobRow(job, runs, following, "", now_us, paused_by, over)
 
 
 def next_slots(job: Job, now_s: int, most: int) -> list[Slot]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from engine.core.errors import BadInput
 from engine.cron.slots.overlap import MOST_TAGGED
@@ -27,9 +27,14 @@ def read_tags(text: str) -> list[str]:
     return found
 
 
+def is_word(text: str) -> bool:
+    """Whether it is one that a tag may be."""
+    return _TAG.fullmatch(text) is not None
+
+
 def check_tag(tag: str, field: str = "tag") -> str:
     """Raises ``BadInput`` for what is no tag."""
-    if not _TAG.fullmatch(tag):
+    if not is_word(tag):
         raise BadInput(
             f"{tag[:60]!r} is no tag.",
             remedy=f"Use up to {LONGEST_TAG} of a to z, digits, dot, dash and underscore.",
@@ -44,9 +49,14 @@ def keep_tags(job: Job) -> None:
     JobTag.objects.bulk_create(JobTag(job=job, tag=tag) for tag in job.tags.split())
 
 
-def jobs_with(tags: Iterable[str]) -> QuerySet[JobTag, str]:
-    """The names of jobs that have one of these."""
-    return JobTag.objects.filter(tag__in=list(tags)).values_list("job__name", flat=True)
+def open_under(tags: Iterable[str]) -> QuerySet[JobRun]:
+    """Open runs of jobs that have one of these.
+
+    Asked of each open run, of which there are few however many jobs share a tag: whoever begins one waits for the
+    answer, under the lock of the limit.
+    """
+    tagged = JobTag.objects.filter(job__name=OuterRef("job"), tag__in=list(tags))
+    return JobRun.objects.filter(Exists(tagged), ended_us=None)
 
 
 def full_tags(tags: Sequence[str], *, lock: bool = False) -> dict[str, int]:
@@ -59,7 +69,7 @@ def full_tags(tags: Sequence[str], *, lock: bool = False) -> dict[str, int]:
     limits = TagLimit.objects.filter(tag__in=tags, most_at_once__gt=0).order_by("tag")
     found = {}
     for limit in limits.select_for_update() if lock else limits:
-        running = JobRun.objects.filter(job__in=jobs_with([limit.tag]), ended_us=None, state=RunState.RUNNING).count()
+        running = open_under([limit.tag]).filter(state=RunState.RUNNING).count()
         if running >= limit.most_at_once:
             found[limit.tag] = running
     return found
@@ -76,7 +86,7 @@ def next_of_tags(tags: Sequence[str]) -> dict[int, str]:
     limited = list(limits.values_list("tag", flat=True)) if tags else []
     if not limited:
         return {}
-    waiting = JobRun.objects.filter(job__in=jobs_with(limited), ended_us=None, waits=True).order_by("slot", "pk")
+    waiting = open_under(limited).filter(waits=True).order_by("slot", "pk")
     oldest: dict[str, tuple[int, str]] = {}
     for job, run, part in waiting.values_list("job", "pk", "part"):
         oldest.setdefault(job, (run, part))

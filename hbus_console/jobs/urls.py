@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from hbus_console.jobs.pings.code import PATH
-from hbus_console.jobs.views import forms, job, lists, nodes, pings, runs, simulation, tags
+from hbus_console.jobs.views import calendars, forms, job, lists, nodes, pings, runs, simulation, tags
 
 app_name = "jobs"
 _ONE = "jobs/<str:job>"
@@ -15,6 +15,10 @@ urlpatterns = [
     path("jobs/simulation/", simulation.simulation, name="simulation"),
     path("jobs/tags/", tags.tags, name="tags"),
     path("jobs/tags/<str:tag>/limit/", tags.limit, name="limit"),
+    path("jobs/calendars/", calendars.calendars, name="calendars"),
+    path("jobs/calendars/new/", calendars.new, name="new-calendar"),
+    path("jobs/calendars/<str:calendar>/", calendars.calendar, name="calendar"),
+    path("jobs/calendars/<str:calendar>/delete/", calendars.delete, name="calendar-delete"),
     path("jobs/nodes/", nodes.nodes, name="nodes"),
     path("runs/", lists.runs, name="runs"),
     path(f"{_ONE}/", job.detail, name="detail"),

@@ -19,7 +19,9 @@ MARKS = {
     "second": "its time comes twice: the second",
 }
 #: Hours between two names on the axis of a day, and how near the name of now pushes another away, in parts of a day.
-_EACH, _NEAR = 3, 0.045
+_EACH, _NEAR = 3, 0.07
+#: How near where a screen of medium width, or a narrow one, has no room beside the name of now, and its class.
+_CLOSE = ((0.12, "beside-now near-now"), (0.26, "near-now"))
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class WallDay:
         names = format_html_join(
             "",
             '<text x="{}%" y="12" class="{}">{}</text>',
-            ((_percent(x), _anchor(x), name) for x, name in marks if abs(x - now) > _NEAR),
+            ((_percent(x), f"{_anchor(x)}{_beside(abs(x - now))}", name) for x, name in marks),
         )
         return format_html(
             '<svg class="hours" height="17" aria-hidden="true">{}<text x="{}%" y="12" class="{} now">{}</text></svg>',
@@ -131,6 +133,11 @@ def day_of(now_ms: int, of: tzinfo) -> WallDay:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.2f}"
+
+
+def _beside(apart: float) -> str:
+    """Where the picture is small there is no room for a name so close to the time of now."""
+    return next((f" {words}" for most, words in _CLOSE if apart < most), "")
 
 
 def _anchor(share: float) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import redis
 
 from engine.core.clock import SystemClock
-from engine.core.scripts import UNREACHABLE, away
-from hbus_console.nodes.stamps import read_nodes
+from engine.core.store.answered import answered
+from engine.cron.slots.parts import host_of
+from hbus_console.nodes.stamps import of_role, read_nodes
 
 
 def working_nodes(client: redis.Redis, prefix: str) -> tuple[str, ...]:
     """The names of those that live, in order. Raises ``Unavailable``."""
-    try:
+    with answered():
         found = read_nodes(client, prefix, SystemClock())
-    except UNREACHABLE as error:
-        raise away(error) from error
-    # A process is called HOST:ROLE:SLOT.
-    return tuple(sorted({node.name.rsplit(":", 2)[0] for node in found if node.role == "jobs" and not node.silent}))
+    return tuple(sorted({host_of(node.name) for node in of_role(found, "jobs")}))

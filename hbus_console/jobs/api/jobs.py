@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
-from hbus_console.access.scopes import namespace_q
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
@@ -26,24 +25,26 @@ from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, JobDraft
+from hbus_console.jobs.services.secrecy import Secrecy, secrecies, secrecy_of
+from hbus_console.jobs.standing import STATES, JobFilters, found_jobs
+from hbus_console.ui.rows import NOBODY, read_filters
 
 _FILTERS = [
     OpenApiParameter("owner", description="Name of a team; empty for jobs nobody owns."),
     OpenApiParameter("kind", enum=list(KIND_WORDS)),
-    OpenApiParameter("q", description="Part of the name."),
+    OpenApiParameter("tag", description="One of its tags."),
+    OpenApiParameter("state", enum=list(STATES), description="How it stands; failing: its newest end was no success."),
+    OpenApiParameter("q", description="Part of the name or of the description, in any case."),
 ]
 
 
 def _visible(actor: Actor, request: Request) -> QuerySet[Job]:
+    """Those that the page lists with the same filters, where nobody has a name of its own."""
     require(actor, VIEW, SOMEWHERE)
-    rows = Job.objects.filter(namespace_q(actor, "name")).select_related("team")
-    if (owner := request.GET.get("owner")) is not None:
-        rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
-    if kind := request.GET.get("kind"):
-        rows = rows.filter(kind=kind)
-    if part := request.GET.get("q"):
-        rows = rows.filter(name__contains=part)
-    return rows
+    asked = request.GET.dict()
+    if asked.get("owner") == "":
+        asked["owner"] = NOBODY
+    return found_jobs(actor, read_filters(JobFilters, asked))
 
 
 class Jobs(ApiView):
@@ -55,7 +56,12 @@ class Jobs(ApiView):
         responses={(200, "application/json"): page_of(described(shapes.JobOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
-        return self.page(_visible(self.actor, request), shapes.job, ordering="name")
+        answer = self.page(_visible(self.actor, request), lambda row: row, ordering="name")
+        rows: list[Job] = answer.data["results"]
+        secrecy = secrecies(row.name for row in rows if row.parameters)
+        shown = [shapes.job(row, self.actor, secrecy.get(row.name, Secrecy())) for row in rows]
+        answer.data["results"] = shown
+        return answer
 
     @extend_schema(
         operation_id="jobs_create",
@@ -68,7 +74,7 @@ class Jobs(ApiView):
     def post(self, request: Request) -> Response:
         body = read(request, bodies.NewJob)
         made = jobs.create_job(self.actor, JobDraft(**body.settings()), body.reason)
-        return Response(shapes.job(made), status=status.HTTP_201_CREATED)
+        return Response(shapes.job(made, self.actor), status=status.HTTP_201_CREATED)
 
 
 class OneJob(RevisedView):
@@ -82,7 +88,7 @@ class OneJob(RevisedView):
     def get(self, request: Request, job: str) -> Response:
         require(self.actor, VIEW, job)
         row = jobs.job(job)
-        return self.tagged(shapes.job(row), row.version)
+        return self.tagged(shapes.job(row, self.actor), row.version)
 
     @extend_schema(
         operation_id="jobs_change",
@@ -96,7 +102,7 @@ class OneJob(RevisedView):
     def patch(self, request: Request, job: str) -> Response:
         body, revision = self.change(request, bodies.JobChange)
         changed = jobs.change_job(self.actor, job, body.changes(), body.reason, version=revision)
-        return self.tagged(shapes.job(changed), changed.version)
+        return self.tagged(shapes.job(changed, self.actor), changed.version)
 
     @extend_schema(
         operation_id="jobs_delete",
@@ -141,7 +147,8 @@ class Versions(ApiView):
     )
     def get(self, request: Request, job: str) -> Response:
         require(self.actor, VIEW, job)
-        return self.page(jobs.job(job).versions.all(), shapes.version)
+        rows, secrecy = jobs.job(job).versions.select_related("job"), secrecy_of(job)
+        return self.page(rows, lambda row: shapes.version(row, self.actor, secrecy))
 
 
 class Restore(ApiView):
@@ -155,7 +162,8 @@ class Restore(ApiView):
     )
     def post(self, request: Request, job: str, version: int) -> Response:
         body = read(request, ReasonBody)
-        return Response(shapes.job(jobs.restore_version(self.actor, job, version, body.reason)))
+        restored = jobs.restore_version(self.actor, job, version, body.reason)
+        return Response(shapes.job(restored, self.actor))
 
 
 class NextSlots(ApiView):

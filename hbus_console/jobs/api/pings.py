@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from hbus_console.accounts.api import ShownOnce
 from hbus_console.api.answers import answers, plain, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
+from hbus_console.jobs.api import shapes
 from hbus_console.jobs.models import PingAddress
 from hbus_console.jobs.pings.code import address
 from hbus_console.jobs.services import pings
@@ -58,8 +59,4 @@ class RenewPing(ShownOnce):
 
 def _shown(request: Request, row: PingAddress) -> dict[str, Any]:
     url = address(request.build_absolute_uri("/"), row.code)
-    return plain(PingOut(url, row.renewed_at, row.heard, _moment(row.heard_us), _moment(row.refused_us)))
-
-
-def _moment(at_us: int | None) -> datetime | None:
-    return None if at_us is None else datetime.fromtimestamp(at_us / 1_000_000, UTC)
+    return plain(PingOut(url, row.renewed_at, row.heard, shapes.moment(row.heard_us), shapes.moment(row.refused_us)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -14,16 +13,19 @@ from rest_framework.response import Response
 
 from engine.cron.slots.steps import RunState
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.permissions import ANONYMOUS, SOMEWHERE, Actor, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
+from hbus_console.api.idempotency import Repeat
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
 from hbus_console.jobs.models import JobAttempt, JobRun, JobVersion, LogPiece
+from hbus_console.jobs.narrowing import narrowed
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.leases import release_lease
+from hbus_console.jobs.services.secrecy import Secrecy, secrecies
 from hbus_console.jobs.services.triggering import Trigger
 
 _FILTERS = [
@@ -45,7 +47,7 @@ class TriggerJob(ApiView):
     def post(self, request: Request, job: str) -> Response:
         body = read(request, bodies.TriggerBody)
         made = triggering.trigger(self.actor, job, Trigger(body.parameters, body.reason, body.key, body.part))
-        (shown,) = _shown([made.run])
+        (shown,) = _shown([made.run], self.actor)
         code = status.HTTP_201_CREATED if made.new else status.HTTP_200_OK
         return Response({"new": made.new, "run": shown, "others": [run.pk for run in made.others]}, status=code)
 
@@ -91,14 +93,14 @@ class RunsOfJob(ApiView):
     )
     def get(self, request: Request, job: str) -> Response:
         require(self.actor, VIEW, job)
-        return _page(self, request, JobRun.objects.filter(job=job))
+        return _page(self, request, JobRun.objects.all(), job)
 
 
 class OneRun(ApiView):
     @extend_schema(operation_id="jobs_run", summary="One run", tags=["jobs"], responses=answers(shapes.RunOut))
     def get(self, request: Request, job: str, run_id: int) -> Response:
         require(self.actor, VIEW, job)
-        (shown,) = _shown([triggering.run_of(job, run_id)])
+        (shown,) = _shown([triggering.run_of(job, run_id)], self.actor)
         return Response(shown)
 
 
@@ -151,19 +153,18 @@ ReleaseLease = reason_act(
     tag="jobs",
     gives=answers(shapes.RunOut),
     shown=lambda run: _shown([run])[0],
+    repeated=Repeat.KNOWN_BY_ITS_EFFECT,
 )
 
 
-def _page(view: ApiView, request: Request, rows: QuerySet[JobRun]) -> Response:
-    for name in ("state", "kind"):
-        if value := request.GET.get(name):
-            rows = rows.filter(**{name: value})
+def _page(view: ApiView, request: Request, rows: QuerySet[JobRun], job: str = "") -> Response:
+    rows = narrowed(rows, job=job, state=request.GET.get("state", ""), kind=request.GET.get("kind", ""))
     answer = view.page(rows, lambda row: row)
-    answer.data["results"] = _shown(answer.data["results"])
+    answer.data["results"] = _shown(answer.data["results"], view.actor)
     return answer
 
 
-def _shown(rows: Iterable[JobRun]) -> list[dict[str, Any]]:
+def _shown(rows: Iterable[JobRun], who: Actor = ANONYMOUS) -> list[dict[str, Any]]:
     """The versions of all of them are asked for together: they say what of the parameters is secret."""
     rows = list(rows)
     manual = [row for row in rows if row.parameters is not None]
@@ -172,9 +173,11 @@ def _shown(rows: Iterable[JobRun]) -> list[dict[str, Any]]:
         (each.job.name, each.number): each.settings
         for each in (versions.filter(number__in={row.version for row in manual}) if manual else ())
     }
-    return [plain(shapes.run(row, known.get((row.job, row.version)))) for row in rows]
+    secrecy = secrecies({row.job for row in manual})
+    return [
+        plain(shapes.run(row, who, secrecy.get(row.job, Secrecy()), known.get((row.job, row.version)))) for row in rows
+    ]
 
 
 def _piece(row: LogPiece) -> dict[str, Any]:
-    at = datetime.fromtimestamp(row.at_us / 1_000_000, UTC)
-    return plain(shapes.LogOut(row.seq, row.attempt, at, row.text))
+    return plain(shapes.LogOut(row.seq, row.attempt, shapes.moment(row.at_us), row.text))

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
 from engine.core.clock import to_rfc3339
+from hbus_console.access.permissions import ANONYMOUS, Actor
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
-from hbus_console.jobs.services.secrets import shown_settings
+from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
+from hbus_console.jobs.services.secrets import shown_to
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import masked
+from hbus_console.jobs.unseen import asked
 
 JobOut = answer(
     SETTINGS,
     "JobOut",
-    "A job as it is configured; what of its parameters is secret is masked. ``owner`` is null where nobody answers for "
+    "A job as it is configured; what of its parameters is secret is masked, and to who may not "
+    "change the job also the keys in its address and among its options. ``owner`` is null where nobody answers for "
     "it; ``acts_as`` is by whose rights it is done; ``schema`` is what parameters must fit, also where the work itself "
     "knows it.",
     first=[("name", str)],
@@ -57,7 +60,8 @@ class SlotOut(msgspec.Struct):
 class RunOut(msgspec.Struct):
     """A run. ``part`` is empty where it does the whole of its slot, else a shard (``3/8``, from 0) or a node
     (``@web-1``). ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that
-    of the worker that began it last, under which alone anything may be written of it. ``asked_by``, ``asked_why`` and
+    of the worker that began it last, under which alone anything may be written of it. ``late_s`` is counted from when
+    it was to begin: its slot, or later by its jitter or by the pause before an attempt. ``asked_by``, ``asked_why`` and
     ``key`` are those of a manual one, or why a ping stands beside the slots, and its ``rid``; ``parameters`` are null
     where the job's own are meant, and masked where they are secret.
     """
@@ -131,10 +135,15 @@ class LogOut(msgspec.Struct):
     text: str
 
 
-def job(row: Job) -> dict[str, Any]:
-    """A job; its parameters are shown as whoever may look at it may see them."""
-    schema = schema_of(snapshot(row))
-    settings = {**answered(SETTINGS, row), "parameters": masked(row.parameters, schema)}
+def job(row: Job, who: Actor | None = None, secrecy: Secrecy | None = None) -> dict[str, Any]:
+    """A job, as ``who`` may see it; without one as anybody may who may look at it. ``secrecy``: where it is known."""
+    known = snapshot(row)
+    shown = shown_to(who or ANONYMOUS, row.name, known, secrecy or secrecy_of(row.name))
+    schema = schema_of(known)
+    settings = {
+        **answered(SETTINGS, row),
+        **{name: shown[name] for name in ("parameters", "options", "target", "after")},
+    }
     told = {
         "contact": row.team.contact if row.team else None,
         "schema": schema,
@@ -143,39 +152,48 @@ def job(row: Job) -> dict[str, Any]:
     return plain(JobOut(**settings, **told, **fields_of(row, JobOut, *settings, *told)))
 
 
-def version(row: JobVersion) -> dict[str, Any]:
+def version(row: JobVersion, who: Actor, secrecy: Secrecy) -> dict[str, Any]:
     """A version, likewise."""
-    return plain(VersionOut(row.number, shown_settings(row.settings), row.audit_seq, row.made_at))
+    shown = shown_to(who, row.job.name, row.settings, secrecy)
+    return plain(VersionOut(row.number, shown, row.audit_seq, row.made_at))
 
 
-def run(row: JobRun, settings: Mapping[str, Any] | None) -> RunOut:
-    """A run; ``settings`` are those of its job's version, where there still are any."""
-    parameters = None if row.parameters is None else masked(row.parameters, _own_schema(settings))
-    beside = row.kind == JobRun.Kind.PING
+def run(row: JobRun, who: Actor, secrecy: Secrecy, settings: Mapping[str, Any] | None) -> RunOut:
+    """A run as ``who`` may see it, of a job of this ``secrecy``.
+
+    ``settings`` are those of the job's version, where there still are any.
+    """
+    parameters = None if row.parameters is None else secrecy.masked(row.parameters, settings)
+    why = asked(who, row)
     told: dict[str, Any] = {
         "subject": str(row.subject),
         "slot": to_rfc3339(row.slot * 1000),
-        "decided_at": _moment(row.decided_us),
-        "begun_at": _moment(row.begun_us),
-        "ended_at": _moment(row.ended_us),
-        "took_s": None if row.begun_us is None or row.ended_us is None else (row.ended_us - row.begun_us) / 1_000_000,
-        "late_s": None if row.begun_us is None or beside else row.begun_us / 1_000_000 - row.slot,
+        "decided_at": moment(row.decided_us),
+        "begun_at": moment(row.begun_us),
+        "ended_at": moment(row.ended_us),
+        "took_s": None if row.ended_us is None else _seconds(row.took_us(row.ended_us)),
+        "late_s": _seconds(row.late_us),
         "parameters": parameters,
+        "asked_by": why.by,
+        "asked_why": why.why,
     }
     return RunOut(**told, **fields_of(row, RunOut, *told))
 
 
 def attempt(row: JobAttempt) -> dict[str, Any]:
     """One attempt."""
-    told: dict[str, Any] = {"begun_at": _moment(row.begun_us), "ended_at": _moment(row.ended_us)}
+    told: dict[str, Any] = {"begun_at": moment(row.begun_us), "ended_at": moment(row.ended_us)}
     return plain(RunAttemptOut(**told, **fields_of(row, RunAttemptOut, *told)))
 
 
-def _own_schema(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if not settings or "kind" not in settings:
-        return None
-    return schema_of(settings)
+def _seconds(us: int | None) -> float | None:
+    return None if us is None else us / 1_000_000
 
 
-def _moment(at_us: int | None) -> datetime | None:
+@overload
+def moment(at_us: int) -> datetime: ...
+@overload
+def moment(at_us: int | None) -> datetime | None: ...
+def moment(at_us: int | None) -> datetime | None:
+    """What rows have in microseconds since the epoch."""
     return None if at_us is None else datetime.fromtimestamp(at_us / 1_000_000, UTC)

@@ -17,7 +17,10 @@ from hbus_console.jobs.services.tags import set_limit, standing_tags
 
 
 class TagOut(msgspec.Struct):
-    """A tag: how many jobs have it, how many of their runs may run at the same time (0: any number), run, and wait."""
+    """A tag: how many jobs have it, how many of all runs may run at the same time (0: any number), run, and wait.
+
+    Jobs and runs are those that you may see.
+    """
 
     tag: str
     jobs: int

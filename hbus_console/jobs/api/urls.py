@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.api import jobs, pings, runs, tags
+from hbus_console.jobs.api import calendars, jobs, pings, runs, tags
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view(), name="jobs"),
@@ -24,6 +24,8 @@ urlpatterns = [
     path("jobs/<str:job>/runs/<int:run_id>/release", runs.ReleaseLease.as_view(), name="job-run-release"),
     path("jobs/<str:job>/ping", pings.PingAddressOfJob.as_view(), name="job-ping"),
     path("jobs/<str:job>/ping/renew", pings.RenewPing.as_view(), name="job-ping-renew"),
+    path("job-calendars", calendars.Calendars.as_view(), name="job-calendars"),
+    path("job-calendars/<str:calendar>", calendars.OneCalendar.as_view(), name="job-calendar"),
     path("job-tags", tags.Tags.as_view(), name="job-tags"),
     path("job-tags/<str:tag>", tags.OneTag.as_view(), name="job-tag"),
     path("runs", runs.Runs.as_view(), name="runs"),

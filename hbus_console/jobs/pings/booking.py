@@ -13,11 +13,11 @@ from engine.core.clock import SystemClock
 from engine.core.facts import FactBatch
 from engine.cron.facts import begun_fact, ended_fact
 from engine.cron.slots.steps import Offer, RunRow, RunState
-from engine.cron.slots.watching import overdue
+from engine.cron.slots.watching import NO_END, Overdue, overdue
 from hbus_console.jobs.following import open_followers
 from hbus_console.jobs.known import policy_of
-from hbus_console.jobs.models import Job, JobRun
-from hbus_console.jobs.pings.expected import missed_run, waiting_run, why_none
+from hbus_console.jobs.models import FormerJob, Job, JobRun
+from hbus_console.jobs.pings.expected import come_since, missed_run, waiting_run, why_none
 from hbus_console.jobs.pings.ping import Ping, PingWord
 from hbus_console.jobs.services.triggering import offer_soon
 from hbus_console.ui import formats
@@ -25,6 +25,8 @@ from hbus_console.wiring import store
 
 #: What is sent for the log so soon after the end of a run still belongs to it, in seconds.
 AFTERWARDS_S = 60
+#: Of the runs that began without a ``rid`` the one that did so last is among so many, by their slots.
+_LOOKED_AT = 20
 NOTHING_BUT_A_LOG = "nothing but a log came, and there was no run to add it to"
 
 _clock = SystemClock()
@@ -46,7 +48,7 @@ class PingBooking:
         bound = self._bound()
         if self.ping.word is PingWord.LOG:
             return bound or self._of_log()
-        if bound is not None and bound.state != RunState.RUNNING:
+        if bound is not None and bound.ended_us is not None:
             self.note = f"the run was {bound.state} before, and stays so"
             return bound
         return self._start(bound) if self.ping.word is PingWord.START else self._end(bound)
@@ -60,43 +62,61 @@ class PingBooking:
         return f"{said}; {self.note}\n" if self.note else f"{said}\n"
 
     def _start(self, bound: JobRun | None) -> JobRun:
-        if bound is not None:
+        if bound is not None and bound.state == RunState.RUNNING:
             self.note = "it had begun before"
             return bound
-        run = waiting_run(self.job, self.now_us, begins=True)
+        run = bound or self._waiting(begins=True)
         if run is None and not self.ping.rid and (running := self._running(key="").first()) is not None:
             self.note = "it had begun before, and no slot waited for another"
             return running
         run = run or self._beside()
         self._write(run, state=RunState.RUNNING, begun_us=self.now_us)
-        late_us = self.now_us - run.slot * 1_000_000
-        self.facts.append(begun_fact(run.job, _clock, store.node_name(), late_us))
+        self.facts.append(begun_fact(run.job, _clock, store.node_name(), run.late_us or 0))
         return run
 
     def _end(self, bound: JobRun | None) -> JobRun:
         run = bound
         if run is None and not self.ping.rid:
-            run = self._running(key="").first()
-        run = run or waiting_run(self.job, self.now_us, begins=False) or self._beside()
+            run = self._without_rid()
+        if run is not None and run.ended_us is not None:
+            self.note = f"the run was {run.state} before, and stays so"
+            self._note_end(run)
+            return run
+        run = run or self._waiting(begins=False) or self._beside()
         state, reason = (RunState.FAILED, self.ping.why) if self.ping.why else (RunState.DONE, "")
-        late = overdue(_row(run), policy_of(self.job), self.now_us / 1_000_000) if run.begun_us is not None else None
+        late = self._overdue(run)
         if late is not None:
-            # As who looks after the runs would have said by now.
             state, reason, self.note = late.state, late.reason, "after its time"
+            self._note_end(run)
         self._write(run, state=state, reason=reason, ended_us=self.now_us)
         for follower in open_followers(run, state, self.now_us):
             transaction.on_commit(partial(offer_soon, Offer((follower,))))
-        took_us = 0 if run.begun_us is None else self.now_us - run.begun_us
-        ended = ended_fact(run.job, state, _clock, store.node_name(), took_us)
+        ended = ended_fact(run.job, state, _clock, store.node_name(), run.took_us(self.now_us) or 0)
         self.facts += [ended] if ended else []
         return run
 
+    def _without_rid(self) -> JobRun | None:
+        """Whose end this is: the run's that began last, unless its time is over and a slot that came since waits. The
+        start of that may have been lost, and the run before it have died."""
+        run = self._running(key="").first()
+        if run is None:
+            run = self._given_up()
+        elif self._overdue(run) is None:
+            return run
+        return run and (come_since(self.job, self.now_us, run.begun_us or 0) or run)
+
+    def _overdue(self, run: JobRun) -> Overdue | None:
+        """What whoever looks after the runs would say of it by now."""
+        return None if run.begun_us is None else overdue(_row(run), policy_of(self.job), self.now_us / 1_000_000)
+
     def _of_log(self) -> JobRun:
         if self.ping.rid:
-            found = waiting_run(self.job, self.now_us, begins=False)
+            found = self._waiting(begins=False)
         else:
-            found = self._running().first() or waiting_run(self.job, self.now_us, begins=False) or self._just_over()
+            found = self._running().first() or self._waiting(begins=False) or self._just_over()
         if found is not None:
+            if self.ping.rid:
+                self._write(found, key=self.ping.rid)
             return found
         run = self._beside()
         self._write(run, state=RunState.SKIPPED, reason=NOTHING_BUT_A_LOG, ended_us=self.now_us)
@@ -110,10 +130,31 @@ class PingBooking:
         rows = JobRun.objects.filter(job=self.job.name, key=self.ping.rid).exclude(kind=JobRun.Kind.MANUAL)
         return rows.exclude(key="").select_for_update().first()
 
+    def _waiting(self, *, begins: bool) -> JobRun | None:
+        return waiting_run(self.job, self.now_us, begins=begins, rid=self.ping.rid)
+
     def _running(self, **which: str) -> QuerySet[JobRun]:
         """Those that go on, the newest first: one that is never heard of again takes the end of no other."""
         rows = JobRun.objects.filter(job=self.job.name, ended_us=None, state=RunState.RUNNING, **which)
         return rows.select_for_update().order_by("-begun_us", "-pk")
+
+    def _given_up(self) -> JobRun | None:
+        """The run that began last without a ``rid``, where its end was waited for no longer, and has not come since."""
+        rows = JobRun.objects.filter(job=self.job.name, key="").exclude(kind=JobRun.Kind.MANUAL)
+        newest = rows.exclude(begun_us=None).order_by("-slot", "-pk")[:_LOOKED_AT]
+        last = max(newest, key=lambda run: (run.begun_us or 0, run.pk), default=None)
+        if last is None or last.summary or FormerJob.objects.filter(name=last.job, version__gte=last.version).exists():
+            return None
+        given_up = last.state == RunState.CANCELLED or (
+            last.state == RunState.FAILED and last.reason.startswith(NO_END)
+        )
+        return rows.select_for_update().get(pk=last.pk) if given_up else None
+
+    def _note_end(self, run: JobRun) -> None:
+        """That its end has come after all: the next one is another's."""
+        began_us = self.now_us if run.begun_us is None else run.begun_us
+        run.summary = f"{self.ping.says} came {formats.duration(self.now_us - began_us)} after it began"
+        run.save(update_fields=["summary"])
 
     def _just_over(self) -> JobRun | None:
         since_us = self.now_us - AFTERWARDS_S * 1_000_000

@@ -28,20 +28,27 @@ def why_none(job: Job) -> str:
         return f"its schedule cannot be read: {error.what}"
 
 
-def waiting_run(job: Job, now_us: int, *, begins: bool) -> JobRun | None:
+def waiting_run(job: Job, now_us: int, *, begins: bool, rid: str = "") -> JobRun | None:
     """The run of the slot that waits for a ping now, locked; made where no node has decided its slot yet.
 
     Of several it is the newest that has come: an older one was missed, or takes longer. A slot that is about to come is
-    taken before that by what ``begins``, and else only where no other waits.
+    taken before that by what ``begins``, and else only where no other waits. What a log has bound to another ``rid``
+    waits for that alone.
     """
     if why_none(job):
         return None
     looks = (_about_to_come, _come) if begins else (_come, _about_to_come)
     for look in looks:
         found = look(job, now_us)
-        if found is not None:
+        if found is not None and found.key in ("", rid):
             return found
     return None
+
+
+def come_since(job: Job, now_us: int, since_us: int) -> JobRun | None:
+    """The run of the newest slot after ``since_us`` that has come and waits for a ping without a ``rid``, locked."""
+    found = None if why_none(job) else _come(job, now_us, since_us)
+    return found if found is not None and not found.key else None
 
 
 def missed_run(job: Job, now_us: int) -> JobRun | None:
@@ -57,9 +64,9 @@ def missed_run(job: Job, now_us: int) -> JobRun | None:
     return last if missed else None
 
 
-def _come(job: Job, now_us: int) -> JobRun | None:
+def _come(job: Job, now_us: int, after_us: int = 0) -> JobRun | None:
     now_s = now_us // 1_000_000
-    since_s = ceil(now_us / 1_000_000 - job.grace_s)
+    since_s = max(ceil(now_us / 1_000_000 - job.grace_s), after_us // 1_000_000 + 1)
     rows = JobRun.objects.filter(job=job.name, kind=JobRun.Kind.SCHEDULE)
     waits = rows.filter(ended_us=None, state=RunState.CLAIMED, slot__gte=since_s, slot__lte=now_s)
     decided = waits.order_by("-slot").values_list("slot", flat=True).first()

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.db import IntegrityError, transaction
-
-from hbus_console.jobs.models import LogPiece
-from hbus_console.jobs.working.shipping import HEAD, TAIL
+from hbus_console.jobs.log_pieces import append_piece
 
 #: Characters of a piece.
 _PIECE = 16 * 1024
-#: Others add to the same log at the same time: so often the next place is looked for.
-_TRIES = 20
 
 
 def add_to_log(run: int, attempt: int, text: str, at_us: int) -> None:
     """Put ``text`` behind what is there; of a long log the middle is left out. Raises what databases raise."""
     for part in _pieces(text):
-        _add(run, attempt, part, at_us)
-
-
-def _add(run: int, attempt: int, text: str, at_us: int) -> None:
-    pieces = LogPiece.objects.filter(run=run)
-    for left in reversed(range(_TRIES)):
-        seq = (pieces.order_by("-seq").values_list("seq", flat=True).first() or 0) + 1
-        try:
-            with transaction.atomic(using=pieces.db):
-                LogPiece.objects.create(run=run, seq=seq, attempt=attempt, at_us=at_us, text=text)
-                pieces.filter(seq__gt=HEAD, seq__lte=seq - TAIL).delete()
-            return
-        except IntegrityError:
-            if not left:
-                raise
+        append_piece(run, attempt, part, at_us)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -78,7 +78,14 @@ class Rehearsal:
         self._away: Unavailable | None = None
         judge = _OwnJudge(self._now_s, frozenset(self._jobs))
         offered: deque[int] = deque()
-        act = self._patient(places(self._store, judge, lambda step: offered.extend(step.runs), lambda: (WORKERS,)))
+        own_places = places(
+            self._store,
+            judge,
+            lambda step: offered.extend(step.runs),
+            lambda: (WORKERS,),
+            lambda step: {"": len(offered)},
+        )
+        act = self._patient(own_places)
         scene = Scene(jobs, span.begin_s - 1, self._clock, act, Mishaps(mishaps), self._say)
         self._workers = RehearsedWorkers(WORKERS, scene, offered)
         self._turns = rotating([RehearsedNode(name, scene) for name in nodes])

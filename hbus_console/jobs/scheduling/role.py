@@ -12,22 +12,16 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.db import DatabaseError
 
-from engine.core.store import open_client
 from engine.cron.slots.node import CronNode
-from engine.cron.slots.store import SlotStore
-from hbus_console.database import fresh_connections, keep_connections
-from hbus_console.jobs.judge import SlotJudge
+from hbus_console.database import fresh_connections, keep_connections, put_off_write_back, write_back
 from hbus_console.jobs.known import KnownJobs
-from hbus_console.jobs.places import places
-from hbus_console.jobs.queue import offer
+from hbus_console.jobs.places import own_places
 from hbus_console.jobs.telling import telling
-from hbus_console.jobs.workers import working_nodes
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import fact_log, store
-
-#: Slots of others wait no longer than this for a store that does not answer, in seconds.
-STORE_TIMEOUT_S = 2.0
+from hbus_console.wiring.cron import hasty_client, slot_store
 
 _log = structlog.get_logger(__name__)
 
@@ -48,17 +42,14 @@ class HostedNode:
 
     def __init__(self, told: threading.Event) -> None:
         keep_connections()
+        put_off_write_back()
         self._told = told
-        client = open_client(store.url(), answer_timeout_s=STORE_TIMEOUT_S, connect_timeout_s=STORE_TIMEOUT_S)
-        slots = SlotStore(client, settings.HBUS_PREFIX)
+        client = hasty_client()
         self._known = KnownJobs()
         name = store.node_name()
-        act = telling(
-            places(slots, SlotJudge(), offer, lambda: working_nodes(client, settings.HBUS_PREFIX)),
-            fact_log.emitter(),
-            name,
-        )
-        self._node = CronNode(name, act, self._known.changes, slots.time, most_off_s=settings.HBUS_CRON_CLOCK_S)
+        act = telling(own_places(client), fact_log.emitter(), name)
+        store_time = slot_store(client).time
+        self._node = CronNode(name, act, self._known.changes, store_time, most_off_s=settings.HBUS_CRON_CLOCK_S)
         self._knows = False
         self._turned_ms = _now_ms()
         self._beat = NodeBeat(
@@ -74,7 +65,7 @@ class HostedNode:
     def serve(self) -> None:
         """Until told to stop; what is decided then is offered, and found by others where it was not."""
         self._beat.start()
-        sweeper = threading.Thread(target=self._again, args=(self._node.sweep,), name="sweep", daemon=True)
+        sweeper = threading.Thread(target=self._again, args=(self._sweep,), name="sweep", daemon=True)
         sweeper.start()
         self._again(self._tick)
         sweeper.join()
@@ -99,11 +90,25 @@ class HostedNode:
             self._knows = True
         return pause_s
 
+    def _sweep(self) -> float:
+        return swept(self._node.sweep)
+
     def _again(self, work: Callable[[], float]) -> None:
         while not self._told.is_set():
             with fresh_connections():
                 pause_s = work()
             self._told.wait(pause_s)
+
+
+def swept(sweep: Callable[[], float]) -> float:
+    """Sweep, and write SQLite's log back after that; the pause until the next time, whatever becomes of the log."""
+    pause_s = sweep()
+    try:
+        write_back()
+    except DatabaseError:
+        # Whoever sweeps no more ends no run and offers none, for good. The log is only longer until the next time.
+        _log.exception("the database's log was not written back")
+    return pause_s
 
 
 def keep_what_is_known() -> None:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from engine.core.errors import BadInput
-from engine.cron.exclusions import compile_exclusions
-from engine.cron.expression import BadExpression, FoldPolicy, GapPolicy, compile_schedule
-from engine.cron.expression.offsets import zone
+from engine.cron.exclusions import NONE_AHEAD, kept
+from engine.cron.expression import FoldPolicy, GapPolicy
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, Overlap
 from engine.cron.slots.parts import MOST_SHARDS
-from hbus_console.drafts.setting import Choice, Clean, JsonObject, Lines, Owner, Text, Whole
+from hbus_console.drafts.setting import Choice, JsonObject, Lines, Owner, Text, Whole
 from hbus_console.drafts.settings import Settings
+from hbus_console.jobs.calendars import left_out, lines_of
+from hbus_console.jobs.columns import Division, ManualRuns, OverlapOn
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
-from hbus_console.jobs.following import read_after, written
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.kinds.names import WorkName
-from hbus_console.jobs.models import Division, Job, ManualRuns, OverlapOn
-from hbus_console.jobs.tags import read_tags
+from hbus_console.jobs.known import exclusions_said, schedule_said
+from hbus_console.jobs.models import Job
+from hbus_console.jobs.services.texts import (
+    AfterText,
+    CalendarsText,
+    ExcludedText,
+    ScheduleText,
+    TagsText,
+    ZoneName,
+)
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
 WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
@@ -37,14 +46,14 @@ FOLDS = {
 }
 CATCH_UPS = {
     CatchUp.NONE.value: "none of them runs",
-    CatchUp.LAST.value: "the newest runs",
+    CatchUp.LAST.value: "the newest runs, unless a later one is in time",
     CatchUp.ALL.value: "all run, the oldest first",
 }
 OVERLAPS = {
     Overlap.RUN.value: "it runs as well",
     Overlap.SKIP.value: "it is skipped",
-    Overlap.QUEUE.value: "it waits until the other has ended; a further one is skipped",
-    Overlap.CANCEL.value: "the other is told to stop, and it runs when that has ended",
+    Overlap.QUEUE.value: "it waits for its end; a further one is skipped",
+    Overlap.CANCEL.value: "the other is stopped, and it runs after that",
 }
 OVERLAPS_ON = {
     OverlapOn.CLUSTER.value: "on any node",
@@ -52,7 +61,7 @@ OVERLAPS_ON = {
 }
 DIVISIONS = {
     Division.WHOLE.value: "in one run",
-    Division.SHARDS.value: "in shards beside each other, each of which knows its number",
+    Division.SHARDS.value: "in shards side by side, each knows its number",
     Division.NODES.value: "on every node that does jobs, once on each",
 }
 MANUAL_RUNS = {
@@ -68,66 +77,6 @@ AFTER_FAILURES = {
     AfterFailure.RETRY.value: "it is tried again, after a pause that doubles",
 }
 DAY_S = 86_400
-
-
-@dataclass(frozen=True)
-class ScheduleText(Text):
-    """An expression, which is read in its zone and by its policies."""
-
-    @property
-    def hangs_on_others(self) -> bool:
-        return True
-
-    def check(self, value: Any, clean: Clean) -> str:
-        spec = super().check(value, clean)
-        try:
-            compile_schedule(
-                spec,
-                zone_name=clean["zone"],
-                gap=GapPolicy(clean["gap"]),
-                fold=FoldPolicy(clean["fold"]),
-                job=clean.get("name", ""),
-            )
-        except BadExpression as error:
-            raise BadInput(error.what, remedy=error.remedy, field=self.name) from error
-        return spec
-
-
-@dataclass(frozen=True)
-class ExcludedText(Lines):
-    """Days and times at which nothing runs."""
-
-    rows: int = 3
-
-    def check(self, value: Any, clean: Clean) -> str:
-        text = super().check(value, clean)
-        compile_exclusions(text)
-        return text
-
-
-@dataclass(frozen=True)
-class AfterText(Lines):
-    """Jobs that it runs after. Whether they are there is asked when it is saved."""
-
-    def check(self, value: Any, clean: Clean) -> str:
-        return written(read_after(super().check(value, clean)))
-
-
-@dataclass(frozen=True)
-class TagsText(Text):
-    """Tags, with spaces between them."""
-
-    def check(self, value: Any, clean: Clean) -> str:
-        return " ".join(read_tags(super().check(value, clean)))
-
-
-@dataclass(frozen=True)
-class ZoneName(Text):
-    """A zone of the IANA database."""
-
-    def check(self, value: Any, clean: Clean) -> str:
-        named = super().check(value, clean)
-        return zone(named).name
 
 
 @dataclass(frozen=True)
@@ -242,6 +191,17 @@ class JobDraft:
             part=TIMES,
         ),
     ] = ""
+    calendars: Annotated[
+        str,
+        CalendarsText(
+            500,
+            label="Nor on those of calendars",
+            placeholder="holidays-pt freezes",
+            help="Names of calendars that jobs share; the page Calendars keeps them.",
+            act=JOB_EDIT,
+            part=TIMES,
+        ),
+    ] = ""
     division: Annotated[str, Choice(DIVISIONS, label="Each slot is done", act=JOB_EDIT, part=TIMES)] = (
         Division.WHOLE.value
     )
@@ -335,8 +295,8 @@ class JobDraft:
             3,
             3_600,
             "seconds",
-            label="Noticed as dead after, in seconds",
-            help="The lease of a run: a worker renews it at half of that.",
+            label="The lease of a run, in seconds",
+            help="Its worker renews it at half of that. A dead one's run is lost after one and a half to two leases.",
             act=JOB_EDIT,
             part=TROUBLE,
         ),
@@ -373,7 +333,8 @@ SETTINGS = Settings(JobDraft)
 
 def snapshot(row: Job) -> dict[str, Any]:
     """A job's settings as the audit log and its versions have them."""
-    return {**SETTINGS.snapshot(row), "acts_as": row.acts_as, "paused": row.paused}
+    kept_beside = {"acts_as": row.acts_as, "paused": row.paused, "calendar_lines": row.calendar_lines}
+    return {**SETTINGS.snapshot(row), **kept_beside}
 
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,6 +365,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     if clean["kind"] == WorkName.ELSEWHERE:
         _refuse_done_here(clean)
     _check_division(clean)
+    refuse_nothing_left(clean, lines_of(clean["calendars"].split()))
     return clean
 
 
@@ -427,6 +389,20 @@ def _check_division(clean: Mapping[str, Any]) -> None:
             remedy="Leave out what it runs after, or let shards do it.",
             field="after",
         )
+
+
+def refuse_nothing_left(clean: Mapping[str, Any], calendars: str) -> None:
+    """Raises ``BadInput`` where its own lines and those of its ``calendars`` leave no slot that can be foreseen."""
+    schedule = schedule_said(clean.get("name", ""), clean)
+    exclusions = exclusions_said(left_out(clean["excluded"], calendars), schedule.zone)
+    now = int(time.time())
+    if exclusions is None or schedule.after(now) is None or any(kept(schedule, exclusions, now)):
+        return
+    raise BadInput(
+        f"What is left out leaves nothing of the schedule: {NONE_AHEAD}.",
+        remedy="Leave it a time, or pause the job with a note.",
+        field="excluded" if clean["excluded"] else "calendars",
+    )
 
 
 def refuse_another_place(before: Mapping[str, Any], clean: Mapping[str, Any]) -> None:

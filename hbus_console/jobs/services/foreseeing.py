@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.core.errors import HbusError, Unavailable
 from engine.cron.slots.overlap import judged_overlap
 from engine.cron.slots.steps import Beginning, RunRow, RunState
 from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster.services import living
+from hbus_console.jobs.columns import Division
 from hbus_console.jobs.feature import JOB_EDIT, JOB_RUN
-from hbus_console.jobs.following import following
+from hbus_console.jobs.following import followers_seen
+from hbus_console.jobs.judge import row_of
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.known import policy_of
-from hbus_console.jobs.models import Division, Job, JobRun
+from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.rights import actor_named, words_of_identity
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import job
-from hbus_console.jobs.services.triggering import Trigger, checked_parameters, runs_of_key, wanted_parts
+from hbus_console.jobs.services.secrets import shown_target
+from hbus_console.jobs.services.triggering import (
+    Trigger,
+    checked_parameters,
+    refuse_another,
+    runs_of_key,
+    wanted_parts,
+)
 from hbus_console.jobs.services.work import spec_of
 from hbus_console.jobs.tags import full_tags, words_of_full
+from hbus_console.nodes.stamps import of_role
 from hbus_console.ui.formats import counted
 
 _BEFORE_ANY_NUMBER = 2**62
@@ -43,15 +53,15 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
     """
     require(actor, JOB_RUN, name)
     row = job(name)
-    checked_parameters(row, asked.parameters)
-    known = runs_of_key(name, asked.key) if asked.key else []
-    if known:
+    if known := runs_of_key(name, asked.key) if asked.key else []:
+        refuse_another(actor, known[0], asked)
         return [Foresight("the key", f"has made run {known[0].pk} already: nothing new would run", "warn")]
-    return [*_work(row), *_parts(row, asked.part), *_way(row), *_then(row)]
+    checked_parameters(row, asked.parameters)
+    return [*_work(row), *_parts(row, asked.part), *_way(row, asked.part), *_then(actor, row)]
 
 
 def _work(row: Job) -> Iterator[Foresight]:
-    yield Foresight("does", f"{KINDS[row.kind].words}: {row.target}")
+    yield Foresight("does", f"{KINDS[row.kind].words}: {shown_target(snapshot(row))}")
     try:
         acting = actor_named(row.acts_as)
         KINDS[row.kind].check(acting, spec_of(snapshot(row)))
@@ -75,7 +85,7 @@ def _parts(row: Job, only: str) -> Iterator[Foresight]:
         yield Foresight("runs", f"{counted(len(parts), 'run')}: {', '.join(part_words(part) for part in parts)}")
 
 
-def _way(row: Job) -> Iterator[Foresight]:
+def _way(row: Job, only: str) -> Iterator[Foresight]:
     policy = policy_of(row)
     open_runs = JobRun.objects.filter(job=row.name, ended_us=None)
     running = [run for run in open_runs if run.state == RunState.RUNNING]
@@ -89,37 +99,46 @@ def _way(row: Job) -> Iterator[Foresight]:
     elif policy.per_node:
         yield Foresight("begins", "at once on a node where none of it runs", "warn")
     else:
-        yield _meets(row, [run for run in open_runs if run.state == RunState.RUNNING or run.waits])
+        yield from _meets(row, only, [run for run in open_runs if run.state == RunState.RUNNING or run.waits])
     found, trouble = living()
-    workers = sum(node.role == "jobs" and not node.silent for node in found)
     if trouble:
         yield Foresight("workers", f"nobody knows: {trouble}", "warn")
-    elif not workers:
+    elif not of_role(found, "jobs"):
         yield Foresight("workers", "none is alive: it waits for one", "bad")
     yield Foresight("stopped after", f"{row.timeout_s:,} s" if row.timeout_s else "never: it has all the time it takes")
     if row.attempts > 1:
         yield Foresight("tried", f"up to {counted(row.attempts, 'time')}")
 
 
-def _meets(row: Job, others: list[JobRun]) -> Foresight:
-    """As the judge would have it, were it to begin now."""
-    new = RunRow(_BEFORE_ANY_NUMBER, row.name, _BEFORE_ANY_NUMBER, RunState.CLAIMED, 0, 1, 0.0, manual=True)
-    rows = [
-        RunRow(each.pk, each.job, each.slot, RunState(each.state), each.epoch, each.attempt, 0.0, each.waits)
-        for each in others
-    ]
-    verdict = judged_overlap(new, rows, policy_of(row))
-    runs = ", ".join(str(each.pk) for each in others if each.state == RunState.RUNNING)
+def _meets(row: Job, only: str, others: list[JobRun]) -> Iterator[Foresight]:
+    """As the judge would have it, were each of its parts to begin now."""
+    try:
+        parts = wanted_parts(row, only)
+    except Unavailable:
+        # Which there are is told to be unknown already.
+        return
+    alike: dict[Foresight, list[str]] = {}
+    for part in parts:
+        alike.setdefault(_met(row, part, others), []).append(part_words(part))
+    for found, named in alike.items():
+        yield found if len(alike) == 1 else replace(found, said=f"{found.said} ({', '.join(named)})")
+
+
+def _met(row: Job, part: str, others: list[JobRun]) -> Foresight:
+    policy = policy_of(row)
+    new = RunRow(_BEFORE_ANY_NUMBER, row.name, _BEFORE_ANY_NUMBER, RunState.CLAIMED, 0, 1, 0.0, manual=True, part=part)
+    verdict = judged_overlap(new, [row_of(each) for each in others], policy)
+    meets = [str(run.pk) for run in others if run.state == RunState.RUNNING and policy.meet(part, run.part)]
+    runs = f"run {', '.join(meets)}"
     if verdict.beginning is Beginning.BEGUN:
-        return Foresight("begins", f"at once, beside run {runs}")
+        return Foresight("begins", f"at once, beside {runs}" if meets else "at once: no other such run is running")
     if verdict.ends:
         return Foresight("begins", f"not at all: {verdict.ends}", "bad")
     if verdict.cancelled:
-        return Foresight("begins", f"once run {runs} has ended, which is told to stop", "warn")
-    return Foresight("begins", f"once run {runs} has ended", "warn")
+        return Foresight("begins", f"once {runs} has ended, which is told to stop", "warn")
+    return Foresight("begins", f"once {runs} has ended", "warn")
 
 
-def _then(row: Job) -> Iterator[Foresight]:
-    after = [f"{each.job.name} on {each.ended}" for each in following(row.name)]
-    if after:
-        yield Foresight("then run", ", ".join(after), "warn")
+def _then(actor: Actor, row: Job) -> Iterator[Foresight]:
+    if words := followers_seen(actor, row.name).words:
+        yield Foresight("then run", words, "warn")

@@ -7,35 +7,32 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max
 
-from engine.core.clock import to_rfc3339
 from engine.core.errors import BadInput, Conflict, NotThere
-from engine.cron.slots.planning import due_after
 from engine.cron.slots.steps import RunState
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.jobs.calendars import lines_of
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUSE
-from hbus_console.jobs.following import check_after, following, keep_after
+from hbus_console.jobs.following import check_after, followers_seen, keep_after
 from hbus_console.jobs.judge import database_time
-from hbus_console.jobs.kinds.names import WorkName
-from hbus_console.jobs.known import cron_job
-from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, PingAddress
+from hbus_console.jobs.models import FormerJob, Job, JobCursor, JobRun, JobVersion, PingAddress
 from hbus_console.jobs.rights import identity_of
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
+from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
 from hbus_console.jobs.services.secrets import forget_secrets, refuse_carrying, shown_settings, with_known
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.jobs.tags import keep_tags
+from hbus_console.jobs.undecided import tell_undecided
+from hbus_console.jobs.unseen import restored_after
 from hbus_console.teams import services as teams
 
 #: What says when it runs: what was missed under another of these is not caught up with.
 WHEN = ("schedule", "zone", "gap", "fold")
-#: Why slots are skipped that came before a change, and of how many that is told at once.
 RESTORED = "job.restore"
-UNDECIDED = "the job was changed before anybody decided this slot"
-LEFT_OUT = ", nor those after it until {}, which have no row of their own"
 
 Now = Callable[[], float]
 
@@ -58,18 +55,27 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     reason = checks.reason(reason, required=False)
     if Job.objects.filter(name=name).exists():
         raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
-    clean = checked(with_known(asdict(draft), {}))
+    clean = checked(with_known(asdict(draft), {}, Secrecy()))
     check_work(actor, clean)
-    check_after(name, clean["after"])
-    made = Job(name=name, team=teams.owner(draft.owner), acts_as=identity_of(actor), **clean)
+    check_after(actor, name, clean["after"])
+    made = Job(
+        name=name,
+        version=_first_version(name),
+        team=teams.owner(draft.owner),
+        acts_as=identity_of(actor),
+        calendar_lines=lines_of(clean["calendars"].split(), lock=True),
+        **clean,
+    )
     made.save()
     keep_after(made)
     keep_tags(made)
-    if made.kind == WorkName.ELSEWHERE:
+    if made.elsewhere:
         PingAddress.objects.create(job=made)
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
-    entry = record(actor, "job.create", made.subject, reason=reason, after=shown_settings(snapshot(made)))
-    JobVersion.objects.create(job=made, number=made.version, settings=snapshot(made), audit_seq=entry.seq)
+    settings = snapshot(made)
+    shown = shown_settings(settings, Secrecy().also(settings))
+    entry = record(actor, "job.create", made.subject, reason=reason, after=shown)
+    JobVersion.objects.create(job=made, number=made.version, settings=settings, audit_seq=entry.seq)
     return made
 
 
@@ -109,13 +115,16 @@ def restore_version(actor: Actor, name: str, number: int, reason: str, *, now_s:
     found = row.versions.filter(number=number).first()
     if found is None:
         raise NotThere(f"{name} has no version {number}.", remedy="Look at its versions.", field="version")
+    if number == row.version:
+        already(row.subject, f"is what it was in version {number}")
+        return row
     # A setting that is newer than the version stays as it is.
     was = {field: value for field, value in found.settings.items() if field in SETTINGS.changeable}
     return _change(actor, row, was, Why(RESTORED, reason), now_s)
 
 
 @transaction.atomic
-def pause_job(actor: Actor, name: str, reason: str) -> Job:
+def pause_job(actor: Actor, name: str, reason: str, *, now_s: Now = database_time) -> Job:
     """Skip its slots from now on, each with a row; what runs goes on. Pausing twice leaves one trace."""
     require(actor, JOB_PAUSE, name)
     row = job(name, lock=True)
@@ -123,18 +132,20 @@ def pause_job(actor: Actor, name: str, reason: str) -> Job:
     if row.paused:
         already(row.subject, "is paused", "job.pause")
         return row
+    tell_undecided(row, now_s())
     return _set_pause(actor, row, True, reason)
 
 
 @transaction.atomic
-def resume_job(actor: Actor, name: str, reason: str = "") -> Job:
-    """Run its slots again, from the next one on."""
+def resume_job(actor: Actor, name: str, reason: str = "", *, now_s: Now = database_time) -> Job:
+    """Run its slots again, from the next one on: what came meanwhile is skipped, whether a node has seen it or not."""
     require(actor, JOB_PAUSE, name)
     row = job(name, lock=True)
     reason = checks.reason(reason, required=False)
     if not row.paused:
         already(row.subject, "runs", "job.resume")
         return row
+    tell_undecided(row, now_s())
     return _set_pause(actor, row, False, reason)
 
 
@@ -148,8 +159,8 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     row = job(name, lock=True)
     reason = checks.reason(reason)
     checks.typed(typed_name, name)
-    if after := list(following(name).values_list("job__name", flat=True)):
-        raise Conflict(f"{', '.join(after)} would never run: it runs after {name}.", remedy="Change that first.")
+    if words := followers_seen(actor, name).words:
+        raise Conflict(f"After {name} run: {words}.", remedy="Have them run after others first.")
     now_us = round(now_s() * 1_000_000)
     # Before its runs, as whoever begins or ends one of them locks the two.
     JobCursor.objects.filter(job=name).delete()
@@ -158,11 +169,14 @@ def delete_job(actor: Actor, name: str, typed_name: str, reason: str, *, now_s: 
     # What began once has not been skipped.
     waiting.exclude(last_end="").update(state=F("last_end"), **ended)
     waiting.update(state=RunState.SKIPPED, **ended)
-    if row.kind == WorkName.ELSEWHERE:
+    if row.elsewhere:
         # Nobody would hear of their end.
         JobRun.objects.filter(job=name, ended_us=None).update(state=RunState.CANCELLED, **ended)
-    record(actor, "job.delete", row.subject, reason=reason, before=shown_settings(snapshot(row)))
+    before = shown_settings(snapshot(row), secrecy_of(name))
+    record(actor, "job.delete", row.subject, reason=reason, before=before)
     forget_secrets(row)
+    FormerJob.objects.filter(name=name).delete()
+    FormerJob.objects.create(name=name, version=row.version)
     row.delete()
 
 
@@ -179,7 +193,17 @@ def job(name: str, *, lock: bool = False) -> Job:
 
 def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s: Now) -> Job:
     before = snapshot(row)
-    wanted = SETTINGS.differing(before, with_known(changes, before))
+    if isinstance(changes.get("after"), str):
+        changes = {**changes, "after": restored_after(actor, changes["after"], before["after"])}
+    # Before it is asked what differs: a refusal that a change alone met would say that there is none.
+    checks.reason(why.reason, required=False)
+    secrecy = secrecy_of(row.name)
+    meant = with_known(changes, before, secrecy)
+    wanted = SETTINGS.differing(before, meant)
+    # Whether it is the same is not told: a secret that is typed is a change, with its version and its trace.
+    typed = secrecy.types_one(changes.get("parameters"), before)
+    if typed:
+        wanted["parameters"] = meant["parameters"]
     if not wanted:
         already(row.subject, "is as you sent it")
         return row
@@ -190,34 +214,39 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     refuse_another_place(before, clean)
     # A version's secrets were given for what that version did.
     if why.action != RESTORED:
-        refuse_carrying(before, clean, changes.get("parameters"))
+        refuse_carrying(before, clean, changes, secrecy)
     owner = row.team
     if "owner" in wanted:
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
-    if any(clean[field] != before[field] for field in WORK_SETTINGS):
+    if typed or any(clean[field] != before[field] for field in WORK_SETTINGS):
         check_work(actor, clean)
         row.acts_as = identity_of(actor)
     if clean["after"] != before["after"]:
-        check_after(row.name, clean["after"])
-    if any(clean[field] != before[field] for field in WHEN):
-        _tell_undecided(row, now_s())
+        check_after(actor, row.name, clean["after"], before["after"], typed=why.action != RESTORED)
+    if any(clean[field] != before[field] for field in WHEN) or (owner is None) != (row.team is None):
+        tell_undecided(row, now_s())
     for field, value in clean.items():
         setattr(row, field, value)
     row.team = owner
-    if snapshot(row) == before:
+    row.calendar_lines = lines_of(row.calendars.split(), lock=True)
+    if snapshot(row) == before and not typed:
         return row
-    _save_version(actor, row, Why(why.action, reason), before)
+    save_version(actor, row, Why(why.action, reason), before, typed=typed)
     return row
 
 
 def _set_pause(actor: Actor, row: Job, paused: bool, reason: str) -> Job:
     before = snapshot(row)
     row.paused, row.pause_reason = paused, reason if paused else ""
-    _save_version(actor, row, Why("job.pause" if paused else "job.resume", reason), before)
+    save_version(actor, row, Why("job.pause" if paused else "job.resume", reason), before)
     return row
 
 
-def _save_version(actor: Actor, row: Job, why: Why, before: Mapping[str, Any]) -> None:
+def save_version(actor: Actor, row: Job, why: Why, before: Mapping[str, Any], *, typed: bool = False) -> None:
+    """Make what the ``row`` is now its next version, audited. In the transaction that locked it.
+
+    ``typed``: with a secret that somebody wrote out, which may be what it was.
+    """
     row.version += 1
     row.save()
     keep_after(row)
@@ -225,35 +254,28 @@ def _save_version(actor: Actor, row: Job, why: Why, before: Mapping[str, Any]) -
     # A node that knows the version before decides nothing from here on.
     JobCursor.objects.filter(job=row.name).update(version=row.version)
     after = snapshot(row)
-    shown = shown_settings(after)
-    if before["parameters"] != after["parameters"] and shown_settings(before)["parameters"] == shown["parameters"]:
-        shown["masked"] = "changed"
-    entry = record(actor, why.action, row.subject, reason=why.reason, before=shown_settings(before), after=shown)
+    was, shown = told_change(before, after, secrecy_of(row.name), typed=typed)
+    entry = record(actor, why.action, row.subject, reason=why.reason, before=was, after=shown)
     JobVersion.objects.create(job=row, number=row.version, settings=after, audit_seq=entry.seq)
 
 
-def _tell_undecided(row: Job, now_s: float) -> None:
-    """What came under the settings that end now, and nobody decided, is skipped with a row; it starts anew from now."""
-    cursor = JobCursor.objects.select_for_update().get(job=row.name)
-    at, known = int(now_s), cron_job(row)
-    slots = due_after(known, cursor.at, at)
-    left_out = due_after(known, slots[-1], at) if slots else []
-    now_us = round(now_s * 1_000_000)
-    JobRun.objects.bulk_create(
-        (
-            JobRun(
-                job=row.name,
-                version=row.version,
-                slot=slot,
-                state=RunState.SKIPPED,
-                reason=UNDECIDED + (LEFT_OUT.format(to_rfc3339(at * 1000)) if left_out and slot == slots[-1] else ""),
-                decided_us=now_us,
-                ended_us=now_us,
-                changed_us=now_us,
-            )
-            for slot in slots
-        ),
-        ignore_conflicts=True,
-    )
-    cursor.at = max(cursor.at, at)
-    cursor.save(update_fields=["at"])
+def told_change(
+    before: Mapping[str, Any], after: Mapping[str, Any], secrecy: Secrecy, *, typed: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings before and after a change, as the audit log has them; ``secrecy`` is that of the versions so far,
+    ``typed`` as for :func:`save_version`.
+    """
+    secrecy = secrecy.also(after)
+    shown, was = shown_settings(after, secrecy), shown_settings(before, secrecy)
+    hides = ("parameters", "options", "target")
+    if typed or any(before[name] != after[name] and was[name] == shown[name] for name in hides):
+        shown["masked"] = "changed"
+    return was, shown
+
+
+def _first_version(name: str) -> int:
+    """Behind the last of a job that had the name before."""
+    former = FormerJob.objects.filter(name=name).values_list("version", flat=True).first() or 0
+    # Of those that were deleted before this was kept, runs may tell.
+    seen = JobRun.objects.filter(job=name).aggregate(most=Max("version"))["most"] or 0
+    return max(former, seen) + 1

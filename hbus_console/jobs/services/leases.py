@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.db import transaction
-
 from engine.core.errors import BadInput
 from engine.cron.slots.steps import RunState
-from engine.cron.slots.store import SlotStore
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
-from hbus_console.audit.services import record
+from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
+from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.feature import JOB_RELEASE
-from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.triggering import run_of
-from hbus_console.wiring import store
-
-
-def slot_store() -> SlotStore:
-    """The store's part of the protocol, in this process."""
-    return SlotStore(store.client(), settings.HBUS_PREFIX)
+from hbus_console.wiring.cron import slot_store
 
 
 def release_lease(actor: Actor, job: str, run_id: int, reason: str) -> JobRun:
     """Take the lease of a run from its worker, for one that is stuck: if it lives it stops, and the run is lost.
 
-    Whether it is tried again is the job's ``after_loss``. Raises :class:`BadInput` for a run that does not run, and
-    ``Unavailable``: nothing is known to have changed then but the audit entry.
+    Whether it is tried again is the job's ``after_loss``. Raises :class:`BadInput` for a run that does not run,
+    ``Unavailable`` where nothing has changed, and ``OutcomeUnknown`` where nobody knows: whoever asks for the same
+    again has it found out.
     """
     require(actor, JOB_RELEASE, job)
     reason = checks.reason(reason)
     run = run_of(job, run_id)
-    if Job.objects.filter(name=job, kind=WorkName.ELSEWHERE).exists():
+    if Job.objects.elsewhere().filter(name=job).exists():
         raise BadInput(
             f"{job} runs elsewhere: nobody has a lease of its runs.", remedy="Cancel the run instead.", field="job"
         )
+    lost = unanswered(last_decision(run.subject, [JOB_RELEASE.name]), actor, JOB_RELEASE.name)
+    if lost and (run.state == RunState.LOST or _is_tried_again(run, lost)):
+        found_done(actor, lost, run.subject)
+        return run
     if run.state != RunState.RUNNING:
         raise BadInput(
             f"Run {run_id} of {job} is {run.state}: nobody has a lease of it.",
             remedy="Look at the runs that run.",
             field="run",
         )
-    # Before it is done: nobody is to stop a run without a trace.
-    with transaction.atomic():
-        record(actor, "job.release", run.subject, reason=reason, before={"owner": run.owner, "epoch": run.epoch})
-    slot_store().take_away(run.pk)
+    before = {"owner": run.owner, "epoch": run.epoch}
+    carry_out(
+        StoreDecision(actor, JOB_RELEASE.name, run.subject, reason, before), lambda: slot_store().take_away(run.pk)
+    )
     return run
+
+
+def _is_tried_again(run: JobRun, lost: AuditEntry) -> bool:
+    """Whether it has a lease by now that nobody has decided about."""
+    return run.state == RunState.RUNNING and run.epoch != (lost.before or {}).get("epoch")

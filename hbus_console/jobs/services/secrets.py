@@ -1,4 +1,8 @@
-"""The secrets among a job's parameters: kept where they are shown masked, told to nobody, and carried nowhere else."""
+"""The secrets of a job: kept where they are shown masked, told to nobody, and carried nowhere else.
+
+Among its parameters they are hidden from everyone. In the address that it calls and among its options they are shown to
+who may change what it does, as in the address of a webhook.
+"""
 
 from __future__ import annotations
 
@@ -6,57 +10,89 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.core.errors import BadInput
+from engine.core.redaction import redact_text, shown_url
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.jobs.feature import JOB_EDIT
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
-from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import holds_mask, masked, restored, secrets_in
+from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
+from hbus_console.jobs.showing import masks_in, restored, shown_options
+from hbus_console.jobs.unseen import shown_after
 
 #: Who changes one of these might read the secrets by it: they go elsewhere, or are not called secret any more.
 _WHERE = ("kind", "target", "options", "parameters_schema")
+#: Who changes one of these has the options sent elsewhere. They may see these, but a mask says that they did not look.
+_ELSEWHERE = ("kind", "target")
 
 
-def shown_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a job, or of a version of it, as they may be shown and written down."""
-    if not settings.get("parameters") or "kind" not in settings:
-        return dict(settings)
-    return {**settings, "parameters": masked(settings["parameters"], schema_of(settings))}
+def shown_settings(settings: Mapping[str, Any], secrecy: Secrecy, *, whole: bool = False) -> dict[str, Any]:
+    """The settings of a job, or of a version of it, as they may be shown and written down.
+
+    ``secrecy`` is that of the job. ``whole``: to somebody who may change what it does.
+    """
+    shown = dict(settings)
+    if settings.get("parameters"):
+        shown["parameters"] = secrecy.masked(settings["parameters"], settings)
+    if whole or "kind" not in settings:
+        return shown
+    return {**shown, "target": shown_target(settings), "options": shown_options(settings.get("options") or {})}
 
 
-def with_known(changes: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def shown_to(who: Actor, name: str, settings: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
+    """Those of the job ``name`` as ``who`` may see them: also without the names of jobs that they may not see."""
+    shown = shown_settings(settings, secrecy, whole=allows(who, JOB_EDIT, name))
+    return {**shown, "after": shown_after(who, shown["after"])} if shown.get("after") else shown
+
+
+def shown_target(settings: Mapping[str, Any]) -> str:
+    """What it does, without what may be a key of an address, or a secret among the arguments of a program."""
+    target: str = settings["target"]
+    return shown_url(target) if settings["kind"] == WorkName.HTTP else redact_text(target)
+
+
+def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
     """``changes`` with what they show masked as it is; raises ``BadInput`` for a mask of nothing."""
-    parameters = changes.get("parameters")
-    if not isinstance(parameters, Mapping):
-        return dict(changes)
-    return {**changes, "parameters": restored(parameters, before.get("parameters") or {})}
+    found = dict(changes)
+    known = before.get("parameters") or {}
+    if isinstance(found.get("parameters"), Mapping):
+        found["parameters"] = restored(found["parameters"], known, secrecy.masked(known, before))
+    if isinstance(found.get("options"), Mapping):
+        found["options"] = restored(found["options"], before.get("options") or {}, field="options")
+    if "target" in found and before.get("target") and found["target"] == shown_target(before):
+        found["target"] = before["target"]
+    return found
 
 
-def refuse_carrying(before: Mapping[str, Any], clean: Mapping[str, Any], typed: Mapping[str, Any] | None) -> None:
-    """Raises ``BadInput`` when a secret that nobody ``typed`` would be done something else with, or be shown."""
-    if all(clean[name] == before[name] for name in _WHERE):
-        return
-    known = secrets_in(before["parameters"], schema_of(before))
-    carried = [
-        name
-        for name in known
-        if clean["parameters"].get(name) == before["parameters"][name] and not _is_new(name, typed)
-    ]
+def refuse_carrying(
+    before: Mapping[str, Any], clean: Mapping[str, Any], typed: Mapping[str, Any], secrecy: Secrecy
+) -> None:
+    """Raises ``BadInput`` when a secret that nobody ``typed`` would be done something else with, or be shown.
+
+    ``typed`` are the settings as somebody sent them. A secret gets along in two ways: nothing is said of the
+    parameters, or a mask stands where it does. What surrounds the mask is nothing to go by.
+    """
+    if any(clean[name] != before[name] for name in _WHERE):
+        said = typed.get("parameters")
+        known = before["parameters"]
+        _refuse(secrecy.places(known, before) if said is None else masks_in(said), "parameters")
+    if any(clean[name] != before[name] for name in _ELSEWHERE):
+        _refuse(masks_in(typed.get("options")), "options")
+
+
+def _refuse(carried: list[str], field: str) -> None:
     if carried:
         raise BadInput(
             f"{', '.join(carried)} is secret, and would go another way than it was given for.",
             remedy="Type it anew, or leave the kind, the target, the options and the schema as they are.",
-            field="parameters",
+            field=field,
         )
-
-
-def _is_new(name: str, typed: Mapping[str, Any] | None) -> bool:
-    """Whether somebody typed the whole of it, and so knows it."""
-    return typed is not None and name in typed and not holds_mask(typed[name])
 
 
 def forget_secrets(row: Job) -> None:
     """Mask them in the runs of a job that goes: nobody will know any more what of them is secret."""
+    secrecy = secrecy_of(row.name)
     versions = {each.number: each.settings for each in row.versions.all()}
     for run in JobRun.objects.filter(job=row.name, parameters__isnull=False).iterator():
-        settings = versions.get(run.version)
-        shown = masked(run.parameters or {}, schema_of(settings) if settings else None)
+        shown = secrecy.masked(run.parameters or {}, versions.get(run.version))
         if shown != run.parameters:
             JobRun.objects.filter(pk=run.pk).update(parameters=shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -10,13 +11,13 @@ from django.db.models import Count
 from engine.cron.slots.steps import RunState
 from engine.cron.subjects import tag_subject
 from hbus_console import checks
-from hbus_console.access.permissions import Actor, require
+from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_LIMIT
 from hbus_console.jobs.models import JobRun, JobTag, TagLimit
-from hbus_console.jobs.tags import check_tag, jobs_with
+from hbus_console.jobs.tags import check_tag
 
 #: Runs that a limit may let run.
 MOST_LIMIT = 10_000
@@ -36,7 +37,7 @@ class TagStanding:
 
     @property
     def full(self) -> bool:
-        """Whether no further run may begin."""
+        """Whether no further run may begin, for those that one may see alone."""
         return bool(self.most_at_once) and self.running >= self.most_at_once
 
 
@@ -68,15 +69,26 @@ def seen_tags(who: Actor) -> list[str]:
 
 
 def standing_tags(who: Actor) -> list[TagStanding]:
-    """The tags of the jobs that ``who`` may see, and those with a limit that no job has."""
+    """The tags of the jobs that ``who`` may see; to who may limit them also the other ones that have a limit."""
     seen = JobTag.objects.filter(namespace_q(who, "job__name"))
     jobs = dict(seen.order_by().values_list("tag").annotate(Count("pk")))
     limits = dict(TagLimit.objects.filter(most_at_once__gt=0).values_list("tag", "most_at_once"))
-    unused = limits.keys() - set(JobTag.objects.values_list("tag", flat=True))
-    return [_standing(tag, jobs.get(tag, 0), limits.get(tag, 0)) for tag in sorted(jobs.keys() | unused)]
+    listed = jobs.keys() | (limits.keys() if allows(who, JOB_LIMIT) else set())
+    running, waiting = _open_by_tag(who)
+    return [
+        TagStanding(tag, jobs.get(tag, 0), limits.get(tag, 0), running[tag], waiting[tag]) for tag in sorted(listed)
+    ]
 
 
-def _standing(tag: str, jobs: int, most: int) -> TagStanding:
-    # Of all jobs, also those that one may not see: that is what a run waits for.
-    runs = JobRun.objects.filter(job__in=jobs_with([tag]), ended_us=None)
-    return TagStanding(tag, jobs, most, runs.filter(state=RunState.RUNNING).count(), runs.filter(waits=True).count())
+def _open_by_tag(who: Actor) -> tuple[Counter[str], Counter[str]]:
+    """Runs that run, and that wait, by each tag of their job."""
+    # Of the jobs that one may see, though runs wait for all of them: what others do is not told.
+    rows = JobRun.objects.filter(namespace_q(who, "job"), ended_us=None).order_by()
+    tags: dict[str, list[str]] = {}
+    for job, tag in JobTag.objects.filter(job__name__in=rows.values("job")).values_list("job__name", "tag"):
+        tags.setdefault(job, []).append(tag)
+    running, waiting = Counter[str](), Counter[str]()
+    for job, state, waits in rows.values_list("job", "state", "waits"):
+        running.update(tags.get(job, ()) if state == RunState.RUNNING else ())
+        waiting.update(tags.get(job, ()) if waits else ())
+    return running, waiting

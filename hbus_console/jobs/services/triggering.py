@@ -17,16 +17,17 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.jobs.columns import Division
 from hbus_console.jobs.feature import JOB_RUN
 from hbus_console.jobs.judge import SlotJudge, database_time
-from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import cron_job
-from hbus_console.jobs.models import Division, Job, JobRun
+from hbus_console.jobs.models import FormerJob, Job, JobRun, JobVersion
 from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import Now, job
-from hbus_console.jobs.services.work import check_parameters, schema_of
-from hbus_console.jobs.showing import masked, restored
+from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.work import check_parameters
+from hbus_console.jobs.showing import restored
 from hbus_console.jobs.workers import working_nodes
 from hbus_console.wiring import store
 
@@ -71,17 +72,17 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     """
     require(actor, JOB_RUN, name)
     row = job(name, lock=True)
-    if row.kind == WorkName.ELSEWHERE:
+    if row.elsewhere:
         raise BadInput(
             f"{name} runs elsewhere: hbus only hears of its runs.", remedy=f"Start it there: {row.target}.", field="job"
         )
     reason = checks.reason(asked.reason)
-    key = checks.text(asked.key, "key", most=_KEY_LIMIT) or uuid4().hex
-    parameters = checked_parameters(row, asked.parameters)
-    known = runs_of_key(name, key)
-    if known:
-        _refuse_another(known[0], parameters, asked.part)
+    key = checks.text(asked.key, "key", most=_KEY_LIMIT)
+    if known := runs_of_key(name, key) if key else []:
+        refuse_another(actor, known[0], asked)
         return Triggered(known[0], new=False, others=tuple(known[1:]))
+    key = key or uuid4().hex
+    parameters = checked_parameters(row, asked.parameters)
     now_us = round(now_s() * 1_000_000)
     runs = [
         JobRun.objects.create(
@@ -100,7 +101,7 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
         )
         for part in wanted_parts(row, asked.part)
     ]
-    shown = masked(parameters, schema_of(snapshot(row)))
+    shown = secrecy_of(name).masked(parameters, snapshot(row))
     after = {"job": name, "parameters": shown}
     if row.division != Division.WHOLE:
         after["runs"] = {run.part: run.pk for run in runs}
@@ -119,7 +120,7 @@ def cancel_run(actor: Actor, name: str, run_id: int, reason: str) -> JobRun:
     require(actor, JOB_RUN, name)
     reason = checks.reason(reason)
     run = run_of(name, run_id)
-    elsewhere = Job.objects.filter(name=name, kind=WorkName.ELSEWHERE).exists()
+    elsewhere = Job.objects.elsewhere().filter(name=name).exists()
     with transaction.atomic():
         if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}", at_once=elsewhere):
             record(actor, "job.cancel", run.subject, reason=reason)
@@ -163,23 +164,49 @@ def wanted_parts(row: Job, only: str = "") -> tuple[str, ...]:
 
 def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``."""
-    if given is not None and not isinstance(given, Mapping):
-        raise BadInput(
-            "The parameters are no JSON object.", remedy='For example {"hotel": "HB-1"}.', field="parameters"
-        )
-    parameters = dict(row.parameters if given is None else restored(given, row.parameters))
-    check_parameters(snapshot(row), parameters)
+    settings, parameters = snapshot(row), dict(row.parameters)
+    if given is not None:
+        parameters = restored(_an_object(given), row.parameters, secrecy_of(row.name).masked(row.parameters, settings))
+    checks.storable(parameters, "parameters")
+    check_parameters(settings, parameters)
     return parameters
 
 
-def _refuse_another(known: JobRun, parameters: Mapping[str, Any], part: str) -> None:
-    other = "with other parameters" if known.parameters != parameters else "of another part"
-    if known.parameters != parameters or (part and known.part != part):
+def _an_object(given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
         raise BadInput(
-            f"This key has made run {known.pk} of {known.job}, {other}.",
-            remedy="Use a new key for a new run.",
-            field="key",
+            "The parameters are no JSON object.", remedy='For example {"hotel": "HB-1"}.', field="parameters"
         )
+    return given
+
+
+def refuse_another(actor: Actor, known: JobRun, asked: Trigger) -> None:
+    """Raises ``BadInput`` where what is ``asked`` under the key of a run that is ``known`` is not the same call again.
+
+    Whatever became of the job since, that says nothing else. Secrets are not compared: one's own run may have those of
+    the job, and a refusal that leaves no trace would tell who guesses.
+    """
+    if known.asked_by != actor.name:
+        # Not what it differs in: the parameters of others are masked for whoever asks.
+        other = "which somebody else asked for"
+    elif FormerJob.objects.filter(name=known.job, version__gte=known.version).exists():
+        other = "when another job had this name"
+    elif asked.parameters is not None and not _is_alike(known, _an_object(asked.parameters)):
+        other = "with other parameters"
+    elif asked.part and known.part != asked.part:
+        other = "of another part"
+    else:
+        return
+    raise BadInput(
+        f"This key has made run {known.pk} of {known.job}, {other}.",
+        remedy="Use a new key for a new run.",
+        field="key",
+    )
+
+
+def _is_alike(known: JobRun, parameters: Mapping[str, Any]) -> bool:
+    version = JobVersion.objects.filter(job__name=known.job, number=known.version).first()
+    return secrecy_of(known.job).alike(parameters, known.parameters or {}, version.settings if version else None)
 
 
 def offer_soon(offered: Offer) -> None:

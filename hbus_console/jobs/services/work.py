@@ -9,6 +9,8 @@ from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.jobs.kinds.kind import WorkSpec
 from hbus_console.jobs.kinds.known import KINDS
+from hbus_console.jobs.schema_walk import TooMuch
+from hbus_console.jobs.showing import MOST_STEPS, looked_through
 from hbus_console.schemas.json_schema import CompiledSchema
 
 #: The settings that say what is done: whoever changes one lends the job their rights.
@@ -43,7 +45,16 @@ def schema_of(settings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def check_parameters(settings: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
     """Raises ``BadInput`` (field ``parameters``) where they do not fit; what it says quotes no value."""
-    compiled = _compiled(schema_of(settings))
+    schema = schema_of(settings)
+    try:
+        looked_through(parameters, schema or {}, most=MOST_STEPS // 5)
+    except TooMuch:
+        raise BadInput(
+            "The parameters take too long to look through for secrets by their schema.",
+            remedy="Use fewer patterns and alternatives, or fewer names.",
+            field="parameters",
+        ) from None
+    compiled = _compiled(schema)
     if compiled is not None and (problem := compiled.problem(dict(parameters))) is not None:
         raise BadInput(
             f"The parameters do not fit: {problem[1]}.", remedy="Its schema says what they must be.", field="parameters"

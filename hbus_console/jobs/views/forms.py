@@ -12,22 +12,23 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from engine.cron.exclusions import compile_exclusions
-from engine.cron.expression import BadExpression, explain
+from engine.cron.exclusions import NONE_AHEAD, compile_exclusions, kept
+from engine.cron.expression import BadExpression, UnknownZone, explain
+from engine.cron.expression.offsets import zone
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
+from hbus_console.jobs.calendars import left_out, lines_of, read_calendars
 from hbus_console.jobs.feature import JOB_EDIT, JOB_GOVERN
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.kinds.function import known_functions
-from hbus_console.jobs.known import MOST_LOOKED_AT
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.preview import Question
 from hbus_console.jobs.preview import preview as previewed
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import GOVERNANCE, SETTINGS, TIMES, TROUBLE, WORK, JobDraft, snapshot
-from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import masked, still_masked
+from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.secrets import shown_to
 from hbus_console.jobs.views.job import frame
 from hbus_console.jobs.wall import told_slot
 from hbus_console.teams.services import team_names
@@ -54,7 +55,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "nav": "jobs",
         **_PARTS,
         "teams": team_names(),
-        "functions": known_functions(),
+        "functions": known_functions(who),
         "values": asdict(fresh),
         "may_edit": True,
         "may_govern": True,
@@ -81,8 +82,8 @@ def settings(request: HttpRequest, job: str) -> HttpResponse:
         **frame(who, row),
         **_PARTS,
         "teams": team_names(),
-        "functions": known_functions(),
-        "values": {**known, "parameters": masked(row.parameters, schema_of(known))},
+        "functions": known_functions(who),
+        "values": shown_to(who, job, known, secrecy_of(job)),
         "may_govern": allows(who, JOB_GOVERN, job),
         "part": GOVERNANCE,
     }
@@ -123,19 +124,30 @@ def preview(request: HttpRequest) -> HttpResponse:
             job=text(form, "name"),
         )
         found = previewed(question, now_ms // 1_000)
-        left_out = compile_exclusions(lines(form, "excluded"), found.schedule.zone)
-        coming = islice(found.schedule.slots(found.after), MOST_LOOKED_AT)
-        kept = (slot for slot in coming if left_out is None or not left_out.why(slot.at))
-        slots = [told_slot(slot, now_ms * 1_000) for slot in islice(kept, TOLD)]
-        context = {"words": explain(found.schedule), "slots": slots, "zone": found.schedule.zone}
+        of_calendars = lines_of(read_calendars(text(form, "calendars")))
+        exclusions = compile_exclusions(left_out(lines(form, "excluded"), of_calendars), found.schedule.zone)
+        coming = islice(kept(found.schedule, exclusions, found.after), TOLD)
+        slots = [told_slot(slot, now_ms * 1_000) for slot in coming]
+        none = "never" if not found.slots else NONE_AHEAD
+        context = {"words": explain(found.schedule), "slots": slots, "zone": found.schedule.zone, "none": none}
     except BadExpression as error:
         context = {"refused": error.reason, "remedy": error.remedy, "spec": question.spec, "position": error.position}
+        context["also"] = _wrong_with_zone(question.tz)
     except BadInput as error:
         context = {"refused": error.what, "remedy": error.remedy}
     return render(request, "jobs/_preview.html", context)
 
 
+def _wrong_with_zone(name: str) -> UnknownZone | None:
+    """A schedule that cannot be read is told of first; the zone may be wrong as well."""
+    try:
+        zone(name)
+    except UnknownZone as error:
+        return error
+    return None
+
+
 def _with_secrets(values: dict[str, Any], row: Job) -> dict[str, Any]:
     """What is shown in place of a secret is no value: the secret stays."""
     typed = SETTINGS["parameters"].check(values["parameters"], {})
-    return {**values, "parameters": still_masked(typed, row.parameters, schema_of(snapshot(row)))}
+    return {**values, "parameters": secrecy_of(row.name).still_masked(typed, row.parameters, snapshot(row))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -20,18 +21,21 @@ from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import tell
 from hbus_console.audit.trail import visible
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_PAUSE, JOB_RUN
-from hbus_console.jobs.following import following, read_after
+from hbus_console.jobs.following import followers_seen, read_after
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE, LABELS
-from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import schedule_of
-from hbus_console.jobs.models import Job, JobRun, JobVersion, PingAddress
+from hbus_console.jobs.models import Job, JobRun, PingAddress
+from hbus_console.jobs.narrowing import narrowed
 from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
-from hbus_console.jobs.services.secrets import shown_settings
+from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
+from hbus_console.jobs.services.secrets import shown_to
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.standing import job_rows, next_slots
-from hbus_console.jobs.views.lists import page_of_runs, told_runs
+from hbus_console.jobs.told_runs import told_runs
+from hbus_console.jobs.unseen import ANOTHER, name_for
+from hbus_console.jobs.views.lists import page_of_runs
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
 from hbus_console.jobs.wall import told_slot
 from hbus_console.ui.curl import CurlRequest
@@ -50,8 +54,7 @@ def frame(who: Actor, row: Job) -> dict[str, Any]:
         "kind_words": KIND_WORDS.get(row.kind, row.kind),
         "words": _words(row),
         "acts_as": words_of_identity(row.acts_as),
-        "elsewhere": row.kind == WorkName.ELSEWHERE,
-        "may_run": allows(who, JOB_RUN, row.name) and row.kind != WorkName.ELSEWHERE,
+        "may_run": allows(who, JOB_RUN, row.name) and not row.elsewhere,
         "may_pause": allows(who, JOB_PAUSE, row.name),
         "may_edit": allows(who, JOB_EDIT, row.name),
         "may_delete": allows(who, JOB_DELETE, row.name),
@@ -68,21 +71,23 @@ def frame(who: Actor, row: Job) -> dict[str, Any]:
 def detail(request: HttpRequest, job: str) -> HttpResponse:
     who, row, now_ms = actor(request), jobs.job(job), clock.now_ms()
     state = request.GET.get("state", "")
-    found = JobRun.objects.filter(job=job, **({"state": state} if state else {}))
+    found = narrowed(JobRun.objects.all(), job=job, state=state)
     runs, more = page_of_runs(found, request.GET.get("cursor", ""))
     (standing,) = job_rows([row], now_ms * 1_000)
+    secrecy = secrecy_of(job)
     context = {
         **frame(who, row),
-        **trigger_sheet(row, row.parameters),
+        **trigger_sheet(row, secrecy, row.parameters),
         "standing": standing,
         "slots": [told_slot(slot, now_ms * 1_000) for slot in next_slots(row, now_ms // 1_000, SLOTS)],
-        "before": read_after(row.after),
-        "behind": following(row.name),
-        "runs": told_runs(runs, now_ms * 1_000),
+        "before": [(name_for(who, each), each.ended) for each in read_after(row.after)],
+        "another": ANOTHER,
+        "behind": followers_seen(who, row.name),
+        "runs": told_runs(who, runs, now_ms * 1_000),
         "next_cursor": more,
         "state": state,
         "states": [each.value for each in RunState],
-        "told_settings": _told(row),
+        "told_settings": _told(who, row, secrecy),
         "schema": schema_of(snapshot(row)),
         "ping": PingAddress.objects.filter(job=row).first(),
     }
@@ -95,16 +100,17 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
 @require_GET
 @console_view(VIEW, resource="{job}")
 def versions(request: HttpRequest, job: str) -> HttpResponse:
-    row = jobs.job(job)
+    who, row, secrecy = actor(request), jobs.job(job), secrecy_of(job)
     found = list(row.versions.all()[: VERSIONS + 1])
+    shown = [shown_to(who, job, each.settings, secrecy) for each in found]
     entries = AuditEntry.objects.in_bulk([each.audit_seq for each in found], field_name="seq")
     context = {
-        **frame(actor(request), row),
+        **frame(who, row),
         "versions": [
             {
                 "version": each,
                 "entry": entries.get(each.audit_seq),
-                "differs": _difference(found[place + 1], each) if place + 1 < len(found) else [],
+                "differs": _difference(shown[place + 1], shown[place]) if place + 1 < len(found) else [],
                 "first": each.number == 1,
                 "sheet": f"restore-{each.number}",
                 "title": f"Restore version {each.number}",
@@ -159,14 +165,13 @@ def _words(row: Job) -> str:
         return error.what
 
 
-def _told(row: Job) -> list[tuple[str, str]]:
+def _told(who: Actor, row: Job, secrecy: Secrecy) -> list[tuple[str, str]]:
     """Label and value of what the job is set to, as the page lists it."""
-    values = shown_settings(snapshot(row))
+    values = shown_to(who, row.name, snapshot(row), secrecy)
     told = []
-    elsewhere = row.kind == WorkName.ELSEWHERE
     # The page shows the schema apart: it may be long.
-    left_out = DONE_HERE if elsewhere else ("parameters_schema",)
-    labels = LABELS if elsewhere else {}
+    left_out = DONE_HERE if row.elsewhere else ("parameters_schema",)
+    labels = LABELS if row.elsewhere else {}
     for part in (WORK, TIMES, TROUBLE):
         for each in SETTINGS.part(part):
             if each.name in left_out:
@@ -178,9 +183,8 @@ def _told(row: Job) -> list[tuple[str, str]]:
     return told
 
 
-def _difference(before: JobVersion, after: JobVersion) -> list[tuple[str, object, object]]:
-    """What a version changed: setting, what it was, what it is; without what is secret."""
-    was, now = (shown_settings(each.settings) for each in (before, after))
+def _difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, object, object]]:
+    """What a version changed, as it may be shown: setting, what it was, what it is; without what is secret."""
     return [
         (name, was.get(name), now.get(name))
         for name in dict.fromkeys([*was, *now])

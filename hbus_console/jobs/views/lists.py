@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.steps import OPEN, RunState
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.services import living
-from hbus_console.jobs.drawing import DayLine, day, late_us, tone_of_run, took_us
+from hbus_console.jobs.drawing import DayLine, day, tone_of_run
 from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.narrowing import before, narrowed
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.services.draft import KIND_WORDS
 from hbus_console.jobs.services.tags import seen_tags
-from hbus_console.jobs.standing import PAGE, STATES, JobFilters, JobRow, RunFilters, found_jobs, job_rows
+from hbus_console.jobs.standing import BY_RUNS, PAGE, STATES, JobFilters, JobRow, RunFilters, found_jobs, job_rows
+from hbus_console.jobs.told_runs import told_runs
 from hbus_console.jobs.wall import WallDay, day_of
+from hbus_console.nodes.stamps import of_role
 from hbus_console.teams.services import team_names
 from hbus_console.ui import formats
 from hbus_console.ui.pages import clock
@@ -44,7 +47,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     who, wanted, now_ms = actor(request), read_filters(JobFilters, request.GET), clock.now_ms()
     found = found_jobs(who, wanted)
     cursor = request.GET.get("cursor", "")
-    page = list(found.filter(name__gt=cursor)[: PAGE + 1] if cursor else found[: PAGE + 1])
+    page, number = _page(found, cursor, by_runs=wanted.state in BY_RUNS)
     rows = job_rows(page[:PAGE], now_ms * 1_000)
     today = day_of(now_ms, timezone.get_current_timezone())
     drawn = _most_to_tell(rows, today)
@@ -52,7 +55,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "nav": "jobs",
         "rows": rows,
         "next_cursor": page[PAGE - 1].name if len(page) > PAGE else "",
-        "found": found.count(),
+        "found": number,
         "any": Job.objects.filter(namespace_q(who, "name")).exists(),
         "wanted": wanted,
         "teams": team_names(),
@@ -69,18 +72,34 @@ def jobs(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/list.html", context)
 
 
+def _page(found: QuerySet[Job], cursor: str, *, by_runs: bool) -> tuple[list[Job], int]:
+    """Those behind ``cursor``, one more than a page has, and how many there are of all.
+
+    ``by_runs``: the runs of each job say whether it is one. They are asked once, and not for the number again.
+    """
+    if not by_runs:
+        return list(found.filter(name__gt=cursor)[: PAGE + 1] if cursor else found[: PAGE + 1]), found.count()
+    names = list(found.values_list("name", flat=True))
+    if cursor and cursor not in names:
+        # It is none of them any more. Where its place was the database alone knows: it orders them.
+        return list(found.filter(name__gt=cursor)[: PAGE + 1]), len(names)
+    first = names.index(cursor) + 1 if cursor else 0
+    rows = Job.objects.select_related("team").filter(name__in=names[first : first + PAGE + 1])
+    return list(rows.order_by("name")), len(names)
+
+
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def runs(request: HttpRequest) -> HttpResponse:
     who, now_us = actor(request), clock.now_ms() * 1_000
     wanted = read_filters(RunFilters, request.GET)
-    found = _seen(who).filter(**{name: value for name in ("job", "state", "kind") if (value := getattr(wanted, name))})
+    found = narrowed(_seen(who), job=wanted.job, state=wanted.state, kind=wanted.kind)
     if wanted.owner:
         found = found.filter(job__in=list(owned(Job.objects.all(), wanted.owner).values_list("name", flat=True)))
     rows, more = page_of_runs(found, request.GET.get("cursor", ""))
     context = {
         "nav": "runs",
-        "runs": told_runs(rows, now_us),
+        "runs": told_runs(who, rows, now_us),
         "next_cursor": more,
         "wanted": wanted,
         "states": [state.value for state in RunState],
@@ -95,24 +114,10 @@ def page_of_runs(found: QuerySet[JobRun], cursor: str) -> tuple[list[JobRun], st
     """A page of runs, the newest first, and the cursor of the next one."""
     slot, _, number = cursor.partition(".")
     if slot.isdecimal() and number.isdecimal():
-        found = found.filter(Q(slot__lt=int(slot)) | Q(slot=int(slot), pk__lt=int(number)))
+        found = found.filter(before(int(slot), int(number)))
     rows = list(found.order_by("-slot", "-pk")[: MOST_LISTED + 1])
     last = rows[MOST_LISTED - 1] if len(rows) > MOST_LISTED else None
     return rows[:MOST_LISTED], f"{last.slot}.{last.pk}" if last else ""
-
-
-def told_runs(rows: list[JobRun], now_us: int) -> list[dict[str, object]]:
-    """What a row of a list shows of each."""
-    return [
-        {
-            "run": run,
-            "slot_ms": run.slot * 1_000,
-            "tone": tone_of_run(run.state),
-            "took_us": took_us(run, now_us),
-            "late_us": late_us(run),
-        }
-        for run in rows
-    ]
 
 
 def _seen(who: Actor) -> QuerySet[JobRun]:
@@ -125,7 +130,7 @@ def _today(who: Actor, today: WallDay) -> dict[str, object]:
     rows = found.order_by("-slot", "-pk").values_list("job", "slot", "state")[: MOST_COUNTED + 1]
     # Of a divided slot there is a row for each part.
     slots = {(job, slot) for job, slot, _ in rows}
-    not_over = {(job, slot) for job, slot, state in rows if state in (RunState.CLAIMED, RunState.RUNNING)}
+    not_over = {(job, slot) for job, slot, state in rows if state in OPEN}
     return {"slots": min(len(slots), MOST_COUNTED), "more": len(rows) > MOST_COUNTED, "open": len(not_over)}
 
 
@@ -155,7 +160,8 @@ def _line(row: JobRow, ran: Sequence[JobRun], today: WallDay) -> DayLine:
     failed = sum(tone_of_run(run.state) == "bad" for run in ran)
     said += f", {formats.num(failed)} failed" if failed else ""
     said += f"; the next in {formats.duration(row.coming.in_us)}" if row.coming else ""
-    return DayLine(row.job.name, ran, _coming(row, today), today.span_s, ran[-1].slot if cut else 0, said)
+    cut_s = ran[-1].slot if cut else 0
+    return DayLine(row.job.name, ran, _coming(row, today), today.span_s, cut_s, row.over, said)
 
 
 def _coming(row: JobRow, today: WallDay) -> list[int]:
@@ -171,4 +177,4 @@ def _coming(row: JobRow, today: WallDay) -> list[int]:
 def _nodes() -> int | None:
     """How many nodes decide slots; ``None`` while nobody can tell."""
     found, trouble = living()
-    return None if trouble else sum(node.role == "cron" and not node.silent for node in found)
+    return None if trouble else len(of_role(found, "cron"))

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput, NotThere
 from engine.cron.expression import Slot
-from engine.cron.slots.job import Overlap
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.job import JobPolicy, Overlap
+from engine.cron.slots.steps import RunState, SlotKey
+from engine.cron.subjects import job_subject
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import allows
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
-from hbus_console.jobs.drawing import late_us, tone_of_run, took_us
+from hbus_console.jobs.busy import Busy, busy_with
+from hbus_console.jobs.drawing import tone_of_run
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
-from hbus_console.jobs.following import key_after, parts_of, upstream_of
+from hbus_console.jobs.following import followers_seen, key_after, parts_of, upstream_of
+from hbus_console.jobs.holding import RunStanding, leases_of, words_of_lease
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
@@ -30,20 +34,22 @@ from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs, triggering
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.foreseeing import foresee
+from hbus_console.jobs.services.secrecy import secrecy_of
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import masked, unmasked
 from hbus_console.jobs.tags import full_tags, words_of_full
+from hbus_console.jobs.told_runs import stands
+from hbus_console.jobs.unseen import Asked, asked
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
 from hbus_console.jobs.wall import on_wall
-from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, refuse_act
+from hbus_console.wiring.cron import slot_store
 
-#: Pieces of a log that the page shows, the newest; all of them are downloaded.
-MOST_PIECES = 24
-#: Lines that a search in the log shows.
+#: Lines of a log that the page shows, the newest, or those with what is searched for; all of them are downloaded.
 MOST_LINES = 2_000
+#: And characters, where lines are long.
+MOST_CHARACTERS = 400_000
 
 
 @require_GET
@@ -53,43 +59,55 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
     of = Job.objects.select_related("team").filter(name=job).first()
     version = of and of.versions.filter(number=row.version).first()
     said = version.settings if version else {}
-    schema = schema_of(said) if said else None
+    secrecy = secrecy_of(job)
     parameters = said.get("parameters", {}) if row.parameters is None else row.parameters
+    # As its own version has them, whatever the job is by now.
+    shown = secrecy.masked(parameters, said)
     elsewhere = row.kind == JobRun.Kind.PING or said.get("kind") == WorkName.ELSEWHERE
     wanted, zone = request.GET.get("q", ""), said.get("zone", "UTC")
-    parts = list(parts_of(row))
+    parts, slots = list(parts_of(row)), slot_store()
+    upstream, told = upstream_of(row), asked(who, row)
+    leases = leases_of([row, *parts])
+    upstream = upstream if upstream and allows(who, VIEW, upstream.job) else None
+    followers = JobRun.objects.filter(
+        namespace_q(who, "job"), kind=JobRun.Kind.AFTER, key=key_after(parts[0].pk if parts else row.pk)
+    ).order_by("job", "pk")
     context: dict[str, Any] = {
         "nav": "runs",
+        "shows": " ".join(_shows(row, [each.job for each in (upstream, *followers) if each], who, said)),
         "run": row,
         "job": of,
         "name": job,
+        "standing": leases.standing(row),
+        "lease": row.pk in leases.asked and words_of_lease(row, leases, said.get("lease_s", JobPolicy().lease_s)),
         "tone": tone_of_run(row.state),
         "slot_ms": row.slot * 1_000,
         "slot_utc": Slot(row.slot, 0, "").utc,
         "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
         "zone": zone,
-        "took_us": took_us(row, now_us),
-        "late_us": late_us(row),
-        "parameters": masked(parameters, schema),
-        "moments": _moments(row, elsewhere=elsewhere),
-        "attempts": _attempts(row, now_us),
+        "took_us": row.took_us(now_us),
+        "begun_ms": row.begun_us and row.begun_us // 1_000,
+        "late_us": row.late_us,
+        "parameters": shown,
+        "asked": told,
+        "moments": _moments(row, told, elsewhere=elsewhere),
+        "attempts": _attempts(row, leases.standing(row), now_us),
         "elsewhere": elsewhere,
         "nothing_at_all": "It sent nothing" if elsewhere else "It printed nothing",
         "nothing_yet": "What its pings send stands here."
         if elsewhere
         else "What it prints stands here within a second.",
-        "where": said.get("target", ""),
+        "where": said.get("target", "") if elsewhere else "",
         "until_ms": (row.slot + said.get("grace_s", 0)) * 1_000,
         "moves": row.ended_us is None,
-        "upstream": upstream_of(row),
-        "parts": parts,
-        "waits_for": "" if elsewhere else _waits_for(row, said, now_us),
-        "followers": JobRun.objects.filter(
-            kind=JobRun.Kind.AFTER, key=key_after(parts[0].pk if parts else row.pk)
-        ).order_by("job", "pk"),
+        "upstream": upstream,
+        "upstream_stands": stands(upstream.state) if upstream else "",
+        "parts": [(each, leases.standing(each)) for each in parts],
+        "waits_for": None if elsewhere else _waits_for(who, row, said, now_us),
+        "followers": followers,
         "acts_as": words_of_identity(said.get("acts_as", "")),
-        "lease_key": f"{settings.HBUS_PREFIX}:{{run:{row.pk}}}:lease",
-        "marker_key": f"{settings.HBUS_PREFIX}:{{cron:{job}}}:slot:{row.version}:{row.slot}",
+        "lease_key": slots.lease_key(row.pk),
+        "marker_key": slots.marker_key(SlotKey(job, row.version, row.slot)),
         "q": wanted,
         **_log_of(row, wanted),
         "may_run": of is not None and not elsewhere and allows(who, JOB_RUN, job),
@@ -98,7 +116,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "cancel_curl": CurlRequest("POST", f"/api/v1/jobs/{job}/runs/{row.pk}/cancel", {"reason": "why"}),
     }
     if of is not None:
-        context |= trigger_sheet(of, parameters)
+        context |= trigger_sheet(of, secrecy, shown)
     return render(request, "jobs/run.html", context)
 
 
@@ -127,11 +145,7 @@ def cancel(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
 def trigger_job(request: HttpRequest, job: str) -> HttpResponse:
     form, row = request.POST, jobs.job(job)
     try:
-        schema = schema_of(snapshot(row))
-        parameters = unmasked(read_parameters(form, schema), row.parameters, schema)
-        made = triggering.trigger(
-            actor(request), job, Trigger(parameters, form.get("reason", ""), form.get("key", ""), form.get("part", ""))
-        )
+        made = triggering.trigger(actor(request), job, _asked(form, _typed(form, row)))
     except NotThere:
         raise
     except BadInput as refused:
@@ -150,8 +164,7 @@ def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
     form, row = request.POST, jobs.job(job)
     context: dict[str, Any]
     try:
-        schema = schema_of(snapshot(row))
-        parameters = unmasked(read_parameters(form, schema), row.parameters, schema)
+        parameters = _typed(form, row)
         context = {"foreseen": foresee(actor(request), job, _asked(form, parameters))}
     except NotThere:
         raise
@@ -160,14 +173,28 @@ def foresee_trigger(request: HttpRequest, job: str) -> HttpResponse:
     return render(request, "jobs/_foreseen.html", context)
 
 
-def _waits_for(run: JobRun, said: Mapping[str, Any], now_us: int) -> str:
-    """What a run that is claimed waits for now; empty for another."""
+def _shows(run: JobRun, told: Iterable[str], who: Actor, said: Mapping[str, Any]) -> list[str]:
+    """What moves on its page: its own job, those ``told`` of on it, and those that will be, once it has ended."""
+    jobs = {run.job, *told}
+    if run.ended_us is None:
+        jobs |= {each.job.name for each in followers_seen(who, run.job).seen}
+    claimed = run.state == RunState.CLAIMED
+    # Whether there is room is of all that run, under its tags and with its workers: of those that live.
+    room = [*(["runs", "nodes"] if claimed else []), *(["tags"] if claimed and said.get("tags") else [])]
+    return [*(str(job_subject(job)) for job in sorted(jobs)), f"log:{run.pk}", *room]
+
+
+def _waits_for(who: Actor, run: JobRun, said: Mapping[str, Any], now_us: int) -> Busy | None:
+    """What a run that is claimed waits for now; of another nothing."""
     if run.state != RunState.CLAIMED:
-        return ""
+        return None
     if run.not_before_us > now_us:
-        return f"its time, in {formats.duration(run.not_before_us - now_us)}"
-    if not run.waits:
-        return f"a worker {run.part_words}" if run.node_wanted else "a worker"
+        return Busy("its time", at_ms=run.not_before_us // 1_000)
+    return Busy(_room(run, said)) if run.waits else busy_with(who, run)
+
+
+def _room(run: JobRun, said: Mapping[str, Any]) -> str:
+    """What one waits for that was told to wait."""
     running = JobRun.objects.filter(job=run.job, ended_us=None, state=RunState.RUNNING)
     if said.get("overlap") != Overlap.RUN and (other := running.filter(part=run.part).first()):
         return f"the end of run {other.pk}"
@@ -175,6 +202,12 @@ def _waits_for(run: JobRun, said: Mapping[str, Any], now_us: int) -> str:
         return words_of_full(full)
     most = said.get("most_at_once")
     return f"room: {running.count():,} of {most:,} of its runs run" if most else "its turn"
+
+
+def _typed(form: QueryDict, row: Job) -> dict[str, Any]:
+    """The parameters of the sheet, its masks being the job's own secrets. Raises ``BadInput``."""
+    settings = snapshot(row)
+    return secrecy_of(row.name).unmasked(read_parameters(form, schema_of(settings)), row.parameters, settings)
 
 
 def _asked(form: QueryDict, parameters: Mapping[str, Any]) -> Trigger:
@@ -186,32 +219,37 @@ class AttemptLine:
     """One attempt, as the page shows it."""
 
     row: JobAttempt
+    standing: RunStanding
     took_us: int
-
-    @property
-    def tone(self) -> str:
-        return tone_of_run(self.row.state)
 
     @property
     def begun_ms(self) -> int:
         return self.row.begun_us // 1_000
 
 
-def _attempts(run: JobRun, now_us: int) -> list[AttemptLine]:
+def _attempts(run: JobRun, now: RunStanding, now_us: int) -> list[AttemptLine]:
+    """``now``: how the run itself stands, and so the attempt that goes on."""
     rows = JobAttempt.objects.filter(run=run.pk).order_by("number", "pk")
-    return [AttemptLine(row, max(0, (row.ended_us or now_us) - row.begun_us)) for row in rows]
+    return [
+        AttemptLine(
+            row,
+            now if row.ended_us is None and row.epoch == run.epoch else RunStanding(row.state, tone_of_run(row.state)),
+            max(0, (row.ended_us or now_us) - row.begun_us),
+        )
+        for row in rows
+    ]
 
 
-def _moments(run: JobRun, *, elsewhere: bool) -> list[dict[str, Any]]:
+def _moments(run: JobRun, told: Asked, *, elsewhere: bool) -> list[dict[str, Any]]:
     """What is known of its course, in its order."""
     begins = {
-        JobRun.Kind.MANUAL: f"{run.asked_by} asked for it",
-        JobRun.Kind.AFTER: f"{run.asked_by} ended",
+        JobRun.Kind.MANUAL: f"{told.by} asked for it",
+        JobRun.Kind.AFTER: f"{told.by} ended",
         JobRun.Kind.PING: "a ping came beside the slots",
         JobRun.Kind.SCHEDULE: f"its slot was decided by {run.node}",
     }
-    asked = begins[JobRun.Kind(run.kind)]
-    moments = [{"at_ms": run.decided_us // 1_000, "tone": "info", "says": asked, "note": run.asked_why}]
+    begun = begins[JobRun.Kind(run.kind)]
+    moments = [{"at_ms": run.decided_us // 1_000, "tone": "info", "says": begun, "note": told.why}]
     if run.begun_us is not None:
         note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"
         note = "" if elsewhere else note
@@ -229,7 +267,7 @@ def _moments(run: JobRun, *, elsewhere: bool) -> list[dict[str, Any]]:
             {
                 "at_ms": run.ended_us // 1_000,
                 "tone": tone_of_run(run.state),
-                "says": f"it is {run.state}" if run.state != RunState.DONE else "it is done",
+                "says": f"it {stands(run.state)}",
                 "note": run.reason or run.summary,
             }
         )
@@ -239,9 +277,7 @@ def _moments(run: JobRun, *, elsewhere: bool) -> list[dict[str, Any]]:
 def _log_of(run: JobRun, wanted: str) -> dict[str, Any]:
     """The newest pieces; with ``wanted`` the lines that have it, of all that is kept."""
     newest = LogPiece.objects.filter(run=run.pk).order_by("-seq")
-    pieces = list(newest if wanted else newest[: MOST_PIECES + 1])
-    earlier = not wanted and len(pieces) > MOST_PIECES
-    pieces = pieces if wanted else pieces[:MOST_PIECES]
+    pieces, earlier = (list(newest), False) if wanted else _newest(newest)
     parts = _parts(pieces[::-1])
     lines, more = 0, False
     if wanted:
@@ -249,7 +285,23 @@ def _log_of(run: JobRun, wanted: str) -> dict[str, Any]:
     shown = 1
     for part in parts:
         part["begins"], shown = part["attempt"] != shown, part["attempt"]
-    return {"log": parts, "earlier": earlier, "lines": lines, "more_lines": more, "log_key": f"log:{run.pk}"}
+    return {"log": parts, "earlier": earlier, "lines": lines, "more_lines": more}
+
+
+def _newest(pieces: QuerySet[LogPiece]) -> tuple[list[LogPiece], bool]:
+    """As many as the page has room for, the newest first, and whether there are earlier ones.
+
+    However little a piece holds: what writes a line a second makes a piece of each.
+    """
+    shown: list[LogPiece] = []
+    lines = characters = 0
+    for piece in pieces.iterator(chunk_size=16):
+        lines += piece.text.count("\n")
+        characters += len(piece.text)
+        if shown and (lines > MOST_LINES or characters > MOST_CHARACTERS):
+            return shown, True
+        shown.append(piece)
+    return shown, False
 
 
 def _lines_with(wanted: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int, bool]:

@@ -24,6 +24,8 @@ from hbus_console.ui.rows import read_filters
 
 #: Days at once, and lines of the picture.
 MOST_DAYS, MOST_LINES = 31, 20
+#: Rows of the list: the first, which are what a person reads.
+MOST_LISTED = 300
 
 
 @require_GET
@@ -54,6 +56,7 @@ def simulation(request: HttpRequest) -> HttpResponse:
         "result": result,
         "begin_ms": begin_s * 1_000,
         "end_ms": end_s * 1_000,
+        "listed": result.planned[:MOST_LISTED],
         "lines": _lines(result, begin_s, end_s),
         "left_out": max(0, found.count() - MOST_JOBS),
     }

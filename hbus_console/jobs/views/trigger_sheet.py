@@ -9,15 +9,18 @@ from uuid import uuid4
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.parameter_form import as_json, parameter_fields
 from hbus_console.jobs.services.draft import snapshot
+from hbus_console.jobs.services.secrecy import Secrecy
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import masked
 from hbus_console.ui.curl import CurlRequest
 
 
-def trigger_sheet(row: Job, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What the sheet needs, filled with ``parameters`` but their secrets, which are typed anew."""
-    schema = schema_of(snapshot(row))
-    shown = masked(parameters, schema)
+def trigger_sheet(row: Job, secrecy: Secrecy, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What the sheet needs, filled with ``parameters`` but their secrets: what is left so is the job's own.
+
+    ``secrecy`` is that of the job.
+    """
+    settings = snapshot(row)
+    schema, shown = schema_of(settings), secrecy.masked(parameters, settings)
     return {
         "trigger_fields": parameter_fields(schema, shown),
         "trigger_json": as_json(shown),

@@ -16,7 +16,7 @@ from celery import signals
 from celery.utils.nodenames import default_nodename, host_format
 from django.conf import settings
 
-from engine.cron.slots.parts import node_name
+from engine.cron.slots.parts import host_of
 from engine.cron.work.spark.scratch import remove_left_behind
 from hbus_console.database import fresh_connections
 from hbus_console.jobs.kinds.spark import scratch
@@ -50,7 +50,7 @@ def run(slot: int) -> None:
         hostname=host_format(default_nodename(f"jobs{slot}@%h")),
         pool="prefork",
         concurrency=settings.HBUS_JOB_SLOTS,
-        queues=[QUEUE, queue_of(node_name(f"{store.node_name()}:0"))],
+        queues=[QUEUE, queue_of(host_of(store.node_name()))],
         quiet=True,
         without_gossip=True,
         without_mingle=True,

@@ -7,18 +7,16 @@ from pathlib import Path
 
 import structlog
 from django.conf import settings
-from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.cron.work.log_spool import LogSpool, left_behind
 from hbus_console.database import fresh_connections, is_away
+from hbus_console.jobs.log_pieces import append_piece
 from hbus_console.jobs.models import LogPiece
 
 #: How often the file is read while the run goes on, in seconds.
 EVERY_S = 0.5
-#: Of a run's log the first pieces are kept, and the last ones; between them it is cut. A piece is 16 KiB at most.
-HEAD, TAIL = 16, 112
 
 _log = structlog.get_logger(__name__)
 
@@ -36,9 +34,9 @@ class LogShipper:
         self._clock = clock or SystemClock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        #: What was read and is not in the database yet, and the place of the next piece; 0 before it is known.
+        #: What was read and is not in the database yet, and whether it is known how far another has read.
         self._held = ""
-        self._next = 0
+        self._placed = False
 
     def start(self) -> LogShipper:
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
@@ -46,7 +44,7 @@ class LogShipper:
         return self
 
     def finish(self) -> None:
-        """Ship what is left, and remove the file; where the database is away it stays, for another to ship."""
+        """Ship what is left, and remove the file; where that cannot be it stays, for another to ship."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -56,38 +54,36 @@ class LogShipper:
             self._spool.close()
 
     def ship(self, *, last: bool = False) -> bool:
-        """All that is new; whether the database took it."""
+        """All that is new; whether the database took it. Whatever hinders it, the run goes on, and ends as it does."""
         try:
-            if not self._next:
+            if not self._placed:
                 self._go_on()
             while text := self._held or self._spool.read(last=last):
                 self._held = text
                 self._insert(text)
                 self._held = ""
-        except Exception as error:
-            if not is_away(error):
-                raise
-            _log.warning("the log of a run is not shipped", run=self._spool.run, error=words_of(error))
+        except Exception as error:  # noqa: BLE001 - it is told
+            tell = _log.warning if is_away(error) else _log.exception
+            tell("the log of a run is not shipped", run=self._spool.run, error=words_of(error))
             return False
         return True
 
     def _go_on(self) -> None:
-        """Behind what is there: of this attempt too, when its worker was killed while it shipped."""
-        newest = LogPiece.objects.filter(run=self._spool.run).order_by("-seq").first()
-        self._next = 1 if newest is None else newest.seq + 1
-        if newest is not None and newest.attempt == self._spool.attempt:
-            self._spool.go_on_from(newest.upto)
+        """Behind what is there of this attempt, when its worker was killed while it shipped."""
+        spool = self._spool
+        if spool.secrets is None:
+            # Only for what a killed worker left: the kinds of work weigh 8 MB in each process that knows them.
+            from hbus_console.jobs.services.run_secrets import secrets_of_run
+
+            spool.secrets = secrets_of_run(spool.run)
+        newest = LogPiece.objects.filter(run=spool.run, attempt=spool.attempt).order_by("-seq").first()
+        if newest is not None:
+            spool.go_on_from(newest.upto)
+        self._placed = True
 
     def _insert(self, text: str) -> None:
-        run, spool = self._spool.run, self._spool
-        pieces = LogPiece.objects.filter(run=run)
-        now_us = self._clock.now_ms() * 1_000
-        with transaction.atomic(using=pieces.db):
-            LogPiece.objects.create(
-                run=run, seq=self._next, attempt=spool.attempt, at_us=now_us, text=text, upto=spool.at
-            )
-            pieces.filter(seq__gt=HEAD, seq__lte=self._next - TAIL).delete()
-        self._next += 1
+        spool = self._spool
+        append_piece(spool.run, spool.attempt, text, self._clock.now_ms() * 1_000, spool.at)
 
     def _run(self) -> None:
         while not self._clock.wait(self._stopped, EVERY_S):

@@ -8,6 +8,7 @@ from engine.core.clock import ManualClock
 from engine.cron.slots.steps import RunState
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts.models import Alert
+from hbus_console.jobs.alerts import MOST_IN_A_ROW, FailuresInARow
 from hbus_console.jobs.models import JobCursor, JobRun
 from hbus_console.jobs.services.jobs import pause_job
 from tests.hbus_console.alerts.conftest import Watch, rule
@@ -47,6 +48,12 @@ def test_it_fires_with_the_failures_in_a_row_and_ends_with_a_run_that_is_done(wa
     assert watch.go(None, rounds=2)[-1] == "resolved"
 
 
+def test_so_many_failures_in_a_row_are_counted_and_no_more(watch: Watch) -> None:
+    for _ in range(MOST_IN_A_ROW + 5):
+        ended(watch, RunState.FAILED)
+    assert FailuresInARow().read(watch.clock.now_ms()) == {"close-of-day": MOST_IN_A_ROW}
+
+
 def test_a_slot_that_nobody_decides_is_told_of_and_one_that_nobody_begins(watch: Watch) -> None:
     rule("job_silent", 60, clear_s=0)
     assert watch.go(None) == []
@@ -61,6 +68,24 @@ def test_a_slot_that_nobody_decides_is_told_of_and_one_that_nobody_begins(watch:
     # It waits for another run of its job, as it should.
     assert watch.go(None)[-1] == "resolved"
     JobRun.objects.filter(pk=run.pk).update(waits=False)
+    assert watch.go(None)[-1] == "firing"
+
+
+def test_a_run_waits_for_a_worker_only_once_it_is_due(watch: Watch) -> None:
+    rule("job_silent", 60, clear_s=0)
+    JobCursor.objects.update(at=watch.clock.now_ms() // 1000)
+    now_s = watch.clock.now_ms() // 1000
+    slot = {"job": "close-of-day", "version": 1, "slot": now_s - 300, "state": RunState.CLAIMED}
+    # By its jitter it is to begin later than its slot.
+    run = JobRun.objects.create(not_before_us=(now_s + 100) * 1_000_000, decided_us=1, changed_us=1, **slot)
+    assert watch.go(None) == []
+    JobRun.objects.filter(pk=run.pk).update(not_before_us=(now_s - 10) * 1_000_000)
+    assert watch.go(None) == []
+    # Tried again: since its attempt before was lost.
+    again = JobRun.objects.filter(pk=run.pk)
+    again.update(attempt=2, last_end=RunState.LOST, not_before_us=0, changed_us=(now_s - 20) * 1_000_000)
+    assert watch.go(None) == []
+    again.update(changed_us=(now_s - 100) * 1_000_000)
     assert watch.go(None)[-1] == "firing"
 
 

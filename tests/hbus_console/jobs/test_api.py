@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.cron.slots.steps import RunState
-from hbus_console.jobs.models import JobRun, LogPiece
+from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.services import triggering
 from tests.hbus_console.jobs.conftest import MakeJob
 
@@ -75,6 +75,46 @@ def test_a_run_is_triggered_once_a_key_and_read_with_its_log(call: Caller) -> No
     assert [each["id"] for each in call("GET", "runs?state=done").json()["results"]] == [run["id"]]
     assert call("GET", "jobs/close-of-day/runs?kind=schedule").json()["results"] == []
     assert call("GET", f"jobs/other/runs/{run['id']}").status_code == 404
+
+
+def test_the_list_is_narrowed_as_its_page_is(call: Caller) -> None:
+    call("POST", "jobs", {**NEW, **WHEN, "description": "Closes the Night", "tags": "books night"})
+    for name in ("paused", "failing", "nobodys"):
+        call("POST", "jobs", {**NEW, **WHEN, "name": name})
+    call("POST", "jobs/paused/pause", {"reason": "a release"})
+    Job.objects.filter(name="nobodys").update(team=None)
+    ended = {"slot": 1_790_000_000, "state": "failed", "decided_us": 1, "changed_us": 1, "ended_us": 1}
+    JobRun.objects.create(job="failing", version=1, **ended)
+
+    def found(filters: str) -> list[str]:
+        return [each["name"] for each in call("GET", f"jobs?{filters}").json()["results"]]
+
+    assert found("") == ["close-of-day", "failing", "nobodys", "paused"]
+    by_state = {"on": "close-of-day", "failing": "failing", "paused": "paused", "ownerless": "nobodys"}
+    assert {state: found(f"state={state}") for state in by_state} == {state: [job] for state, job in by_state.items()}
+    assert (found("tag=night"), found("tag=nigh")) == (["close-of-day"], [])
+    # Of the name, and of the description.
+    assert (found("q=e-of"), found("q=closes")) == (["close-of-day"], ["close-of-day"])
+    assert (found("owner="), found("owner=other"), len(found("owner=ops"))) == (["nobodys"], [], 3)
+    assert call("GET", "jobs?state=asleep").status_code == 422
+
+
+def test_a_run_is_as_late_as_its_page_says(call: Caller) -> None:
+    call("POST", "jobs", {**NEW, **WHEN})
+    slot = 1_790_000_000
+    ran = {"job": "close-of-day", "version": 1, "slot": slot, "state": "done", "decided_us": 1, "changed_us": 1}
+
+    def late_s(begun_us: int, **more: Any) -> float | None:
+        made = JobRun.objects.create(**ran, **more, begun_us=begun_us, ended_us=begun_us + 1, key=str(begun_us))
+        shown = call("GET", f"jobs/close-of-day/runs/{made.pk}").json()["late_s"]
+        made.delete()
+        return shown  # type: ignore[no-any-return]
+
+    # By its jitter, or by the pause before an attempt, it was to begin later than its slot.
+    assert late_s((slot + 60) * 1_000_000 + 7, not_before_us=(slot + 60) * 1_000_000) == 0.000007
+    # The clock of who began it was behind.
+    assert late_s((slot - 1) * 1_000_000) == 0
+    assert late_s((slot + 1) * 1_000_000, kind="ping") is None
 
 
 @pytest.mark.parametrize(

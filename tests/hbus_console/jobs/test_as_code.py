@@ -62,6 +62,70 @@ def test_only_what_is_asked_for_is_deleted(tmp_path: Path) -> None:
     assert list(Job.objects.values_list("name", flat=True)) == ["hotel.close"]
 
 
+SECRET = """
+jobs:
+  - {name: bill, owner: ops, kind: http, target: "https://1.1.1.1/", schedule: "@daily", parameters: {token: one, n: 1}}
+"""
+
+
+def test_a_secret_is_changed_and_neither_told_nor_masked_for_good(tmp_path: Path) -> None:
+    run(tmp_path, SECRET, "apply")
+    said = run(tmp_path, SECRET.replace("one", "two"), "apply")
+    assert "change bill\n  parameters: " in said
+    assert "two" not in said
+    assert Job.objects.get().parameters == {"token": "two", "n": 1}
+    # As it is shown, it stays.
+    assert run(tmp_path, SECRET.replace("one", "•••"), "apply") == "1 of 1 as they are.\n"
+    run(tmp_path, SECRET.replace("one", "•••").replace("n: 1", "n: 2"), "apply")
+    assert Job.objects.get().parameters == {"token": "two", "n": 2}
+    with pytest.raises(BadInput, match="another way"):
+        run(tmp_path, SECRET.replace("one", "•••").replace("1.1.1.1", "1.1.1.2"), "plan")
+
+
+CHAIN = """
+defaults: {owner: ops, kind: http, target: "https://1.1.1.1/", schedule: "@daily"}
+jobs:
+  - {name: c, after: b}
+  - {name: b, after: a}
+  - {name: a}
+"""
+
+
+def test_what_others_run_after_is_made_first_and_deleted_last(tmp_path: Path) -> None:
+    assert run(tmp_path, CHAIN, "plan") == "create a\ncreate b\ncreate c\n0 of 3 as they are.\n"
+    assert run(tmp_path, CHAIN, "apply") == "create a\ncreate b\ncreate c\n0 of 3 as they are.\n"
+    # The other way round.
+    turned = CHAIN.replace("{name: a}", "{name: a, after: b}").replace("b, after: a", "b, after: c")
+    turned = turned.replace("c, after: b", "c")
+    assert "0 of 3" in run(tmp_path, turned, "apply")
+    assert dict(Job.objects.values_list("name", "after")) == {"a": "b success", "b": "c success", "c": ""}
+    one = 'jobs: [{name: z, owner: ops, kind: http, target: "https://1.1.1.1/", schedule: "@daily"}]'
+    for name in "abc":
+        Job.objects.filter(name=name).update(name=f"d.{name}")
+    Job.objects.exclude(after="").delete()
+    run(tmp_path, CHAIN.replace("name: ", "name: e.").replace("after: ", "after: e."), "apply")
+    deleted = run(tmp_path, one, "apply", "--prune", "e.")
+    lines = [line for line in deleted.splitlines() if line.startswith("delete")]
+    assert lines == ["delete e.c", "delete e.b", "delete e.a"]
+    assert not Job.objects.filter(name__startswith="e.").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "prune", "said"),
+    [
+        (CHAIN.replace("  - {name: a}", ""), "", "b runs after a, which is neither in the file nor there"),
+        (CHAIN.replace("{name: a}", "{name: a, after: c}"), "", "would run after itself: "),
+        ('jobs: [{name: z, owner: ops, kind: http, target: "https://1.1.1.1/", schedule: "@daily"}]', "x.a", ""),
+    ],
+)
+def test_a_plan_refuses_what_could_not_be_done(tmp_path: Path, text: str, prune: str, said: str) -> None:
+    run(tmp_path, CHAIN.replace("name: ", "name: x.").replace("after: ", "after: x."), "apply")
+    before = set(Job.objects.values_list("name", flat=True))
+    with pytest.raises(BadInput, match=said or "x.b runs after x.a, which would be deleted"):
+        run(tmp_path, text, "plan", *(("--prune", prune) if prune else ()))
+    assert set(Job.objects.values_list("name", flat=True)) == before
+
+
 @pytest.mark.parametrize(
     ("text", "field"),
     [
@@ -92,3 +156,35 @@ def test_what_cannot_be_made_so_is_told_and_the_others_are(tmp_path: Path) -> No
 def test_a_file_without_end_is_refused() -> None:
     with pytest.raises(BadInput, match="larger than"):
         read_jobs("jobs: []\n" + "#" * 5_000_000)
+
+
+UNLIKE_JSON = {
+    "a date": ("parameters: {when: 2026-01-01}", "parameters", "when is a date, which JSON does not have"),
+    "no number": ("parameters: {rates: [1, .nan]}", "parameters", r"rates\[1\] is nan"),
+    "a name that is a number": ("parameters: {1: a}", "parameters", "the name 1"),
+    "a set": ("options: {headers: !!set {a, b}}", "options", "headers is a set"),
+    "bytes": ("parameters: {a: !!binary aGVsbG8=}", "parameters", "a is a bytes"),
+    "NUL": ('parameters: {a: "x\\0y"}', "parameters", r"a holds the character U\+0000"),
+    "half a character": ('description: "\\ud800"', "description", r"U\+D800"),
+    "an excluded day without quotes": ("excluded: 2026-12-25", "excluded", "it is a date"),
+}
+
+
+@pytest.mark.parametrize(("line", "field", "said"), UNLIKE_JSON.values(), ids=UNLIKE_JSON.keys())
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+def test_what_yaml_has_and_json_has_not_is_refused_by_the_plan_with_job_and_setting(
+    tmp_path: Path, line: str, field: str, said: str, known: bool
+) -> None:
+    if known:
+        run(tmp_path, FILE, "apply")
+    file = FILE.replace("timeout_s: 60, parameters: {all: true}", line)
+    with pytest.raises(BadInput, match=said) as refused:
+        run(tmp_path, file, "plan")
+    assert refused.value.field == f"jobs.hotel.bill.{field}"
+    assert refused.value.what.startswith("hotel.bill: ")
+    assert refused.value.remedy
+
+
+def test_so_is_what_the_defaults_say(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="when is a date"):
+        run(tmp_path, FILE.replace("zone: Europe/Lisbon", "parameters: {when: 2026-01-01}"), "plan")

@@ -20,8 +20,9 @@ from engine.cron.slots.steps import (
     ReadRun,
     RunState,
 )
+from hbus_console.jobs.columns import REASON_LIMIT
 from hbus_console.jobs.judge import SlotJudge
-from hbus_console.jobs.models import REASON_LIMIT, JobCursor, JobRun
+from hbus_console.jobs.models import JobCursor, JobRun
 
 pytestmark = pytest.mark.django_db
 NOW_S = 1_790_000_000.25

@@ -36,7 +36,7 @@ def test_slots_are_printed_on_the_wall_and_in_utc_with_what_the_clocks_do() -> N
     assert told.splitlines() == [
         "At 02:30 every day, Europe/Berlin time.",
         "  2026-03-28T02:30:00+01:00  2026-03-28T01:30:00Z",
-        "  2026-03-29T03:00:00+02:00  2026-03-29T01:00:00Z  the clocks leave its time out: when the gap ends",
+        "  2026-03-29T03:00:00+02:00  2026-03-29T01:00:00Z  its time is left out: when the gap ends",
         "croniter gives the same.",
     ]
 
@@ -128,6 +128,13 @@ def test_a_line_that_cannot_be_answered_says_where_why_and_what_to_do(
     assert error["position"] == position
     assert error["reason"].startswith(reason)
     assert error["remedy"]
+
+
+@pytest.mark.parametrize("after", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00", "0001-01-01T00:00:00+14:00"])
+@pytest.mark.parametrize("spec", ["@every 90s", "* * * * *", "0 0 1 1 *"])
+def test_the_ends_of_the_calendar_are_answered_as_any_line(spec: str, after: str) -> None:
+    line = json.dumps({"spec": spec, "tz": "Asia/Tokyo", "after": after}).encode()
+    assert answer(line, 0).keys() & {"slots", "error"}
 
 
 def test_ten_thousand_lines_are_answered_in_under_ten_seconds() -> None:

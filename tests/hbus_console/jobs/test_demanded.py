@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
+from engine.core.clock import to_rfc3339
 from engine.cron.expression import compile_schedule
 from engine.cron.slots.steps import RunState
 from hbus_console.access.permissions import SYSTEM
@@ -15,6 +16,7 @@ from hbus_console.jobs.demanded import SlotComparison, SlotDemand, compare_slots
 from hbus_console.jobs.judge import database_time
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
 from hbus_console.jobs.services.jobs import change_job, pause_job
+from hbus_console.jobs.undecided import UNDECIDED
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -167,9 +169,12 @@ def test_each_schedule_holds_as_long_as_it_was_the_jobs(job: Job) -> None:
 
 def test_one_row_speaks_for_those_that_a_change_left_out(job: Job) -> None:
     row(HOURS[0])
-    row(HOURS[1], RunState.SKIPPED, "the job was changed before anybody decided this slot, nor those after it until X")
+    rest = f"nor those after it until {to_rfc3339(HOURS[4] * 1_000)}, which have no row of their own"
+    row(HOURS[1], RunState.SKIPPED, f"{UNDECIDED}, {rest}")
     found = compare_slots(JOB, demands_of(job))
-    assert (found.faults, found.done, sum(found.explained.values())) == ([], 1, 5)
+    # And no longer than it says.
+    assert [(fault.slot, fault.what) for fault in found.faults] == [(HOURS[5], "missing")]
+    assert (found.done, sum(found.explained.values())) == (1, 4)
 
 
 def test_what_may_have_been_removed_is_not_missed(job: Job, settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -12,11 +13,13 @@ from engine.core.errors import BadInput, Conflict
 from engine.cron.slots.job import AfterFailure, JobPolicy
 from engine.cron.slots.steps import Begin, Beginning, End, GiveUp, ReadOpen, RunState
 from hbus_console.access.acts import Role
-from hbus_console.access.permissions import SYSTEM
-from hbus_console.jobs.following import following, read_after
+from hbus_console.access.permissions import SYSTEM, Actor, ScopedRole
+from hbus_console.jobs.following import followers_seen, following, read_after
 from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.models import JobAfter, JobRun
+from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import change_job, delete_job, pause_job
+from hbus_console.jobs.services.triggering import Trigger
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -178,10 +181,57 @@ def test_a_job_that_is_not_there_is_refused(make_job: MakeJob) -> None:
 
 @pytest.mark.usefixtures("chain")
 def test_a_job_that_others_run_after_is_not_deleted() -> None:
-    with pytest.raises(Conflict, match="clean-up, invoice, page-somebody would never run"):
+    with pytest.raises(Conflict, match="clean-up on any, invoice on success, page-somebody on failure"):
         delete_job(SYSTEM, "close", "close", "not needed")
     delete_job(SYSTEM, "invoice", "invoice", "not needed")
     assert [each.job.name for each in following("close")] == ["clean-up", "page-somebody"]
+
+
+MINE = Actor("mia", "user", grants=(ScopedRole(Role.ADMIN, "mine.*"),))
+
+
+def test_a_job_that_one_may_not_see_is_not_there_to_run_after(make_job: MakeJob) -> None:
+    make_job("command", "true", "close")
+    make_job("command", "true", "mine.report")
+    for name in ("close", "nowhere"):
+        with pytest.raises(BadInput, match=f"There is no job {name}\\.") as caught:
+            change_job(MINE, "mine.report", {"after": name}, "to see its ends")
+        assert caught.value.field == "after"
+    # What somebody who sees both has set stays, whoever changes the rest
+    change_job(SYSTEM, "mine.report", {"after": "close"}, "agreed")
+    change_job(MINE, "mine.report", {"after": "close any"}, "whatever comes")
+    make_job("command", "true", "mine.more", after="mine.report")
+    with pytest.raises(BadInput, match="There is no job close"):
+        change_job(MINE, "mine.more", {"after": "mine.report\nclose"}, "as well")
+
+
+def test_a_circle_through_what_one_may_not_see_does_not_name_it(make_job: MakeJob) -> None:
+    make_job("command", "true", "mine.report")
+    make_job("command", "true", "close", after="mine.report")
+    make_job("command", "true", "mine.more", after="close")
+    with pytest.raises(BadInput, match="runs after a job that you may not see runs after"):
+        change_job(MINE, "mine.report", {"after": "mine.more"}, "round and round")
+
+
+@pytest.mark.usefixtures("chain")
+def test_who_follows_is_told_as_far_as_one_may_see_them(
+    judge: SlotJudge, make_job: MakeJob, signed_in: Callable[..., Client]
+) -> None:
+    make_job("command", "true", "mine.report")
+    change_job(SYSTEM, "invoice", {"after": "mine.report"}, "agreed")
+    assert followers_seen(MINE, "mine.report").words == "1 that you may not see"
+    assert followers_seen(SYSTEM, "mine.report").words == "invoice on success"
+    (told,) = [each for each in foresee(MINE, "mine.report", Trigger()) if each.label == "then run"]
+    assert told.said == "1 that you may not see"
+    with pytest.raises(Conflict) as caught:
+        delete_job(MINE, "mine.report", "mine.report", "not needed")
+    assert "invoice" not in str(caught.value)
+    run = begun("mine.report", judge)
+    judge.end(End(run.pk, 1, RunState.DONE, POLICY))
+    client = signed_in(Role.OPERATOR, scope="mine.*")
+    for page in ("/jobs/mine.report/", f"/jobs/mine.report/runs/{run.pk}/"):
+        assert "invoice" not in client.get(page).content.decode()
+    assert "1 that you may not see" in client.get("/jobs/mine.report/").content.decode()
 
 
 @pytest.mark.usefixtures("chain")
@@ -199,4 +249,35 @@ def test_pages_show_who_follows_whom(judge: SlotJudge, signed_in: Callable[..., 
     assert (
         f'href="/jobs/invoice/runs/{then.pk}/">invoice</a> claimed'
         in client.get(f"/jobs/close/runs/{run.pk}/").content.decode()
+    )
+
+
+@pytest.mark.usefixtures("chain")
+def test_the_page_of_a_run_moves_with_the_runs_that_it_tells_of(
+    judge: SlotJudge, signed_in: Callable[..., Client]
+) -> None:
+    client, run = signed_in(Role.OPERATOR), begun("close", judge)
+
+    def shown(run: JobRun) -> set[str]:
+        found = re.search(r'data-shows="([^"]*)"', client.get(f"/jobs/{run.job}/runs/{run.pk}/").content.decode())
+        assert found
+        return set(found[1].split())
+
+    # It is open when it ends: who may follow then is known before.
+    waiting = {"job:close", "job:invoice", "job:page-somebody", "job:clean-up", f"log:{run.pk}"}
+    assert shown(run) == waiting
+    judge.end(End(run.pk, 1, RunState.DONE, POLICY))
+    assert shown(run) == waiting - {"job:page-somebody"}
+    then = JobRun.objects.get(job="invoice")
+    # Nobody has begun it: whether a worker is free is of all that run, and of who lives.
+    assert shown(then) == {"job:invoice", "job:close", f"log:{then.pk}", "runs", "nodes"}
+
+
+def test_the_page_of_a_run_that_waits_for_room_of_its_tags_moves_with_all_runs(
+    make_job: MakeJob, signed_in: Callable[..., Client]
+) -> None:
+    make_job("command", "true", "close", tags="night")
+    run = JobRun.objects.create(job="close", version=1, slot=1, state="claimed", decided_us=1, changed_us=1)
+    assert f'data-shows="job:close log:{run.pk} runs nodes tags"' in (
+        signed_in(Role.OPERATOR).get(f"/jobs/close/runs/{run.pk}/").content.decode()
     )

@@ -11,10 +11,12 @@ from django.core.management import call_command
 from django.test import Client
 
 from engine.core.errors import BadInput, NotThere
+from engine.cron.slots.parts import shards
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import pause_job
@@ -78,6 +80,26 @@ def test_how_it_would_meet_another_run(
     make_job("http", "https://1.1.1.1/", **policy)
     other = running()
     assert told(operator)["begins"] == (said.format(other.pk), tone)
+
+
+def test_each_part_is_judged_by_itself(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/", overlap="skip", division="shards", shards=3)
+    first, *others = shards(3)
+    running()
+    JobRun.objects.update(part=first)
+    begins = [(each.said, each.tone) for each in foresee(operator, NAME, Trigger()) if each.label == "begins"]
+    assert begins == [
+        (f"not at all: another run of the job was running ({part_words(first)})", "bad"),
+        (f"at once: no other such run is running ({', '.join(map(part_words, others))})", ""),
+    ]
+    assert told(operator, Trigger(part=others[0]))["begins"] == ("at once: no other such run is running", "")
+
+
+def test_a_key_of_somebody_else_is_refused_as_the_trigger_would(make_job: MakeJob, operator: Actor) -> None:
+    make_job("http", "https://1.1.1.1/")
+    trigger(operator, NAME, Trigger(None, "why", "k1"))
+    with pytest.raises(BadInput, match="which somebody else asked for"):
+        told(actor(Role.ADMIN), Trigger(None, "", "k1"))
 
 
 def test_rights_that_are_gone_a_pause_and_who_follows_are_told(make_job: MakeJob, operator: Actor) -> None:

@@ -18,7 +18,6 @@ from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.models import Job, JobCursor, JobRun
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft
 from hbus_console.jobs.services.jobs import (
-    UNDECIDED,
     change_job,
     create_job,
     delete_job,
@@ -26,6 +25,7 @@ from hbus_console.jobs.services.jobs import (
     restore_version,
     resume_job,
 )
+from hbus_console.jobs.undecided import UNDECIDED
 from hbus_console.teams.models import Team
 from tests.hbus_console.topics.conftest import actor
 
@@ -52,6 +52,16 @@ def cursor() -> tuple[int, int]:
 
 def trace() -> list[str]:
     return list(AuditEntry.objects.filter(target_type="job").order_by("seq").values_list("action", flat=True))
+
+
+def test_a_job_whose_exclusions_leave_it_nothing_is_refused(admin_actor: Actor, made: Job) -> None:
+    with pytest.raises(BadInput, match="leaves nothing of the schedule: none within 100 years") as caught:
+        change_job(admin_actor, made.name, {"excluded": "Mon-Sun"}, "holidays")
+    assert caught.value.field == "excluded"
+    # What runs by hand or after others alone has no slot to begin with
+    change_job(admin_actor, made.name, {"excluded": "Mon-Sun", "schedule": "@never"}, "by hand")
+    with pytest.raises(BadInput, match="leaves nothing"):
+        change_job(admin_actor, made.name, {"schedule": "0 0 29 2 1"}, "by day")
 
 
 def test_its_settings_have_their_columns() -> None:
@@ -120,6 +130,28 @@ def test_another_schedule_counts_from_its_change_and_tells_of_what_nobody_decide
     assert cursor() == (2, int(NOW + 150))
     told = list(JobRun.objects.order_by("slot").values_list("slot", "version", "state", "reason"))
     assert told == [(slot, 1, "skipped", UNDECIDED) for slot in (1_790_000_040, 1_790_000_100)]
+
+
+def test_a_pause_tells_of_what_came_before_it_and_its_end_of_what_came_meanwhile(made: Job, admin_actor: Actor) -> None:
+    pause_job(admin_actor, made.name, "a release", now_s=lambda: NOW + 90)
+    resume_job(admin_actor, made.name, now_s=lambda: NOW + 150)
+    assert cursor() == (3, int(NOW + 150))
+    told = list(JobRun.objects.order_by("slot").values_list("slot", "version", "reason"))
+    assert told == [(1_790_000_040, 1, UNDECIDED), (1_790_000_100, 2, "paused: a release")]
+
+
+def test_who_gets_an_owner_again_catches_up_with_nothing(made: Job, admin_actor: Actor) -> None:
+    change_job(admin_actor, made.name, {"owner": ""}, "the team is gone", now_s=lambda: NOW + 1)
+    change_job(admin_actor, made.name, {"owner": "ops"}, "it is back", now_s=lambda: NOW + 70)
+    assert list(JobRun.objects.values_list("slot", "reason")) == [(1_790_000_040, "nobody owns the job")]
+
+
+def test_a_schedule_that_nobody_can_read_any_more_can_be_paused_and_mended(made: Job, admin_actor: Actor) -> None:
+    Job.objects.filter(pk=made.pk).update(schedule="no such thing")
+    assert pause_job(admin_actor, made.name, "what is this").paused
+    assert change_job(admin_actor, made.name, {"schedule": "@daily"}, now_s=lambda: NOW + 150).schedule == "@daily"
+    assert cursor() == (3, max(cursor()[1], int(NOW + 150)))
+    assert not JobRun.objects.exists()
 
 
 def test_of_very_many_slots_that_nobody_decided_the_last_row_tells_of_the_rest(made: Job, admin_actor: Actor) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.cron.simulation.world import DATABASE, Cancel, World, judged
+from engine.cron.simulation.hosts import Ask, Cancel
+from engine.cron.simulation.world import DATABASE, World, judged
 from engine.cron.slots.job import AfterFailure, AfterLoss, JobPolicy, Overlap
 from engine.cron.slots.planning import Decision
 from engine.cron.slots.steps import (
@@ -30,8 +31,9 @@ from engine.cron.slots.steps import (
     RunState,
     Step,
 )
-from hbus_console.jobs.judge import SlotJudge, database_time
-from hbus_console.jobs.models import REASON_LIMIT, Job, JobAttempt, JobCursor, JobRun, TagLimit
+from hbus_console.jobs.columns import REASON_LIMIT
+from hbus_console.jobs.judge import SlotJudge, database_time, row_of
+from hbus_console.jobs.models import Job, JobAttempt, JobCursor, JobRun, TagLimit
 from hbus_console.jobs.tags import keep_tags
 from tests.chaos.form import size
 
@@ -66,6 +68,7 @@ class OnBoth(World):
             Cancel: lambda step: judge.request_cancel(step.run, step.why),
             ReadOpen: judge.read_open,
             GiveUp: judge.give_up,
+            Ask: self._asked,
         }
         for kind, act in real.items():
             self.answers(kind, self._both(self._acts[kind][1], act))
@@ -77,6 +80,8 @@ class OnBoth(World):
         def act(step: Any, now: float) -> Any:
             given = model(step, now)
             got = real(self._in_the_database(step))
+            if isinstance(step, Ask):
+                self._numbers[given.id] = got.id
             if isinstance(step, OpenRuns):
                 self._numbers.update(zip((row.id for row in given.rows), (row.id for row in got.rows), strict=True))
             assert self._plain(got) == self._plain(self._translated(given)), step
@@ -84,6 +89,15 @@ class OnBoth(World):
             return given
 
         return act
+
+    def _asked(self, step: Ask) -> RunRow:
+        """As the service that triggers makes it, by the history's clock."""
+        at_us, key = round(self.now * 1_000_000), str(len(self.database.runs))
+        place = {"job": step.job, "version": 1, "slot": int(self.now), "part": step.part}
+        made = JobRun.objects.create(
+            **place, kind=JobRun.Kind.MANUAL, key=key, state=RunState.CLAIMED, decided_us=at_us, changed_us=at_us
+        )
+        return row_of(made)
 
     def _in_the_database(self, step: Any) -> Any:
         if isinstance(step, GiveUp):
@@ -98,7 +112,9 @@ class OnBoth(World):
         if run not in self._numbers:
             # One that was skipped, of which no answer told.
             row = self.database.runs[run]
-            self._numbers[run] = JobRun.objects.get(job=row.job, slot=row.slot, part=row.part).pk
+            self._numbers[run] = JobRun.objects.get(
+                job=row.job, slot=row.slot, part=row.part, kind=JobRun.Kind.SCHEDULE
+            ).pk
         return self._numbers[run]
 
     def _translated_ids(self, runs: Iterable[int]) -> tuple[int, ...]:
@@ -163,6 +179,7 @@ def test_the_database_answers_as_its_model() -> None:
     # Otherwise the refusals were not compared.
     answers = {
         *(f"{step.__name__} → {said}" for step in (Cancel, CancelledRuns, GiveUp, OpenRuns) for said in (True, False)),
+        "Ask → True",
         *(f"Begin → {said}" for said in Beginning),
         *(f"End → {said}" for said in ("done, 0 next", "done, 1 next", "cancelled, 1 next")),
     }
@@ -227,6 +244,15 @@ def test_how_a_run_ended_is_said_by_who_has_it_and_stays_said(judge: SlotJudge) 
     assert JobRun.objects.get().state == RunState.DONE
 
 
+def test_a_run_is_begun_once_under_each_epoch(judge: SlotJudge) -> None:
+    (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
+    assert judge.begin(Begin(row.id, 2, "w1", POLICY)) is Beginning.BEGUN
+    # Its lease ran out, and it is to be tried again: who still has the old lease does not begin it.
+    JobRun.objects.filter(pk=row.id).update(state=RunState.CLAIMED, attempt=2)
+    begun = [judge.begin(Begin(row.id, epoch, "w1", POLICY)) for epoch in (1, 2, 3)]
+    assert begun == [Beginning.REFUSED, Beginning.REFUSED, Beginning.BEGUN]
+
+
 def test_a_reason_that_is_too_long_is_cut_and_says_so(judge: SlotJudge) -> None:
     (row,) = judge.open_runs(OpenRuns((opening(),), "n1")).rows
     assert judge.begin(Begin(row.id, 1, "w1", POLICY)) is Beginning.BEGUN
@@ -266,7 +292,7 @@ def test_a_free_manual_run_begins_beside_all_and_nobody_counts_it(judge: SlotJud
 def test_on_the_same_node_alone_runs_of_others_do_not_count(judge: SlotJudge) -> None:
     per_node = JobPolicy(overlap=Overlap.SKIP, per_node=True)
     rows = judge.open_runs(OpenRuns((opening(slots=(10, 20, 30, 40)),), "n1")).rows
-    owners = ("n1:jobs:0:7#a", "n10:jobs:0:7#b", "n1:jobs:1:8#c", "n1:jobs:0:7#d")
+    owners = ("n10:jobs:0:7#a", "n1:jobs:0:7#b", "n1:jobs:1:8#c", "n10:jobs:0:7#d")
     begun = [judge.begin(Begin(row.id, 1, owner, per_node)) for row, owner in zip(rows, owners, strict=True)]
     assert begun == [Beginning.BEGUN, Beginning.BEGUN, Beginning.REFUSED, Beginning.REFUSED]
 

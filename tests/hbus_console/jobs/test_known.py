@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.clock import ManualClock
+from engine.cron.simulation.models import ModelStore
+from engine.cron.slots.driving import acts
 from engine.cron.slots.job import AfterFailure, AfterLoss, CatchUp, JobPolicy, Overlap
-from engine.cron.slots.node import Changed
-from hbus_console.jobs.known import KnownJobs, cron_job
-from hbus_console.jobs.models import Job, JobCursor, JobVersion
+from engine.cron.slots.node import Changed, CronNode
+from engine.cron.slots.steps import ClaimSlots, Offer, OpenRuns, ReadCursors, RunState
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.judge import SlotJudge
+from hbus_console.jobs.known import KnownJobs, cron_job, schedule_of, schedule_said
+from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.jobs import create_job, delete_job
 from hbus_console.teams.models import Team
+from tests.hbus_console.jobs.conftest import MakeJob
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 AT = 1_790_000_000
 
 
@@ -110,16 +119,19 @@ def test_its_policies_are_those_of_its_row() -> None:
 
 def test_what_nobody_owns_or_somebody_paused_is_held() -> None:
     made = job("close")
-    assert cron_job(made).held == ""
+    assert (made.held, cron_job(made).held) == ("", "")
     made.paused, made.pause_reason = True, "the ledger is closed"
     assert cron_job(made).held == "paused: the ledger is closed"
     made.paused, made.team = False, None
-    assert cron_job(made).held == "nobody owns the job"
+    assert made.held == cron_job(made).held == "nobody owns the job"
 
 
 def test_jobs_of_one_schedule_share_it_unless_it_spreads_by_their_names() -> None:
     same = [cron_job(job(name, "*/5 * * * *")).slots for name in ("a", "b")]
     assert same[0] is same[1]
+    said = {"schedule": "*/5 * * * *", "zone": "UTC", "gap": "end", "fold": "first"}
+    assert schedule_said("c", said) is same[0]
+    assert schedule_said("spread", {**said, "schedule": "H * * * *"}) is schedule_of(job("spread", "H * * * *"))
     spread = {cron_job(job(f"h{number}", "H * * * *")).slots.next_after(AT) for number in range(10)}
     assert len(spread) > 3
 
@@ -129,5 +141,67 @@ def test_only_what_is_asked_for_is_read(django_assert_max_num_queries: object) -
         job(f"job{number}")
     node = KnownJobs()
     told(node)
-    with django_assert_max_num_queries(2):  # type: ignore[operator]
+    with django_assert_max_num_queries(3):  # type: ignore[operator]
         assert told(node) == {}
+
+
+def test_a_job_that_is_made_anew_under_its_name_is_another(make_job: MakeJob) -> None:
+    """Whoever knew the old one hears of the end of it, and takes no version of the new one for what it knew."""
+    make_job("http", "https://1.1.1.1/", "rates", schedule="30 * * * *")
+    node, slow = KnownJobs(), KnownJobs()
+    assert told(node)["rates"].job is not None
+    told(slow)
+    delete_job(SYSTEM, "rates", "rates", "gone")
+    assert told(node) == {"rates": Changed("rates", None)}
+    assert told(node) == {}
+    made = make_job("http", "https://1.1.1.1/", "rates", schedule="*/10 * * * *")
+    assert (made.version, JobCursor.objects.get().version) == (2, 2)
+    for each in (node, slow):
+        found = told(each)["rates"].job
+        assert found is not None
+        assert found.version == 2
+        assert told(each) == {}
+    delete_job(SYSTEM, "rates", "rates", "again")
+    assert make_job("http", "https://1.1.1.1/", "rates").version == 3
+
+
+def test_runs_of_a_job_that_was_deleted_before_that_was_kept_tell_its_last_version(make_job: MakeJob) -> None:
+    JobRun.objects.create(job="rates", version=7, slot=1, state=RunState.DONE, decided_us=1, changed_us=1)
+    assert make_job("http", "https://1.1.1.1/", "rates").version == 8
+
+
+def test_a_node_that_has_not_heard_yet_decides_no_slot_of_the_new_job(make_job: MakeJob) -> None:
+    clock = ManualClock()
+
+    def now() -> float:
+        return clock.now_ms() / 1000
+
+    store, judge = ModelStore(), SlotJudge(now)
+    act = acts(
+        {
+            ClaimSlots: lambda step: store.claim(step, now()),
+            ReadCursors: judge.read_cursors,
+            OpenRuns: judge.open_runs,
+            Offer: lambda step: None,
+        }
+    )
+
+    def live(hours: int) -> None:
+        for _ in range(hours * 180):
+            node.tick()
+            clock.advance(20)
+
+    def make(schedule: str) -> None:
+        create_job(SYSTEM, JobDraft("rates", "ops", "http", "https://1.1.1.1/", schedule), now_s=now)
+
+    Team.objects.get_or_create(name="ops", defaults={"contact": "#ops"})
+    make("30 * * * *")
+    node = CronNode("old", act, KnownJobs().changes, now, clock)
+    live(2)
+    delete_job(SYSTEM, "rates", "rates", "gone", now_s=now)
+    make("*/10 * * * *")
+    made = int(now())
+    live(3)
+    slots = JobRun.objects.filter(slot__gt=made).order_by("slot").values_list("slot", flat=True)
+    assert list(slots) == list(range(made // 600 * 600 + 600, int(now()) + 1, 600))[: len(slots)]
+    assert len(slots) >= 17

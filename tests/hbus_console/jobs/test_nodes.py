@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
 from django.test import Client
+from pytest_django import Settings
 
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, OutcomeUnknown
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, RunState, SlotKey
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.models import AuditEntry
+from hbus_console.cluster import probes
 from hbus_console.jobs.models import JobRun
-from hbus_console.jobs.services.leases import release_lease, slot_store
+from hbus_console.jobs.services.leases import release_lease
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
+from hbus_console.wiring.cron import slot_store
+from tests.engine.bus.transports.proxy import Proxy
 from tests.hbus_console.jobs.conftest import MakeJob
+from tests.installation import free_port
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -26,6 +32,18 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 def page(signed_in: Callable[..., Client], make_job: MakeJob) -> Client:
     make_job("http", "https://1.1.1.1/")
     return signed_in()
+
+
+@pytest.fixture
+def lossy(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """What lies between the console and the store."""
+    port = redis_url.rpartition(":")[2].partition("/")[0]
+    proxy = Proxy(int(port))
+    store.close()
+    monkeypatch.setattr(settings, "REDIS_URL", redis_url.replace(f":{port}", f":{proxy.port}"))
+    yield proxy
+    store.close()
+    proxy.close()
 
 
 def running(epoch: int = 1) -> JobRun:
@@ -43,7 +61,7 @@ def test_nodes_say_what_they_know_and_what_they_cannot_decide(page: Client) -> N
     html = page.get("/jobs/nodes/").content.decode()
     assert "vm:cron:0" in html
     assert "its schedule cannot be read" in html
-    assert '<td class="num hide-narrow">340</td>' in html
+    assert '<td class="num from-600">340</td>' in html
     assert "ms apart" in html
     assert "Nothing runs" in html
 
@@ -81,3 +99,94 @@ def test_a_lease_is_taken_away_with_a_reason_and_a_trace(page: Client) -> None:
     JobRun.objects.update(state=RunState.DONE)
     with pytest.raises(BadInput, match="nobody has a lease of it"):
         release_lease(SYSTEM, "close-of-day", run.pk, "why")
+
+
+def test_a_lease_that_was_taken_without_an_answer_is_found_taken(make_job: MakeJob, lossy: Proxy) -> None:
+    make_job("http", "https://1.1.1.1/")
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    lossy.lose_in = 0
+    with pytest.raises(OutcomeUnknown):
+        release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
+    assert slot_store().leases_held(LeasesHeld((run.pk,))) == set()
+    JobRun.objects.update(state=RunState.LOST)
+    release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
+    entries = AuditEntry.objects.filter(action__startswith="job.release").order_by("seq")
+    assert [each.action for each in entries] == ["job.release", "job.release.unknown", "job.release.done"]
+    with pytest.raises(BadInput, match="nobody has a lease of it"):
+        release_lease(SYSTEM, "close-of-day", run.pk, "once more")
+
+
+def test_a_decision_about_one_lease_takes_no_other_of_the_run(make_job: MakeJob, lossy: Proxy) -> None:
+    make_job("http", "https://1.1.1.1/")
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    lossy.lose_in = 0
+    with pytest.raises(OutcomeUnknown):
+        release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
+    # Tried again after the loss
+    slot_store().acquire(Acquire(run.pk, "w#2", 30, 1))
+    JobRun.objects.update(owner="w#2", epoch=2)
+    release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
+    assert slot_store().leases_held(LeasesHeld((run.pk,))) == {run.pk}
+    assert AuditEntry.objects.latest("seq").action == "job.release.done"
+
+
+def test_a_lease_is_asked_for_again_under_the_key_whose_answer_was_lost(page: Client, lossy: Proxy) -> None:
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    marks = {"HBUS-Form": "1", "Idempotency-Key": "key-1", "X-Correlation-ID": "form-key-1"}
+
+    def send() -> int:
+        path, form = f"/jobs/close-of-day/runs/{run.pk}/release/", {"reason": "its machine is gone"}
+        return page.post(path, form, headers=marks).status_code
+
+    lossy.lose_in = 0
+    assert send() == 503
+    assert page.get("/audit/posted/", {"key": "key-1"}).json()["state"] == "unknown"
+    JobRun.objects.update(state=RunState.LOST)
+    assert send() == 204
+    assert page.get("/audit/posted/", {"key": "key-1"}).json()["state"] == "done"
+
+
+def test_the_keys_that_the_page_of_a_run_shows_are_those_that_the_store_has(page: Client) -> None:
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    slot_store().claim(ClaimSlots((SlotKey(run.job, run.version, run.slot),), "n1", 5.0))
+    html = page.get(f"/jobs/close-of-day/runs/{run.pk}/").content.decode()
+    shown = re.findall(rf"{settings.HBUS_PREFIX}:{{(?:run|cron):[^<\s]+", html)
+    assert len(shown) == 2
+    assert [key for key in shown if not store.client().exists(key)] == []
+
+
+@pytest.fixture
+def away(page: Client, settings: Settings) -> Iterator[None]:
+    """From now on the store does not answer."""
+    settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
+    for forget in (store.close, probes.client.cache_clear):
+        forget()
+    yield
+    for forget in (store.close, probes.client.cache_clear):
+        forget()
+
+
+def test_what_could_not_be_read_is_not_told_as_what_is_not_there(page: Client, away: None) -> None:
+    run = running()
+    JobRun.objects.create(
+        job="close-of-day", version=1, slot=7, state="done", node="n1", decided_us=1, changed_us=1, ended_us=1
+    )
+    html = page.get("/jobs/nodes/").content.decode()
+    assert "The nodes could not be read" in html
+    for untrue in ("No node decides slots", "Nothing runs", "No slot was decided yet", "it is lost", "forgotten"):
+        assert untrue not in html
+    # What the database knows is told.
+    assert f"/jobs/close-of-day/runs/{run.pk}/" in html
+    # Two markers and a lease.
+    assert html.count('<span class="badge warn">the store could not be read</span>') == 3
+    assert "nobody" not in html
+
+
+def test_what_the_database_knows_there_is_none_of_is_said_without_the_store(page: Client, away: None) -> None:
+    html = page.get("/jobs/nodes/").content.decode()
+    assert "Nothing runs" in html
+    assert "No slot was decided yet" in html

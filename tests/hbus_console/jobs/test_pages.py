@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from engine.cron.slots.steps import RunState
+from engine.cron.slots.steps import RunState, SlotKey
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs import live
 from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.jobs import change_job, pause_job
-from hbus_console.jobs.showing import masked, unmasked
+from hbus_console.jobs.services.secrecy import Secrecy
+from hbus_console.jobs.showing import masked
+from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -76,7 +78,7 @@ def test_the_list_says_how_each_job_stands(page: Client, job: Job) -> None:
     assert "1 job" in html
     assert html.count('<rect class="ok"') >= 1
     assert html.count('<rect class="bad"') >= 1
-    assert re.search(r' title="it ended with exit code 3">[\w: ]+ failed, it ended with exit code 3</span>', html)
+    assert re.search(r' title="([\w: ]+ failed, it ended with exit code 3)">\1</span>', html)
     assert "4 s" in html
     assert "no scheduling node: no slot is decided" in html
 
@@ -93,7 +95,7 @@ def test_many_jobs_are_as_few_queries(
 
 def test_what_is_paused_or_nobodys_is_said_and_found(page: Client, job: Job) -> None:
     pause_job(SYSTEM, NAME, "a release")
-    assert 'title="a release">paused by system<' in html_of(page, "/jobs/?state=paused")
+    assert 'title="paused by system: a release">paused by system<' in html_of(page, "/jobs/?state=paused")
     assert "No job fits" in html_of(page, "/jobs/?state=on")
     assert "It is paused by system: “a release”." in html_of(page, f"/jobs/{NAME}/")
     Job.objects.update(team=None, paused=False)
@@ -119,7 +121,8 @@ def test_a_run_says_why_it_ran_and_what_it_wrote(page: Client, job: Job) -> None
     assert "&lt;b&gt;second&lt;/b&gt;" in html
     assert "… 6 pieces of the log were left out here" in html
     assert "— attempt 2 —" in html
-    assert f"{{run:{run.pk}}}:lease" in html
+    assert f">{slot_store().lease_key(run.pk)}<" in html
+    assert f">{slot_store().marker_key(SlotKey(NAME, 1, run.slot))}<" in html
     assert "•••" in html
     found = html_of(page, f"/jobs/{NAME}/runs/{run.pk}/?q=LAST")
     assert "last line" in found
@@ -219,7 +222,7 @@ def test_what_changes_is_marked_and_what_stands_is_not(job: Job) -> None:
     after = live.cells(now_ms, ("*",)).marks
     assert after[f"job:{NAME}"] != marks[f"job:{NAME}"]
     assert {"runs", f"log:{run.pk}"} <= set(after)
-    assert live.cells(now_ms, ("other.*",)).marks.keys() <= {f"log:{run.pk}"}
+    assert live.cells(now_ms, ("other.*",)).marks == {}
     assert live.cells(now_ms + 60_000, ("*",)).marks == {}
 
 
@@ -231,12 +234,34 @@ def test_the_search_box_finds_jobs_by_name_and_runs_by_number(page: Client, job:
 
 def test_nested_secrets_stay_when_a_form_shows_them_masked() -> None:
     known = {"db": {"host": "a", "password": "x"}, "list": [{"token": "y"}]}
-    shown = masked(known, None)
+    shown = masked(known)
     assert shown == {"db": {"host": "a", "password": "•••"}, "list": [{"token": "•••"}]}
-    assert unmasked({**shown, "db": {**shown["db"], "host": "b"}}, known, None) == {
+    assert Secrecy().unmasked({**shown, "db": {**shown["db"], "host": "b"}}, known) == {
         "db": {"host": "b", "password": "x"},
         "list": [{"token": "y"}],
     }
+
+
+def test_the_preview_says_how_far_it_looked(page: Client) -> None:
+    form = {"schedule": "0 0 29 2 *", "excluded": "02-29", "zone": "Europe/Rome"}
+    assert "None within 100 years" in page.post("/jobs/preview/", form).content.decode()
+    assert "Never." in page.post("/jobs/preview/", {"schedule": "@never"}).content.decode()
+
+
+def test_who_may_not_see_a_job_is_not_told_that_a_log_of_it_grows(make_job: MakeJob) -> None:
+    runs = {}
+    for name in ("mine.close", "theirs.close"):
+        make_job("http", "https://1.1.1.1/", name)
+        runs[name] = triggering.trigger(SYSTEM, name, triggering.Trigger(None, "why")).run.pk
+        LogPiece.objects.create(run=runs[name], seq=1, attempt=1, at_us=int(time.time() * 1_000_000), text="x")
+    LogPiece.objects.create(run=max(runs.values()) + 1, seq=1, attempt=1, at_us=int(time.time() * 1_000_000), text="x")
+
+    def growing(*scopes: str) -> set[str]:
+        return {mark for mark in live.cells(round(time.time() * 1000), scopes).marks if mark.startswith("log:")}
+
+    assert growing("mine.*") == {f"log:{runs['mine.close']}"}
+    assert growing("mine.*", "theirs.close") == growing("*") == {f"log:{run}" for run in runs.values()}
+    assert growing() == set()
 
 
 def test_changes_of_several_jobs_are_all_in_the_marks_of_the_lists(make_job: MakeJob) -> None:

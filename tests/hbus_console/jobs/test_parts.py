@@ -152,6 +152,21 @@ def test_who_follows_runs_once_all_parts_are_over(
     assert (told.next, {run.key for run in made}) == (tuple(run.pk for run in made), {f"run-{runs[0].pk}"})
 
 
+def test_a_whole_of_which_a_part_never_ran_has_ended_and_not_in_success(
+    thirds: Job, make_job: MakeJob, judge: SlotJudge
+) -> None:
+    for name, after in (("invoice", "success"), ("page-somebody", "failure"), ("clean-up", "any")):
+        make_job("command", "true", name, schedule="@never", after=f"{NAME} {after}")
+    runs, policy = decided(judge, cron_job(thirds)), cron_job(thirds).policy
+    JobRun.objects.filter(pk=runs[0].pk).update(state=RunState.SKIPPED, ended_us=1, reason="another run was running")
+    for run in runs[1:]:
+        ended(judge, run, RunState.DONE, policy)
+    made = JobRun.objects.get(kind="after")
+    assert (made.job, made.asked_why.rpartition(": ")[2]) == ("clean-up", "skipped")
+    # As the pages say.
+    assert newest_runs([NAME], 5)[NAME][0].state == RunState.SKIPPED
+
+
 def test_who_follows_also_runs_where_the_last_part_is_given_up_or_cancelled(
     thirds: Job, make_job: MakeJob, judge: SlotJudge
 ) -> None:

@@ -7,15 +7,23 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
 from pytest_django import Settings
 
+from engine.core.clock import ManualClock
+from engine.core.facts import MemoryFacts
 from engine.core.store import open_client
+from engine.cron.facts import RunFields
 from engine.cron.slots.steps import RunState
-from engine.cron.work.call import RunContext
+from engine.cron.slots.store import STORE_TIMEOUT_S
+from engine.cron.subjects import job_subject
+from engine.cron.work.call import RunContext, Stopped
+from engine.cron.work.dead_man import dead_man
 from engine.cron.work.functions import forget_functions, job_function
 from hbus_console.access.acts import Role
 from hbus_console.access.command_line import command_line_actor
@@ -27,7 +35,10 @@ from hbus_console.jobs.rights import actor_named, identity_of, words_of_identity
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.working import process
-from hbus_console.jobs.working.process import STORE_TIMEOUT_S, RunProcess
+from hbus_console.jobs.working import work as working
+from hbus_console.jobs.working.process import HEEDS_WITHIN_S, RunProcess
+from hbus_console.wiring import fact_log, store
+from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = [
@@ -53,8 +64,39 @@ def worker(db: None) -> Iterator[RunProcess]:
 def functions() -> Iterator[None]:
     job_function("test.greet")(greet)
     job_function("test.waits")(waits)
+    job_function("test.fails")(fails)
     yield
-    forget_functions("test.greet", "test.waits")
+    forget_functions("test.greet", "test.waits", "test.fails")
+
+
+@pytest.fixture
+def clock() -> Iterator[ManualClock]:
+    """That of a worker whose work moves it: the function ``test.takes`` moves it so far."""
+    made = ManualClock()
+
+    def takes(context: RunContext, seconds: float) -> None:
+        """Time passes."""
+        made.advance(seconds)
+
+    job_function("test.takes")(takes)
+    yield made
+    forget_functions("test.takes")
+
+
+@pytest.fixture
+def facts(monkeypatch: pytest.MonkeyPatch) -> MemoryFacts:
+    """What the worker tells."""
+    made = MemoryFacts()
+    monkeypatch.setattr(fact_log, "emitter", lambda: made)
+    return made
+
+
+@pytest.fixture
+def timed(clock: ManualClock, facts: MemoryFacts, db: None) -> Iterator[RunProcess]:
+    """A worker on that clock."""
+    made = RunProcess(clock)
+    yield made
+    made.close()
 
 
 def greet(context: RunContext, who: str = "nobody") -> str:
@@ -66,6 +108,11 @@ def greet(context: RunContext, who: str = "nobody") -> str:
 def waits(context: RunContext) -> None:
     """Until it is stopped."""
     context.wait(60)
+
+
+def fails(context: RunContext) -> None:
+    """Never done."""
+    raise ValueError("no rate for room Z")
 
 
 def triggered(by: Actor, **parameters: str) -> JobRun:
@@ -110,6 +157,80 @@ def test_a_run_that_takes_too_long_is_stopped_and_says_so(
     assert worker.run(run.pk) is RunState.FAILED
     run.refresh_from_db()
     assert run.reason == "it took longer than 1 s"
+
+
+def test_work_that_swallows_its_stop_is_not_done(
+    timed: RunProcess, clock: ManualClock, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    def shrugs(context: RunContext) -> str:
+        """Go on in spite of it."""
+        clock.advance(2)
+        try:
+            context.wait(60)
+        except Stopped:
+            return "all is well"
+        return "it was not stopped"
+
+    job_function("test.shrugs")(shrugs)
+    make_job("function", "test.shrugs", timeout_s=1)
+    run = triggered(admin_actor)
+    assert timed.run(run.pk) is RunState.FAILED
+    forget_functions("test.shrugs")
+    run.refresh_from_db()
+    assert (run.reason, run.summary) == ("it took longer than 1 s", "")
+
+
+def test_the_process_of_work_that_does_not_listen_is_ended(
+    timed: RunProcess,
+    clock: ManualClock,
+    make_job: MakeJob,
+    admin_actor: Actor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[tuple[int, float]] = []
+    over = threading.Event()
+
+    def end_process(code: int) -> None:
+        """In its place: this process is the test's."""
+        ended.append((code, clock.monotonic()))
+        over.set()
+
+    def is_deaf(context: RunContext) -> None:
+        """As good as for ever, as far as its process lives."""
+        for _ in range(10_000):
+            clock.advance(0.5)
+            # Whoever waits for that moment takes its turn.
+            if over.wait(0.001):
+                break
+
+    monkeypatch.setattr("os._exit", end_process)
+    job_function("test.deaf")(is_deaf)
+    make_job("function", "test.deaf", timeout_s=1)
+    run = triggered(admin_actor)
+    timed.run(run.pk)
+    forget_functions("test.deaf")
+    ((code, at_s),) = ended
+    assert code == 1
+    assert at_s > 1 + HEEDS_WITHIN_S
+    run.refresh_from_db()
+    reason = "it took longer than 1 s; it did not stop within 10 s, and its process was ended"
+    assert (run.state, run.reason) == ("failed", reason)
+    assert f"hbus: {reason}\n" in log_of(run)
+
+
+def test_how_a_run_ended_and_how_long_it_took_is_told(
+    timed: RunProcess, facts: MemoryFacts, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    make_job("function", "test.takes", parameters={"seconds": 2.5})
+    assert timed.run(triggered(admin_actor).pk) is RunState.DONE
+    assert facts.kinds() == ["run_begun", "run_done"]
+    begun, done = facts.batches
+    assert done.fields == RunFields(duration_us=2_500_000)
+    assert done.subject == job_subject("close-of-day")
+    assert begun.node == done.node == f"{store.node_name()}:{os.getpid()}"
+    make_job("function", "test.fails", "other")
+    assert timed.run(trigger(admin_actor, "other", Trigger(None, "a test")).run.pk) is RunState.FAILED
+    assert facts.kinds()[2:] == ["run_begun", "run_failed"]
 
 
 def test_each_attempt_that_failed_leaves_its_reason_in_the_log(
@@ -172,6 +293,19 @@ def test_it_acts_by_the_rights_that_its_account_has_now(
     assert again.reason == "anna may do nothing any more, and the job acts by their rights."
 
 
+def test_a_function_is_called_by_the_right_that_the_account_has_now(worker: RunProcess, make_job: MakeJob) -> None:
+    user = User.objects.create_user("anna", password="x")
+    user.grants.create(role=Role.EDITOR.value, scope="alien.*")
+    grant = user.grants.create(role=Role.EDITOR.value, scope="test.*")
+    make_job("function", "test.greet", "alien.close", by=actor_of(user))
+    runs = [trigger(SYSTEM, "alien.close", Trigger(None, "why")).run for _ in range(2)]
+    assert worker.run(runs[0].pk) is RunState.DONE
+    grant.delete()
+    assert worker.run(runs[1].pk) is RunState.FAILED
+    runs[1].refresh_from_db()
+    assert runs[1].reason == "anna may not make and edit jobs on test.greet."
+
+
 def test_a_run_of_a_job_that_is_gone_fails_with_the_reason(
     worker: RunProcess, make_job: MakeJob, admin_actor: Actor
 ) -> None:
@@ -188,15 +322,15 @@ def test_a_lost_lease_stops_the_work(
 ) -> None:
     make_job("function", "test.waits", lease_s=3)
     run = triggered(admin_actor)
-    key = f"{settings.HBUS_PREFIX}:{{run:{run.pk}}}:lease"
+    key = slot_store().lease_key(run.pk)
 
     def steal() -> None:
-        store = open_client(settings.REDIS_URL)
-        while not store.exists(key):
+        client = open_client(settings.REDIS_URL)
+        while not client.exists(key):
             pass
         # Another has it, as after a partition.
-        store.set(key, "another 99", px=60_000)
-        store.close()
+        client.set(key, "another 99", px=60_000)
+        client.close()
 
     thief = threading.Thread(target=steal)
     thief.start()
@@ -204,6 +338,25 @@ def test_a_lost_lease_stops_the_work(
     thief.join()
     run.refresh_from_db()
     assert (run.state, run.reason) == ("lost lease", "its lease was lost while it ran")
+
+
+def test_work_that_is_to_stop_before_it_begins_does_not_begin(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the database takes longer to say what the job does than a lease lasts."""
+    make_job("function", "test.greet", lease_s=3)
+    run = triggered(admin_actor)
+    client, read, waited = open_client(settings.REDIS_URL), working.actor_named, threading.Event()
+
+    def late(acts_as: str) -> Actor:
+        client.delete(slot_store().lease_key(run.pk))
+        waited.wait(2)
+        return read(acts_as)
+
+    monkeypatch.setattr(working, "actor_named", late)
+    assert worker.run(run.pk) is RunState.LOST
+    assert "hello" not in log_of(run)
+    client.close()
 
 
 def test_what_the_machines_own_people_make_acts_as_hbus_itself() -> None:
@@ -214,6 +367,41 @@ def test_what_the_machines_own_people_make_acts_as_hbus_itself() -> None:
 def test_a_store_that_is_silent_holds_a_renewal_up_for_less_than_a_lease(worker: RunProcess) -> None:
     patience_s = worker._client.connection_pool.connection_kwargs["socket_timeout"]
     assert patience_s == STORE_TIMEOUT_S
+
+
+def test_while_it_works_its_process_ends_with_its_lease_unless_it_renews_it(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    job_function("test.looks")(looks)
+    make_job("function", "test.looks", lease_s=30)
+    run = triggered(admin_actor)
+    assert worker.run(run.pk) is RunState.DONE
+    run.refresh_from_db()
+    assert 30 < float(run.summary) <= 30 + HEEDS_WITHIN_S
+    assert dead_man().ends_in_s == inf
+    forget_functions("test.looks")
+
+
+def begins(context: RunContext) -> float:
+    """For how many seconds a program may go on of which its worker says nothing any more."""
+    return context.last_call.over - time.monotonic()
+
+
+def test_and_what_it_has_begun_besides_goes_on_no_longer_than_its_lease(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    job_function("test.begins")(begins)
+    make_job("function", "test.begins", lease_s=30)
+    run = triggered(admin_actor)
+    assert worker.run(run.pk) is RunState.DONE
+    forget_functions("test.begins")
+    run.refresh_from_db()
+    assert 0 < float(run.summary) <= 30
+
+
+def looks() -> float:
+    """After how many seconds its process would end."""
+    return dead_man().ends_in_s
 
 
 _TOLD_TO_END = """

@@ -12,7 +12,7 @@ from celery import Celery
 from django.conf import settings
 
 from engine.core.errors import Unavailable
-from engine.cron.slots.steps import Offer
+from engine.cron.slots.steps import Offer, Queued
 from hbus_console.jobs import queue
 from hbus_console.supervisor.standalone import StandaloneStore
 
@@ -48,6 +48,14 @@ def test_what_is_for_one_node_lies_in_the_queue_of_its_workers(waiting: redis.Re
     assert json.loads(raw)["properties"]["delivery_info"]["routing_key"] == queue.queue_of("web-1")
 
 
+def test_how_much_waits_is_told_of_each_queue(waiting: redis.Redis) -> None:
+    there = _key().replace(queue.QUEUE, queue.queue_of("web-1"))
+    waiting.delete(there)
+    queue.offer(Offer((1, 2, 3), {2: "web-1"}))
+    assert queue.queued(Queued(("web-1", "web-2"))) == {"": 2, "web-1": 1, "web-2": 0}
+    waiting.delete(there)
+
+
 def test_each_offer_is_a_task_of_its_own(waiting: redis.Redis) -> None:
     queue.offer(Offer((1, 1)))
     queue.offer(Offer((1,)))
@@ -63,10 +71,22 @@ def test_a_broker_that_goes_away_is_told_as_that_and_found_again(
     own_store.kill()
     with pytest.raises(Unavailable):
         queue.offer(Offer((2,)))
+    with pytest.raises(Unavailable):
+        queue.queued(Queued(()))
     own_store.start()
     queue.offer(Offer((3,)))
     with redis.Redis.from_url(own_store.url) as client:
         assert _told(client.lindex(queue.QUEUE, 0))["body"][0] == [3]
+
+
+def test_a_broker_that_is_full_is_told_as_that(own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "app", Celery("own", broker=own_store.url))
+    with redis.Redis.from_url(own_store.url) as client:
+        client.config_set("maxmemory", 1)
+        with pytest.raises(Unavailable, match="OOM"):
+            queue.offer(Offer((1,)))
+        client.config_set("maxmemory", 0)
+    queue.offer(Offer((2,)))
 
 
 def _key() -> str:

@@ -37,13 +37,14 @@ def left() -> list[int]:
 
 def test_what_is_older_goes_but_the_last_of_each_job_and_what_goes_on() -> None:
     clock = ManualClock()
-    often = [ran(clock, "often", 100 - number) for number in range(12)]
+    # Before the others: what is young ends a round.
+    yearly = [ran(clock, "yearly", 300 - number) for number in range(3)]
     stuck = ran(clock, "often", 99.5, goes_on=True)
-    yearly = [ran(clock, "yearly", 95), ran(clock, "yearly", 94.5)]
+    often = [ran(clock, "often", 100 - number) for number in range(12)]
     young = [ran(clock, "often", 1 - number / 10) for number in range(2)]
     RunRetention(1_000, 90, clock=clock).tick()
     # Of 100 to 89 days ago, the last two are younger than 90 days.
-    kept = [*often[10:], stuck, *yearly, *young]
+    kept = [*yearly[1:], stuck, *often[10:], *young]
     assert left() == [run.pk for run in kept]
     assert set(LogPiece.objects.values_list("run", flat=True)) == {run.pk for run in kept}
 

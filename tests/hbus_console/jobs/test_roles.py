@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.hbus_console.jobs.installed import shell, until
 from tests.installation import RunningInstallation
 
 pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.long]
@@ -24,7 +23,7 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import create_job
 from hbus_console.teams.models import Team
-Team.objects.create(name="ops", contact="#ops")
+Team.objects.get_or_create(name="ops", contact="#ops")
 python = sys.executable
 sleeps = f"{python} -c 'import time; print(\\"begun\\", flush=True); time.sleep(600)'"
 create_job(SYSTEM, JobDraft("ticks", "ops", "command", f"{python} -c 'print(1)'", "* * * * * *"))
@@ -36,21 +35,13 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import create_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
+from hbus_console.teams.models import Team
+Team.objects.get_or_create(name="ops", contact="#ops")
 says = f"{sys.executable} -c 'import os; print(os.environ[\\"HBUS_SHARD\\"] + \\"/\\" + os.environ[\\"HBUS_SHARDS\\"])'"
 for name, more in (("halves", {"division": "shards", "shards": 2}), ("everywhere", {"division": "nodes"})):
     create_job(SYSTEM, JobDraft(name, "ops", "command", says, "0 0 1 1 *", **more))
     trigger(SYSTEM, name, Trigger(reason="a test"))
 print(socket.gethostname())
-"""
-_RUNS = """
-import json
-from hbus_console.jobs.models import JobRun, LogPiece
-print(json.dumps([
-    {"id": run.pk, "job": run.job, "kind": run.kind, "part": run.part, "slot": run.slot, "state": run.state,
-     "reason": run.reason,
-     "log": "".join(LogPiece.objects.filter(run=run.pk).values_list("text", flat=True))}
-    for run in JobRun.objects.order_by("pk")
-]))
 """
 _TRIGGER = """
 from hbus_console.access.permissions import SYSTEM
@@ -67,20 +58,6 @@ def installation(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> It
         yield made.start()
     finally:
         made.end()
-
-
-def shell(installation: RunningInstallation, code: str) -> str:
-    done = installation.manage("shell", "--no-imports", "-c", code)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def until(installation: RunningInstallation, fits: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + 120
-    while not fits(found := json.loads(shell(installation, _RUNS))):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.2)
-    return found
 
 
 def test_slots_become_runs_each_once_and_a_killed_workers_run_ends_with_its_log(

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.jobs.as_code import plan
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import change_job, delete_job, restore_version
 from hbus_console.jobs.services.triggering import Trigger, trigger
-from hbus_console.jobs.showing import MASK, masked
+from hbus_console.jobs.showing import MASK, is_secret, masked
 from tests.hbus_console.jobs.conftest import MakeJob
-from tests.hbus_console.topics.conftest import actor
+from tests.hbus_console.topics.conftest import Caller, actor
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 NAME = "close-of-day"
 PIN = {"type": "string", "writeOnly": True}
 SCHEMA = {"type": "object", "properties": {"hotel": {"type": "string"}, "pin": PIN}}
@@ -61,10 +66,29 @@ def test_of_what_stands_in_a_list(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["privateKey", "Pass-Phrase", "db_pwd", "accessKey", "Authorization", "API_KEY", "apiKey", "client.secret"]
+    "name",
+    [
+        *("privateKey", "Pass-Phrase", "db_pwd", "accessKey", "Authorization", "API_KEY", "apiKey", "client.secret"),
+        *("db_pass", "signing_key", "auth", "X-Auth", "sessionCookie"),
+    ],
 )
 def test_a_telling_name_is_enough(name: str) -> None:
-    assert masked({name: "x", "hotel": "y"}, None) == {name: MASK, "hotel": "y"}
+    assert masked({name: "x", "hotel": "y"}) == {name: MASK, "hotel": "y"}
+    assert is_secret(name, {"type": "string"})
+
+
+@pytest.mark.parametrize("name", ["passengers", "pinned", "author", "compass", "partitionkey", "key"])
+def test_a_part_of_another_word_tells_nothing(name: str) -> None:
+    assert masked({name: "x"}) == {name: "x"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["postgres://u:k3y@h/db", ["--db-password", "k3y"], {"a": ["Bearer k3yk3yk3yk3y"]}, "x --token k3yk3y"],
+    ids=["an address", "an argument of its own", "deep", "an argument in a line"],
+)
+def test_a_value_that_is_one_by_its_form_is_masked(value: Any) -> None:
+    assert "k3y" not in str(masked({"plain": value}))
 
 
 def test_what_is_not_secret_is_shown() -> None:
@@ -138,6 +162,55 @@ def test_a_secret_that_nobody_typed_goes_no_other_way(job: Job, changes: dict[st
     assert change_job(SYSTEM, NAME, typed, "why").version == 2
 
 
+NESTED = {"auth": {"user": "svc", "password": "S3cret"}, "pins": [{"pin_token": "1"}, {"pin_token": "2"}], "n": 1}
+BESIDE: dict[str, dict[str, Any]] = {
+    "another user": {**NESTED, "auth": {"user": "svc2", "password": MASK}},
+    "the user alone": {"auth": {"user": "svc", "password": MASK}},
+    "something added": {**NESTED, "auth": {"user": "svc", "more": 1, "password": MASK}},
+    "one item of a list": {**NESTED, "pins": [{"pin_token": MASK}, {"pin_token": "9"}]},
+    "the whole of it": {"auth": MASK},
+    "all as shown": masked(NESTED),
+}
+
+
+@pytest.mark.parametrize("parameters", BESIDE.values(), ids=BESIDE)
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"target": "https://8.8.8.8/"}, {"options": {"method": "PUT"}}, {"parameters_schema": {"type": "object"}}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_mask_goes_no_other_way_whatever_was_changed_around_it(
+    make_job: MakeJob, parameters: dict[str, Any], elsewhere: dict[str, Any]
+) -> None:
+    make_job("http", "https://1.1.1.1/", parameters=NESTED)
+    with pytest.raises(BadInput, match="is secret, and would go another way") as error:
+        change_job(SYSTEM, NAME, {**elsewhere, "parameters": parameters})
+    assert error.value.field == "parameters"
+    assert Job.objects.get(name=NAME).version == 1
+    assert change_job(SYSTEM, NAME, {**elsewhere, "parameters": NESTED}).parameters == NESTED
+
+
+def test_what_is_refused_is_named_by_its_place(make_job: MakeJob) -> None:
+    make_job("http", "https://1.1.1.1/", parameters=NESTED)
+    with pytest.raises(BadInput, match=r"^auth.password, pins.0.pin_token, pins.1.pin_token is secret"):
+        change_job(SYSTEM, NAME, {"target": "https://8.8.8.8/"})
+
+
+def test_a_file_sends_none_elsewhere_either(make_job: MakeJob) -> None:
+    make_job("http", "https://1.1.1.1/", parameters=NESTED)
+    draft = JobDraft(NAME, "ops", "http", "https://8.8.8.8/", "0 3 * * *", parameters=BESIDE["another user"])
+    with pytest.raises(BadInput, match="is secret, and would go another way"):
+        plan(SYSTEM, [draft])
+
+
+def test_a_mask_among_the_options_goes_to_no_other_address(make_job: MakeJob) -> None:
+    make_job("http", "https://1.1.1.1/", options={"headers": {"X-Api-Key": "k", "Accept": "a"}})
+    masked_key = {"headers": {"X-Api-Key": MASK, "Accept": "b"}}
+    with pytest.raises(BadInput, match=r"headers.X-Api-Key is secret") as error:
+        change_job(SYSTEM, NAME, {"target": "https://8.8.8.8/", "options": masked_key})
+    assert error.value.field == "options"
+
+
 def test_what_is_secret_is_no_reason_to_change_nothing_else(job: Job) -> None:
     assert change_job(SYSTEM, NAME, {"schedule": "0 4 * * *"}, "why").version == 2
     assert change_job(SYSTEM, NAME, {"target": "https://8.8.8.8/", "parameters": {"hotel": "HB-1"}}, "why").version == 3
@@ -157,3 +230,75 @@ def test_who_may_not_do_it_is_not_told_what_there_is(make_job: MakeJob, kind: st
     with pytest.raises(Forbidden) as error:
         make_job(kind, target, by=actor(Role.VIEWER))
     assert "no.such.topic" not in error.value.what.replace("on no.such.topic", "")
+
+
+KEY, OTHER = "k3y-9f8e7d6c5b4a39281706f5e4d3c2b1a0", "0ther-1f8e7d6c5b4a39281706f5e4d3c2b1a"
+ADDRESS, SHOWN = f"https://1.1.1.1/close?key={KEY}", "https://1.1.1.1/close"
+
+
+@pytest.fixture
+def call(make_job: MakeJob) -> Job:
+    return make_job("http", ADDRESS, options={"method": "PUT", "headers": {"X-Api-Key": KEY, "Accept": "text/html"}})
+
+
+@pytest.mark.parametrize(("role", "sees"), [(Role.VIEWER, False), (Role.OPERATOR, False), (Role.EDITOR, True)])
+def test_keys_of_a_call_are_shown_to_who_may_change_it_alone(
+    call: Job, signed_in: Callable[..., Client], calling: Callable[..., Caller], role: Role, sees: bool
+) -> None:
+    change_job(SYSTEM, NAME, {"target": ADDRESS.replace(KEY, OTHER), "options": {"headers": {"X-Api-Key": OTHER}}})
+    client, api = signed_in(role), calling(role)
+    pages = [f"/jobs/{NAME}/", f"/jobs/{NAME}/settings/", f"/jobs/{NAME}/versions/"]
+    texts = [client.get(page).content.decode() for page in pages]
+    texts += [api("GET", path).content.decode() for path in (f"jobs/{NAME}", "jobs", f"jobs/{NAME}/versions")]
+    assert [OTHER in text for text in texts] == [sees] * len(texts)
+    assert [KEY in text for text in texts] == [False, False, sees, False, False, sees]
+    assert api("GET", f"jobs/{NAME}").json()["target"] == (ADDRESS.replace(KEY, OTHER) if sees else SHOWN)
+
+
+def test_nobody_finds_them_in_the_audit_log_which_says_that_one_changed(call: Job) -> None:
+    change_job(SYSTEM, NAME, {"target": ADDRESS.replace(KEY, OTHER)})
+    made, changed = AuditEntry.objects.order_by("seq")
+    assert (made.after["target"], made.after["options"]["headers"]["X-Api-Key"]) == (SHOWN, MASK)
+    assert changed.after["masked"] == "changed"
+    assert not any(key in str([each.before, each.after]) for each in (made, changed) for key in (KEY, OTHER))
+
+
+def test_the_dry_run_of_a_trigger_tells_none(call: Job) -> None:
+    assert next(iter(foresee(actor(Role.OPERATOR), NAME, Trigger()))).said == f"an HTTP call: {SHOWN}"
+
+
+def test_what_is_shown_of_a_call_stands_for_what_it_is(call: Job, make_job: MakeJob) -> None:
+    shown = {"method": "PUT", "headers": {"X-Api-Key": MASK, "Accept": "*/*"}}
+    changed = change_job(SYSTEM, NAME, {"target": SHOWN, "options": shown})
+    assert (changed.target, changed.options["headers"]) == (ADDRESS, {"X-Api-Key": KEY, "Accept": "*/*"})
+    with pytest.raises(BadInput, match="not known here") as refused:
+        make_job("http", "https://1.1.1.1/", "other", options=shown)
+    assert refused.value.field == "options"
+
+
+@pytest.mark.parametrize(("role", "sees"), [(Role.VIEWER, False), (Role.EDITOR, True)])
+def test_what_has_chosen_names_among_the_options_is_shown_by_these_alone(
+    make_job: MakeJob, calling: Callable[..., Caller], role: Role, sees: bool
+) -> None:
+    """Found by a stranger: a list of telling names knows neither every header nor every setting."""
+    headers = {"X-Whatever": "k3y-1", "Ocp-Apim": "k3y-2", "Accept": "text/html"}
+    make_job("http", ADDRESS, options={"headers": headers})
+    api = calling(role)
+    shown = api("GET", f"jobs/{NAME}").json()["options"]["headers"]
+    assert shown == (headers if sees else {"X-Whatever": MASK, "Ocp-Apim": MASK, "Accept": "text/html"})
+    made = AuditEntry.objects.filter(after__kind="http").get()
+    assert "k3y" not in str(made.after)
+
+
+def test_a_schema_that_takes_long_to_look_through_is_refused_and_never_looked_through_whole(make_job: MakeJob) -> None:
+    """Found by a stranger: 12 kB of patterns for 3,000 names cost 9 s with each look at the list of jobs."""
+    props: dict[str, Any] = {f"k{n}": {} for n in range(1_000)}
+    schema = {"patternProperties": {f"^x{n}$": {"title": "a"} for n in range(500)}, "properties": props}
+    parameters = dict.fromkeys(props, 0)
+    assert set(masked(parameters, schema).values()) == {MASK}
+    with pytest.raises(BadInput, match="too long to look through") as refused:
+        make_job("http", ADDRESS, parameters=parameters, parameters_schema=schema)
+    assert refused.value.field == "parameters"
+    # Names that the schema does not know share one answer, and so do the items of a list.
+    others = {"ids": list(range(20_000)), **{f"other{n}": 0 for n in range(3_000)}}
+    assert masked(others, schema) == others

@@ -8,8 +8,8 @@ import pytest
 from django.db import OperationalError
 
 from engine.cron.work.log_spool import LogSpool
+from hbus_console.jobs import log_pieces
 from hbus_console.jobs.models import LogPiece
-from hbus_console.jobs.working import shipping
 from hbus_console.jobs.working.shipping import LogShipper, ship_left_behind
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -31,9 +31,53 @@ def test_a_further_attempt_goes_on_behind_the_first(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_an_attempt_left_behind_is_shipped_while_the_next_one_writes(tmp_path: Path) -> None:
+    """Its machine came back: both add to the log of the same run."""
+    first, second = LogSpool(tmp_path, 7, 1), LogSpool(tmp_path, 7, 2)
+    late, now = LogShipper(first), LogShipper(second)
+    first.write("one\n")
+    second.write("two\n")
+    assert now.ship()
+    assert late.ship()
+    second.write("two still\n")
+    assert now.ship()
+    first.write("one still\n")
+    late.finish()
+    now.finish()
+    said = [(attempt, text) for _, attempt, text in pieces()]
+    assert said == [(2, "two\n"), (1, "one\n"), (2, "two still\n"), (1, "one still\n")]
+
+
+def test_an_attempt_whose_worker_was_killed_is_shipped_from_where_that_was(tmp_path: Path) -> None:
+    killed, other = LogSpool(tmp_path, 7, 1), LogSpool(tmp_path, 7, 2)
+    killed.write("one\n")
+    assert LogShipper(killed).ship()
+    other.write("two\n")
+    assert LogShipper(other).ship()
+    killed.write("more\n")
+    killed.close()
+    assert ship_left_behind(tmp_path) == 1
+    assert [text for *_, text in pieces()] == ["one\n", "two\n", "more\n"]
+
+
+def test_a_mistake_in_shipping_is_told_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = LogSpool(tmp_path, 7, 1)
+    shipper = LogShipper(spool)
+    spool.write("one\n")
+    with monkeypatch.context() as broken:
+        broken.setattr(LogPiece.objects, "create", lambda **_: 1 / 0)
+        shipper.finish()
+    assert "not shipped" in caplog.text
+    # Another finds it
+    assert ship_left_behind(tmp_path) == 1
+    assert [text for *_, text in pieces()] == ["one\n"]
+
+
 def test_between_its_beginning_and_its_end_a_long_log_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipping, "HEAD", 2)
-    monkeypatch.setattr(shipping, "TAIL", 3)
+    monkeypatch.setattr(log_pieces, "HEAD", 2)
+    monkeypatch.setattr(log_pieces, "TAIL", 3)
     spool = LogSpool(tmp_path, 7, 1)
     shipper = LogShipper(spool)
     for number in range(1, 11):

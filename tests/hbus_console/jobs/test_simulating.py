@@ -11,6 +11,7 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services.jobs import pause_job
 from hbus_console.jobs.simulating import simulate
+from hbus_console.jobs.views import simulation
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -57,3 +58,16 @@ def test_the_page_reckons_from_midnight_to_midnight_of_a_zone(
         answer = page.get(f"/jobs/simulation/?{wrong}")
         assert answer.status_code == 422, wrong
         assert "notice bad" in answer.content.decode()
+
+
+def test_the_page_lists_the_first_slots_and_counts_all(
+    three: list[Job], signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "MOST_LISTED", 3)
+    page, path = signed_in(), "/jobs/simulation/?begin=2027-03-28&days=2&zone=Europe/Lisbon"
+    html = page.get(path).content.decode()
+    assert html.count('<th scope="row">') == 3
+    assert "4 slots" in html
+    assert "The first 3 are listed." in html
+    monkeypatch.setattr(simulation, "MOST_LISTED", 4)
+    assert "are listed" not in page.get(path).content.decode()

@@ -150,6 +150,34 @@ def test_what_waits_says_for_what(make_job: MakeJob, judge: SlotJudge, signed_in
     assert (standing.jobs, standing.running, standing.waiting, standing.full) == (2, 1, 1, True)
 
 
+def test_of_what_one_may_not_see_a_tag_tells_its_limit_alone(
+    make_job: MakeJob, judge: SlotJudge, signed_in: Callable[..., Client], calling: Callable[..., Caller]
+) -> None:
+    make_job("command", "true", "lab.close", tags="database theirs")
+    make_job("command", "true", "mine.close", tags="database")
+    for tag in ("database", "theirs", "unused"):
+        set_limit(SYSTEM, tag, 1, "one at a time")
+    begun(judge, claimed("lab.close"))
+    begun(judge, claimed("mine.close"))
+    mine, all_of_them = actor(Role.GOVERNOR, "mine.*"), actor(Role.GOVERNOR)
+    told = [(it.tag, it.jobs, it.most_at_once, it.running, it.waiting) for it in standing_tags(mine)]
+    assert told == [("database", 1, 1, 0, 1)]
+    assert calling(Role.VIEWER, "mine.*")("GET", "job-tags").json()["results"] == [
+        {"tag": "database", "jobs": 1, "most_at_once": 1, "running": 0, "waiting": 1}
+    ]
+    assert "theirs" not in signed_in(Role.VIEWER, "mine.*").get("/jobs/tags/").content.decode()
+    assert [(it.tag, it.running) for it in standing_tags(all_of_them)] == [
+        ("database", 1),
+        ("theirs", 1),
+        ("unused", 0),
+    ]
+    assert [it.tag for it in standing_tags(actor(Role.EDITOR))] == ["database", "theirs"]
+    now_ms = time.time_ns() // 1_000_000
+    assert "tags" not in cells(now_ms, ("other.*",)).marks
+    assert cells(now_ms, ("mine.*",)).marks["tags"] == frozenset({("database", 1)})
+    assert len(frozenset(cells(now_ms, ("*",)).marks["tags"])) == 3  # type: ignore[call-overload]
+
+
 def test_a_page_and_an_endpoint_show_tags_and_set_limits(
     make_job: MakeJob, signed_in: Callable[..., Client], calling: Callable[..., Caller]
 ) -> None:

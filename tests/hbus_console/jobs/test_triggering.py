@@ -13,7 +13,8 @@ from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.models import JobRun
 from hbus_console.jobs.services import triggering
-from hbus_console.jobs.services.jobs import pause_job
+from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.jobs import create_job, delete_job, pause_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.topics.conftest import actor
@@ -79,6 +80,44 @@ def test_one_key_is_one_run(make_job: MakeJob, operator: Actor, offered: list[in
     # Two of one second, without a key, are two.
     made = {trigger(operator, "close-of-day", Trigger(reason="why"), now_s=lambda: NOW).run.pk for _ in range(2)}
     assert len(made) == 2
+
+
+def test_the_same_call_again_is_answered_alike_whatever_became_of_the_job(make_job: MakeJob, operator: Actor) -> None:
+    row = make_job("http", "https://1.1.1.1/", parameters={"hotel": "all", "pin": "1"}, parameters_schema=SCHEMA)
+    asked = Trigger({"hotel": "HB-1", "pin": "4711"}, "why", "k")
+    first = trigger(operator, "close-of-day", asked)
+    by_default = trigger(operator, "close-of-day", Trigger(reason="why", key="d"))
+    row.parameters, row.parameters_schema = {"hotel": "none"}, {"type": "object", "required": ["room"]}
+    row.save()
+    assert trigger(operator, "close-of-day", asked).run.pk == first.run.pk
+    assert trigger(operator, "close-of-day", Trigger(reason="why", key="d")).run.pk == by_default.run.pk
+    # As it is shown, with its secret masked.
+    seen = Trigger({"hotel": "HB-1", "pin": "•••"}, "why", "k")
+    assert trigger(operator, "close-of-day", seen).run.pk == first.run.pk
+
+
+@pytest.mark.parametrize("parameters", [{"hotel": "HB-1"}, {"hotel": "HB-2"}, None])
+def test_a_key_of_somebody_else_is_refused_whatever_is_asked(
+    make_job: MakeJob, operator: Actor, parameters: dict[str, str] | None
+) -> None:
+    make_job("http", "https://1.1.1.1/", parameters={"hotel": "all"}, parameters_schema=SCHEMA)
+    trigger(operator, "close-of-day", Trigger({"hotel": "HB-1"}, "why", "k"))
+    with pytest.raises(BadInput, match="which somebody else asked for") as refused:
+        trigger(actor(Role.ADMIN), "close-of-day", Trigger(parameters, "why", "k"))
+    assert refused.value.field == "key"
+
+
+def test_a_key_of_a_job_that_is_gone_is_refused_to_the_next_of_its_name(make_job: MakeJob, operator: Actor) -> None:
+    admin = actor(Role.ADMIN)
+    job = JobDraft("close-of-day", "ops", "http", "https://1.1.1.1/close", "* * * * *")
+    create_job(admin, job)
+    trigger(operator, "close-of-day", Trigger(reason="why", key="k"))
+    JobRun.objects.update(state="success")
+    delete_job(admin, "close-of-day", "close-of-day", "why")
+    create_job(admin, job)
+    with pytest.raises(BadInput, match="another job had this name"):
+        trigger(operator, "close-of-day", Trigger(reason="why", key="k"))
+    assert trigger(operator, "close-of-day", Trigger(reason="why", key="n")).new
 
 
 @pytest.mark.parametrize(

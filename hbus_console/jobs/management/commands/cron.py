@@ -14,12 +14,8 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.cron.expression import FoldPolicy, GapPolicy, explain
 from hbus_console.jobs.preview import Question, SlotPreview, answer, preview, told
+from hbus_console.jobs.wall import MARKS
 
-_MARKS = {
-    "gap": "the clocks leave its time out: when the gap ends",
-    "first": "the first of two",
-    "second": "the second of two",
-}
 #: Lines that are answered before they are written.
 _TOGETHER = 500
 
@@ -61,13 +57,16 @@ class Command(BaseCommand):
 
     def _answer_lines(self, now_s: int) -> None:
         out, encoder, kept = sys.stdout.buffer, msgspec.json.Encoder(), bytearray()
-        for number, line in enumerate(sys.stdin.buffer, 1):
-            kept += encoder.encode(answer(line, now_s)) + b"\n"
-            if number % _TOGETHER == 0:
-                out.write(kept)
-                kept.clear()
-        out.write(kept)
-        out.flush()
+        try:
+            for number, line in enumerate(sys.stdin.buffer, 1):
+                kept += encoder.encode(answer(line, now_s)) + b"\n"
+                if number % _TOGETHER == 0:
+                    out.write(kept)
+                    kept.clear()
+        finally:
+            # Whatever happens to a line: those before it have their answers.
+            out.write(kept)
+            out.flush()
 
     def _show(self, shown: SlotPreview) -> None:
         # Not at the top: it takes a tenth of a second, and lines of JSON do without.
@@ -75,7 +74,7 @@ class Command(BaseCommand):
 
         self.stdout.write(explain(shown.schedule))
         for slot in shown.slots:
-            mark = f"  {_MARKS[slot.mark]}" if slot.mark else ""
+            mark = f"  {MARKS[slot.mark]}" if slot.mark else ""
             self.stdout.write(f"  {slot.local}  {slot.utc}{mark}")
         others = croniter_slots(shown.schedule, shown.after, len(shown.slots))
         if others is None:

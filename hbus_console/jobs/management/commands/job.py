@@ -15,14 +15,16 @@ from django.core.management.base import BaseCommand
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
-from engine.core.strict_json import NotJson, read_typed
 from engine.cron.slots.steps import RunState
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import Actor
 from hbus_console.jobs import as_code, from_beat
 from hbus_console.jobs.models import JobRun, LogPiece
+from hbus_console.jobs.parameter_form import read_json
+from hbus_console.jobs.planned import PlannedChange
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.triggering import Trigger, trigger
+from hbus_console.jobs.told_runs import stands
 
 #: Seconds between two looks at the run.
 LOOK_S = 0.3
@@ -108,7 +110,7 @@ class Command(BaseCommand):
         if failed:
             raise HbusError(f"{failed} could not be made so.", remedy="What they say stands above.")
 
-    def _apply(self, actor: Actor, planned: as_code.PlannedChange, reason: str) -> int:
+    def _apply(self, actor: Actor, planned: PlannedChange, reason: str) -> int:
         try:
             as_code.apply(actor, planned, reason)
         except HbusError as error:
@@ -117,7 +119,8 @@ class Command(BaseCommand):
         return 0
 
     def _trigger(self, options: dict[str, Any]) -> None:
-        asked = Trigger(_parameters(options["parameters"]), options["reason"], options["key"])
+        typed = options["parameters"]
+        asked = Trigger(read_json(typed) if typed else None, options["reason"], options["key"])
         if options["dry_run"]:
             self._foresee(options, asked)
             return
@@ -158,18 +161,4 @@ class Command(BaseCommand):
                 break
             time.sleep(LOOK_S)
         if not quiet:
-            self.stdout.write(f"It is {run.state}.{f' {run.summary}' if run.summary else ''}")
-
-
-def _parameters(text: str) -> dict[str, Any] | None:
-    if not text:
-        return None
-    try:
-        found = read_typed(text)
-    except NotJson as error:
-        raise BadInput(
-            f"The parameters cannot be read as JSON: {error}.", remedy="Write an object: {…}.", field="parameters"
-        ) from error
-    if not isinstance(found, dict):
-        raise BadInput("The parameters are no JSON object.", remedy="Write an object: {…}.", field="parameters")
-    return found
+            self.stdout.write(f"It {stands(run.state)}.{f' {run.summary}' if run.summary else ''}")

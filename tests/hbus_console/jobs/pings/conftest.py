@@ -20,9 +20,9 @@ from hbus_console.jobs.pings.ping import Ping, PingWord
 from hbus_console.jobs.places import places
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import create_job
-from hbus_console.jobs.services.leases import slot_store
 from hbus_console.jobs.services.pings import receive
 from hbus_console.teams.models import Team
+from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.topics.conftest import calling, committed, own_keys, signed_in
 
 __all__ = ["calling", "committed", "own_keys", "signed_in"]

@@ -16,8 +16,9 @@ from hbus_console.jobs.models import Job, JobCursor, JobRun, LogPiece, PingAddre
 from hbus_console.jobs.pings.booking import NOTHING_BUT_A_LOG
 from hbus_console.jobs.pings.ping import MOST_BODY, Ping, PingWord, TooManyPings
 from hbus_console.jobs.services import pings
-from hbus_console.jobs.services.jobs import change_job, pause_job
+from hbus_console.jobs.services.jobs import change_job, delete_job, pause_job
 from hbus_console.jobs.services.pings import LOG_LOST, RATE, receive
+from hbus_console.jobs.services.triggering import cancel_run
 from tests.hbus_console.jobs.pings.conftest import HOUR, NAME, WHERE, Bell, MakeBell
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -54,6 +55,18 @@ def test_a_failure_says_how(bell: Bell, exit_code: int | None, reason: str) -> N
     run = bell.ping(10, FAILURE, exit_code=exit_code, body=b"disk full")
     assert (run.state, run.reason) == (RunState.FAILED, reason)
     assert bell.log(run).endswith("\ndisk full\n")
+
+
+def test_a_log_binds_the_run_that_waits_to_its_rid(bell: Bell) -> None:
+    bell.decide(1)
+    waits = bell.ping(2, LOG, ONE, body=b"about to begin")
+    assert (waits.state, waits.key) == (RunState.CLAIMED, ONE)
+    # Another's start is not its start.
+    assert bell.ping(3, START, OTHER).kind == "ping"
+    assert bell.ping(4, START).kind == "ping"
+    assert bell.ping(5, START, ONE).pk == waits.pk
+    assert bell.ping(6, SUCCESS, ONE).pk == waits.pk
+    assert ("schedule", 0, "done") in bell.rows()
 
 
 def test_the_end_of_the_grace_is_the_end_of_waiting(bell: Bell) -> None:
@@ -103,6 +116,51 @@ def test_a_start_without_an_end_fails_and_the_end_that_comes_after_is_not_lost(b
     assert (after.state, after.reason) == (RunState.FAILED, "no end came within 1,800 s")
     assert "success; " in bell.log(run).splitlines()[1]
     assert bell.offered == []
+
+
+@pytest.mark.parametrize("swept", [True, False], ids=["a node saw it first", "no node looked"])
+def test_without_a_rid_too_the_end_that_comes_after_is_of_the_run_that_began_last(bell: Bell, swept: bool) -> None:
+    run = bell.ping(10, START)
+    if swept:
+        bell.sweep(1_811)
+    after = bell.ping(1_900, exit_code=0)
+    assert (after.pk, after.state, after.reason) == (run.pk, RunState.FAILED, "no end came within 1,800 s")
+    assert after.summary == "exit code 0 came 31 m 30 s after it began"
+    told = "the run was failed before, and stays so" if swept else "after its time"
+    assert bell.log(run).splitlines()[1].endswith(f"exit code 0; {told}")
+    assert bell.rows() == [("schedule", 0, "failed")]
+    # Its end has come: the next one is another's.
+    assert bell.ping(1_950).kind == "ping"
+    # And the next run has its own.
+    bell.ping(3_605, START)
+    assert bell.ping(3_700).slot == HOUR + 3_600
+    assert bell.rows()[-1] == ("schedule", 3_600, "done")
+
+
+def test_an_end_without_a_rid_does_not_reach_over_a_run_that_has_ended_since(bell: Bell) -> None:
+    bell.ping(10, START)
+    bell.sweep(1_811)
+    bell.ping(3_601, START)
+    bell.ping(3_650)
+    assert bell.ping(3_660).kind == "ping"
+    assert bell.rows()[:2] == [("schedule", 0, "failed"), ("schedule", 3_600, "done")]
+
+
+def test_the_end_of_a_run_that_was_cancelled_makes_it_no_success(bell: Bell) -> None:
+    run = bell.ping(10, START)
+    cancel_run(SYSTEM, NAME, run.pk, "it hangs")
+    after = bell.ping(70)
+    assert (after.pk, after.state) == (run.pk, RunState.CANCELLED)
+    assert bell.log(run).splitlines()[1].endswith("success; the run was cancelled before, and stays so")
+    assert bell.rows() == [("schedule", 0, "cancelled")]
+
+
+def test_an_end_is_of_no_run_of_a_job_that_was_deleted(make_bell: MakeBell) -> None:
+    bell = make_bell()
+    bell.ping(10, START)
+    delete_job(SYSTEM, NAME, NAME, "it goes")
+    bell = make_bell()
+    assert bell.ping(70).state == RunState.DONE
 
 
 def test_without_a_bound_on_its_time_it_may_take_as_long_as_it_does(make_bell: MakeBell) -> None:
@@ -227,7 +285,7 @@ def test_a_log_that_names_its_run_finds_it_whenever_it_comes(bell: Bell) -> None
 
 def test_a_paused_job_is_skipped_and_its_pings_stand_beside(bell: Bell) -> None:
     bell.decide(1)
-    pause_job(SYSTEM, NAME, "the host moves")
+    pause_job(SYSTEM, NAME, "the host moves", now_s=lambda: HOUR + 2)
     beside = bell.ping(10)
     assert beside.asked_why == "its slots are skipped: paused: the host moves"
     bell.sweep(601)

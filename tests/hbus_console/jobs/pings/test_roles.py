@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.hbus_console.jobs.installed import shell, until
 from tests.installation import RunningInstallation
 
 pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.long]
@@ -27,15 +25,6 @@ create_job(SYSTEM, JobDraft("heard", "ops", "elsewhere", "db1", "* * * * * *", g
 create_job(SYSTEM, JobDraft("silent", "ops", "elsewhere", "db2", "@every 2s", grace_s=1))
 print(PingAddress.objects.get(job__name="heard").code)
 """
-_RUNS = """
-import json
-from hbus_console.jobs.models import JobRun, LogPiece
-print(json.dumps([
-    {"job": run.job, "kind": run.kind, "slot": run.slot, "state": run.state, "reason": run.reason, "node": run.node,
-     "log": "".join(LogPiece.objects.filter(run=run.pk).order_by("seq").values_list("text", flat=True))}
-    for run in JobRun.objects.order_by("pk")
-]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +34,6 @@ def installation(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> It
         yield made.start()
     finally:
         made.end()
-
-
-def shell(installation: RunningInstallation, code: str) -> str:
-    done = installation.manage("shell", "--no-imports", "-c", code)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def until(installation: RunningInstallation, fits: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + 120
-    while not fits(found := json.loads(shell(installation, _RUNS))):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.2)
-    return found
 
 
 def pinged(address: str, body: bytes | None = None) -> tuple[int, str]:

@@ -18,14 +18,15 @@ from hbus_console.jobs.as_code import apply as apply_change
 from hbus_console.jobs.as_code import plan, read_jobs
 from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.known import KnownJobs, policy_of
-from hbus_console.jobs.models import JobCursor, JobRun, PingAddress
+from hbus_console.jobs.models import Job, JobCursor, JobRun, PingAddress
 from hbus_console.jobs.pings.ping import PingWord
 from hbus_console.jobs.places import places
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import change_job, create_job, delete_job, restore_version
-from hbus_console.jobs.services.leases import release_lease, slot_store
+from hbus_console.jobs.services.leases import release_lease
 from hbus_console.jobs.services.pings import address_of, renew_address
 from hbus_console.jobs.services.triggering import Trigger, cancel_run, trigger
+from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.jobs.pings.conftest import HOUR, NAME, WHERE, Bell, MakeBell
 from tests.hbus_console.topics.conftest import actor
 
@@ -81,6 +82,11 @@ def test_a_run_that_is_cancelled_is_waited_for_no_longer(bell: Bell, word: PingW
     run = bell.ping(1, word)
     cancelled = cancel_run(actor(Role.OPERATOR), NAME, run.pk, "the host is gone")
     assert (cancelled.state, cancelled.reason) == ("cancelled", "a-operator cancelled it: the host is gone")
+    if word is PingWord.START:
+        # What runs elsewhere went on: its end is told of there, and changes nothing.
+        assert (bell.ping(10).pk, bell.ping(11).kind) == (run.pk, JobRun.Kind.PING)
+        run.refresh_from_db()
+        assert run.state == "cancelled"
     assert bell.ping(20).kind == JobRun.Kind.PING
 
 
@@ -192,3 +198,10 @@ def test_a_ping_that_comes_while_a_node_looks_is_not_overruled(bell: Bell) -> No
     bell.ping(599)
     assert not judge.give_up(GiveUp(seen, RunState.ABANDONED, "no ping came"))
     assert bell.rows() == [("schedule", 0, "done")]
+
+
+def test_what_runs_elsewhere_is_told_from_what_runs_here(bell: Bell) -> None:
+    here, there = create_job(SYSTEM, JobDraft("here", "ops", "http", "https://1.1.1.1/", "@daily")), bell.job
+    assert (here.elsewhere, there.elsewhere) == (False, True)
+    assert list(Job.objects.elsewhere()) == [there]
+    assert not Job.objects.filter(name="here").elsewhere()

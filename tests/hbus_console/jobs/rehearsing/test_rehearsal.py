@@ -13,6 +13,7 @@ from engine.cron.slots.job import CronJob
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, SlotClaims
 from engine.cron.slots.store import SlotStore
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.accounts.models import User
 from hbus_console.jobs.known import KnownJobs
 from hbus_console.jobs.models import Job, JobCursor, JobRun, LogPiece
 from hbus_console.jobs.rehearsing import rehearsal as module
@@ -70,6 +71,18 @@ def test_work_that_takes_longer_than_it_may_fails_and_its_log_says_so(apart: Apa
     run = rows()[BEGIN]
     assert (run.state, run.reason, seconds(run.ended_us, BEGIN)) == ("failed", "it took longer than 60 s", 60)
     assert "hbus: attempt 1: it took longer than 60 s" in LogPiece.objects.get(run=run.pk).text
+
+
+def test_it_acts_by_the_rights_that_its_account_has_as_a_worker_does(apart: Apart, effects: Effects) -> None:
+    jobs = apart()
+    User.objects.create_user("anna", password="x")
+    version = Job.objects.get(name=NAME).versions.get(number=jobs[0].version)
+    version.settings["acts_as"] = "user:anna"
+    version.save()
+    play(jobs)
+    assert effects == []
+    told = {(run.state, run.reason) for run in rows().values()}
+    assert told == {("failed", "anna may not make and edit jobs on night.works.")}
 
 
 def test_a_slot_that_a_dead_node_had_claimed_is_decided_when_its_marker_has_run_out(

@@ -1,0 +1,40 @@
+"""Figures of runs, as lists, pictures and metrics say them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.cron.slots.steps import OPEN, RunRow, RunState
+from hbus_console.jobs.drawing import tone_of_run
+from hbus_console.jobs.feature import FEATURE
+from hbus_console.jobs.models import JobRun
+from hbus_console.ui.states import tone_of
+
+S = 1_000_000
+
+
+def test_every_state_of_a_run_has_a_colour_and_one_alone() -> None:
+    told = {state.value: tone_of_run(state) for state in RunState}
+    assert told == {state: FEATURE.tones.get(state) for state in told}
+    # As a page has it that knows the word alone.
+    assert told == {state: tone_of(state, "jobs") for state in told}
+    assert {state for state, tone in told.items() if tone == "info"} == set(OPEN)
+    assert tone_of_run("no state") == "neutral"
+
+
+@pytest.mark.parametrize(
+    ("run", "late"),
+    [
+        (JobRun(slot=100, begun_us=100 * S + 7), 7),
+        # By its jitter, or by the pause before an attempt, it was to begin later.
+        (JobRun(slot=100, not_before_us=160 * S, begun_us=160 * S + 7), 7),
+        (JobRun(slot=100, not_before_us=40 * S, begun_us=160 * S), 60 * S),
+        (JobRun(slot=100, begun_us=99 * S), 0),
+        (JobRun(slot=100), None),
+        (JobRun(slot=100, begun_us=160 * S, kind="ping"), None),
+    ],
+)
+def test_a_run_is_late_from_when_it_was_to_begin(run: JobRun, late: int | None) -> None:
+    assert run.late_us == late
+    row = RunRow(1, "a", 100, RunState.CLAIMED, 0, 1, 0.0, not_before_s=run.not_before_us / S)
+    assert row.due_s * S == run.due_us
