@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.module_loading import import_string
 
-from hbus_console.access.problem_details import problem_details
+from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+#: What answers a request of Django.
+Answer = Callable[[HttpRequest], HttpResponse]
 App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 #: With what more than anybody may send is refused of whoever sends that request; ``None``: it is taken.
 Refusal = Callable[[dict[str, Any]], Awaitable[HTTPStatus | None]]
@@ -71,7 +78,7 @@ class BodyLimit:
             await check(_announced(scope))
             await self._app(scope, counted, send)
         except _Refused as refused:
-            await _refuse(send, refused.status)
+            await _refuse(scope, send, refused.status)
 
 
 def _announced(scope: dict[str, Any]) -> int:
@@ -80,11 +87,26 @@ def _announced(scope: dict[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-async def _refuse(send: Send, status: HTTPStatus) -> None:
+async def _refuse(scope: dict[str, Any], send: Send, status: HTTPStatus) -> None:
+    answer = _answer(status)(ASGIRequest(scope, io.BytesIO()))
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.items()]
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content})
+
+
+@cache
+def _answer(status: HTTPStatus) -> Answer:
+    """The refusal, with what the console says on any of its answers: who may keep it, and what may show it."""
+    answer: Answer = partial(_refusal, status)
+    for name in reversed(settings.HEADER_MIDDLEWARE):
+        answer = import_string(name)(answer)
+    return answer
+
+
+def _refusal(status: HTTPStatus, request: HttpRequest) -> HttpResponse:
     title, detail, remedy = _SAID[status]
-    headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
+    body = json.dumps(problem_details(status.value, title, detail, remedy=remedy))
+    answer = HttpResponse(body, status=status.value, content_type=CONTENT_TYPE, headers={"Connection": "close"})
     if status is HTTPStatus.UNAUTHORIZED:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status.value, "headers": headers})
-    body = json.dumps(problem_details(status.value, title, detail, remedy=remedy)).encode()
-    await send({"type": "http.response.body", "body": body})
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer

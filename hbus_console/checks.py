@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Outdated
+from engine.core.strict_json import NotJson, check_storable
 
 #: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 MAX_NAME = 64
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+#: Control characters, and lone surrogates, which are no text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 def name(value: object, field: str) -> str:
@@ -36,6 +39,18 @@ def text(value: object, field: str, *, most: int, required: bool = False, lines:
     if len(value) > most:
         raise BadInput(f"{_said(field)} has {len(value)} characters.", remedy=f"At most {most}.", field=field)
     return value
+
+
+def storable(value: object, field: str) -> None:
+    """That ``value`` is JSON, and that every database keeps it."""
+    try:
+        check_storable(value)
+    except NotJson as error:
+        raise BadInput(
+            f"{field} cannot be kept: {words_of(error)}.",
+            remedy="Use texts without NUL characters, numbers, true, false, null, lists, and objects of these.",
+            field=field,
+        ) from error
 
 
 def reason(value: object, *, required: bool = True) -> str:

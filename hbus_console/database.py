@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import (
+    DEFAULT_DB_ALIAS,
     DatabaseError,
     DataError,
     IntegrityError,
@@ -18,6 +20,8 @@ from django.db import (
     connection,
     connections,
 )
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 #: What a database that cannot be asked now raises. Other errors of it are mistakes of whoever asks.
 AWAY = (OperationalError, InterfaceError)
@@ -84,6 +88,30 @@ def fresh_connections() -> Iterator[None]:
         yield
     finally:
         _drop_unusable()
+
+
+def put_off_write_back() -> None:
+    """Let no transaction of this process write SQLite's log back into the database: :func:`write_back` has to be
+    called now and then instead. Call once, before the threads start.
+
+    By itself SQLite does that in whichever transaction makes the log long, and waits for the disk: a second in which
+    thousands of slots come is such a one.
+    """
+    connection_created.connect(_put_off, dispatch_uid=_put_off.__qualname__)
+
+
+def write_back(database: BaseDatabaseWrapper | None = None) -> None:
+    """What can be written back without waiting for anybody who reads or writes. On PostgreSQL it does nothing."""
+    database = database or connections[DEFAULT_DB_ALIAS]
+    if database.vendor == "sqlite":
+        with database.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _put_off(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_autocheckpoint=0")
 
 
 def _drop_unusable() -> None:

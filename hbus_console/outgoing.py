@@ -7,7 +7,6 @@ then, and because it is the very address checked that gets connected to.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from functools import partial
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from django.conf import settings
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from engine.core.http_client import LookUps, Resolve, resolve, timed_client
+from hbus_console.public_addresses import is_public
 
 MAX_URL = 500
 #: Seconds for which a person who saves an address waits for its name to be looked up.
@@ -84,35 +84,13 @@ def _check_addresses(host: str, addresses: Iterable[str]) -> None:
     if settings.HBUS_WEBHOOK_PRIVATE:
         return
     for address in addresses:
-        if not _is_public(address):
+        if not is_public(address):
             raise ForbiddenTarget(
                 f"{host} leads to {address}, which is not a public address.",
                 remedy="Use a public address, or allow inner ones for the whole installation with "
                 "HBUS_WEBHOOK_PRIVATE=1.",
                 field="webhook_url",
             )
-
-
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-#: What the world's IPv6 hosts have their addresses of.
-_UNICAST = ipaddress.IPv6Network("2000::/3")
-#: The nearest relay of 6to4, whoever that is.
-_RELAYS = ipaddress.IPv4Network("192.88.99.0/24")
-
-
-def _is_public(address: str) -> bool:
-    # A scope such as %eth0 is not part of the address.
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address):
-        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
-        if inner is not None:
-            return _is_public(str(inner))
-        # NAT64 carries an IPv4 address in its last 32 bits.
-        if parsed in _NAT64:
-            return _is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
-        # Everything else is not assigned, or carries an IPv4 address in a way that is no longer in use.
-        return parsed in _UNICAST and parsed.is_global
-    return parsed.is_global and not parsed.is_multicast and parsed not in _RELAYS
 
 
 def _refused(what: str, remedy: str) -> BadInput:

@@ -68,6 +68,15 @@ MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 
+#: Those that say something on every answer, also on one that is given before the application is asked.
+HEADER_MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "hbus_console.access.middleware.PrivateMiddleware",
+    "hbus_console.ui.middleware.ContentSecurityPolicyMiddleware",
+    "hbus_console.access.middleware.RequestContextMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
 ROOT_URLCONF = "hbus_console.urls"
 ASGI_APPLICATION = "hbus_console.asgi.application"
 
@@ -210,9 +219,9 @@ HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_00
 HBUS_JOB_SLOTS = env.integer("HBUS_JOB_SLOTS", 2, least=1, most=256)
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.
 HBUS_GRACE_S = env.integer("HBUS_GRACE_S", 25, least=1, most=3600)
-#: A node whose clock is surely further than this from the store's is marked.
 #: A node of the role cron whose clock is further than this from the store's decides nothing; 0: it does all the same.
 HBUS_CRON_CLOCK_S = env.integer("HBUS_CRON_CLOCK_S", 60, least=0, most=86_400)
+#: A node whose clock is surely further than this from the store's is marked.
 CLOCK_ALARM_MS = env.integer("HBUS_CLOCK_ALARM_MS", 1_000, least=10, most=3_600_000)
 #: Names of consumers that have asked for nothing for so many hours, and have nothing pending, leave their group.
 FORGET_CONSUMERS_H = env.integer("HBUS_FORGET_CONSUMERS_H", 24, least=1, most=8_760)
@@ -258,6 +267,8 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "hbus_console.api.pagination.CursorPages",
     "DEFAULT_SCHEMA_CLASS": "hbus_console.api.openapi.ToldWhole",
     "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.NamespaceVersioning",
+    # What a command that writes the document takes when nobody names one.
+    "DEFAULT_VERSION": "v1",
     "EXCEPTION_HANDLER": "hbus_console.api.problems.handle",
     "UNAUTHENTICATED_USER": None,
     "PAGE_SIZE": 50,
@@ -280,6 +291,7 @@ SPECTACULAR_SETTINGS = {
 # Celery carries control (pause, resume, drain, report) and, later, jobs; never the bus's own messages.
 _broker = broker_of(REDIS_URL, env.text("BROKER_URL"))
 CELERY_BROKER_URL = _broker.url
+CELERY_BROKER_TRANSPORT = _broker.reading
 CELERY_BROKER_USE_SSL = _broker.use_ssl
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "global_keyprefix": f"{HBUS_PREFIX}:celery:",

@@ -46,6 +46,12 @@ class Broker:
     options: dict[str, Any] = field(default_factory=dict, repr=False)
     use_ssl: dict[str, Any] | None = None
 
+    @property
+    def reading(self) -> str:
+        """The transport of Kombu by which workers read from it, by its dotted name: one that junk does not end."""
+        kind = "Sentinel" if self.url.startswith("sentinel://") else ""
+        return f"hbus_console.broker_transport.Checked{kind}Transport"
+
 
 def broker_of(store_url: str, broker_url: str = "") -> Broker:
     """``broker_url``, or the store itself. Raises ``ConfigurationError`` for ``BROKER_URL`` where that is a cluster."""

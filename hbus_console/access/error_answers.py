@@ -35,12 +35,21 @@ _ANSWERS = (
     ErrorAnswer(NotThere, HTTPStatus.NOT_FOUND, "Not there"),
     ErrorAnswer(Conflict, HTTPStatus.CONFLICT, "It has moved on"),
     ErrorAnswer(BadInput, HTTPStatus.UNPROCESSABLE_ENTITY, "That does not work", HTTPStatus.BAD_REQUEST),
-    ErrorAnswer(OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT, "Not available right now", HTTPStatus.SERVICE_UNAVAILABLE),
+    ErrorAnswer(OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT, "It may have been done", HTTPStatus.SERVICE_UNAVAILABLE),
     ErrorAnswer(Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Not available right now"),
     ErrorAnswer(StateLost, HTTPStatus.SERVICE_UNAVAILABLE, "Not available right now"),
     ErrorAnswer(ConfigurationError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 _UNFORESEEN = ErrorAnswer(HbusError, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def not_kept() -> BadInput:
+    """What is told of a value that the database will never take, where nobody has refused it before: such as a NUL in a
+    name that is looked for, for PostgreSQL alone takes none."""
+    return BadInput(
+        "The database cannot hold a value of this request.",
+        remedy="Leave out NUL characters, and what is longer or larger than any field.",
+    )
 
 
 def answer_to(error: HbusError) -> ErrorAnswer:

@@ -12,13 +12,14 @@ from urllib.parse import urlencode
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 
 from engine.core.errors import BadInput, HbusError
 from hbus_console.access.acts import Act
-from hbus_console.access.error_answers import answer_to
+from hbus_console.access.error_answers import answer_to, not_kept
 from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
 from hbus_console.access.refusals import refused
 
@@ -82,6 +83,8 @@ def console_view(
                     return answer or cast("HttpResponseBase", await view(request, *args, **kwargs))
                 except HbusError as error:
                     return await sync_to_async(refuse)(request, error)
+                except DataError:
+                    return await sync_to_async(refuse)(request, not_kept())
 
             return cast("V", async_page)
 
@@ -91,6 +94,8 @@ def console_view(
                 return gate(request, kwargs) or cast("HttpResponseBase", view(request, *args, **kwargs))
             except HbusError as error:
                 return refuse(request, error)
+            except DataError:
+                return refuse(request, not_kept())
 
         return cast("V", page)
 

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest
 
+from engine.core.error_text import storable
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console.access import context
@@ -39,6 +40,8 @@ def sign_in(request: HttpRequest, username: str, password: str, throttle: LoginT
     Whether the account exists cannot be told from the answer, its timing, or the wait.
     """
     address = context.current().address
+    # Nobody's name holds what this spells out, and not every database would look for it.
+    username = storable(username)
     waiting = throttle.begin(username, address)
     if waiting:
         raise LoginRefused(

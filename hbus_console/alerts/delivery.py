@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 
 from engine.core.clock import Clock, SystemClock, to_datetime
-from engine.core.error_text import text_of, words_of
+from engine.core.error_text import storable, text_of, words_of
 from engine.core.errors import BadInput
 from engine.core.http_client import Resolve, resolve
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
@@ -86,7 +86,7 @@ class AlertNotifier:
 def note(row: Notification, answer: Answer, now_ms: int) -> None:
     """Write down what became of a try, and when the next one is due."""
     attempts = row.attempts + 1
-    values: dict[str, Any] = {"attempts": attempts, "answer": answer.said[:_ANSWER]}
+    values: dict[str, Any] = {"attempts": attempts, "answer": storable(answer.said, _ANSWER)}
     if answer.taken:
         values |= {"state": Notification.State.SENT, "sent_ms": now_ms}
     elif answer.final or attempts > len(BACKOFF_S):

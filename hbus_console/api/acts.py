@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from hbus_console.api.answers import read, takes
 from hbus_console.api.bodies import ReasonBody
+from hbus_console.api.idempotency import Repeat
 from hbus_console.api.views import ApiView
 
 
@@ -25,14 +26,19 @@ def reason_act(
     shown: Callable[[Any], Any] = lambda done: done,
     body: dict[str, Any] | None = None,
     base: type[ApiView] = ApiView,
+    repeated: Repeat = Repeat.TOLD_BY_THE_AUDIT_LOG,
 ) -> type[ApiView]:
     """An endpoint that calls ``do(actor, …, reason)`` and answers with ``shown`` of what it returns.
 
     Between actor and reason stands what the address names, in its order. ``gives`` describes the answers,
-    ``body`` what is taken where that is narrower than a reason that may be empty.
+    ``body`` what is taken where that is narrower than a reason that may be empty, ``repeated`` what tells a repeat
+    whether the first try was done.
     """
 
     class Act(base):  # type: ignore[valid-type,misc]
+        def repeat(self) -> Repeat:
+            return repeated
+
         @extend_schema(
             operation_id=operation_id,
             summary=summary,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import Resolver404, resolve
 
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import Actor, Forbidden
@@ -20,6 +21,24 @@ from hbus_console.api.models import IdempotencyRecord
 
 #: Where the page goes on: what would be followed unseen otherwise.
 LOCATION = "HBUS-Location"
+#: Set on views whose acts are written down before they are carried out: what a repeat of them meets.
+_REPEAT = "hbus_repeat"
+
+_BY_THE_LOG = idempotency.Repeat.TOLD_BY_THE_AUDIT_LOG
+_View = Callable[..., HttpResponse]
+
+
+def carried_out_elsewhere(repeat: idempotency.Repeat) -> Callable[[_View], _View]:
+    """Mark a view whose act the store carries out after its audit entry: that entry alone proves nothing.
+
+    ``repeat`` is what a form meets that is sent again after its answer was lost.
+    """
+
+    def mark(view: _View) -> _View:
+        setattr(view, _REPEAT, repeat)
+        return view
+
+    return mark
 
 
 class FormPostMiddleware:
@@ -36,7 +55,7 @@ class FormPostMiddleware:
             # On to another page first: nothing will be done that could be asked for.
             return _told(self._get_response(request))
         try:
-            record = idempotency.claim(request, who)
+            record = idempotency.claim(request, who, lambda: _repeat(request.path) or _BY_THE_LOG)
         except (BadInput, Conflict, Forbidden) as error:
             return JsonResponse({"detail": str(error)}, status=HTTPStatus.CONFLICT)
         if record is not None and record.status:
@@ -64,6 +83,20 @@ def is_at_work(record: IdempotencyRecord) -> bool:
     return not record.status and record.created_at > datetime.now(UTC) - idempotency.ABANDONED_AFTER
 
 
+def entries_precede_acts(record: IdempotencyRecord) -> bool:
+    """Whether what the form asked for is written down before it is carried out."""
+    return _repeat(record.route.partition(" ")[2]) is not None
+
+
+def _repeat(path: str) -> idempotency.Repeat | None:
+    try:
+        view = resolve(path).func
+    except Resolver404:
+        return None
+    found: idempotency.Repeat | None = getattr(view, _REPEAT, None)
+    return found
+
+
 def _told(response: HttpResponse) -> HttpResponse:
     if response.has_header("Location"):
         response[LOCATION] = response["Location"]
@@ -73,7 +106,7 @@ def _told(response: HttpResponse) -> HttpResponse:
 
 
 def _keep(record: IdempotencyRecord, response: HttpResponse) -> None:
-    if response.status_code >= HTTPStatus.BAD_REQUEST:
+    if HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         # Refused: nothing was done, and the same form may be sent again as it is.
         record.delete()
         return

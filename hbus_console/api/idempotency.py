@@ -2,13 +2,19 @@
 
 An answer is kept for who could ask for it: nobody is asked for rights when it is given again, so it is given only while
 the caller may still do all that they could do then.
+
+Of a request that died, or was answered with a 5xx, nobody knows whether it was done. Its key stays *open*, and the
+repeat is done only where it cannot be done twice by that: see :class:`Repeat`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import Enum
+from http import HTTPStatus
 
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
@@ -17,6 +23,7 @@ from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 
 from engine.core.errors import BadInput, Conflict
+from hbus_console.access import context
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, contains, effective
 from hbus_console.api.models import IdempotencyRecord
@@ -24,21 +31,62 @@ from hbus_console.api.models import IdempotencyRecord
 HEADER = "Idempotency-Key"
 #: How long a key is remembered.
 KEEP = timedelta(hours=24)
+#: How long an effect that knows its own repeats must know them, from when it was first done: a repeat may be claimed at
+#: the end of :data:`KEEP`, be at work for a while, and be judged by another clock.
+KNOWN_FOR = KEEP + timedelta(hours=1)
 #: After so long an unanswered first request is taken for dead, and a repeat may run.
 ABANDONED_AFTER = timedelta(seconds=60)
+#: The status of an open key: of its request nobody knows whether it was done. The body is then the request's id.
+OPEN = HTTPStatus.GATEWAY_TIMEOUT.value
+#: So begins, while a key is open, what is noted of its first try; the instant follows. An open key has no answer, so
+#: the type of its answer has room for it.
+_FIRST = "first tried "
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+class Repeat(Enum):
+    """What the repeat of a request meets of whose first try nobody knows whether it was done."""
+
+    #: The effect knows its own repeat, for :data:`KEEP` from the first try: it is tried again until then.
+    KNOWN_BY_ITS_EFFECT = "known by its effect"
+    #: What was done left an entry in the audit log: it is tried again where there is none, or it came to nothing.
+    TOLD_BY_THE_AUDIT_LOG = "told by the audit log"
+    #: Nothing tells: it is refused.
+    TOLD_BY_NOTHING = "told by nothing"
+
+
+#: Whether an actor's request, by its id, left something behind since then.
+Traces = Callable[[str, str, datetime], bool]
+_traces: list[Traces] = []
+#: Writes down that nobody knows what became of what an actor began in a request since then.
+Unanswered = Callable[[Actor, str, datetime], None]
+_unanswered: list[Unanswered] = []
+
+
+def look_for_traces_with(find: Traces) -> None:
+    """Have ``find`` asked about requests whose answers were lost. The audit log stands above the API, and tells."""
+    if find not in _traces:
+        _traces.append(find)
+
+
+def tell_unanswered_with(tell: Unanswered) -> None:
+    """Have ``tell`` called before the repeat of a request whose effect finds out by itself whether it was done."""
+    if tell not in _unanswered:
+        _unanswered.append(tell)
 
 
 class IdempotencyKeyReused(Conflict):
     """The key belongs to another request."""
 
 
-def claim(request: Request | HttpRequest, actor: Actor) -> IdempotencyRecord | None:
+def claim(
+    request: Request | HttpRequest, actor: Actor, repeat: Callable[[], Repeat] = lambda: Repeat.TOLD_BY_THE_AUDIT_LOG
+) -> IdempotencyRecord | None:
     """The record of this request's key: fresh (``status == 0``) and ours to fill, or answered before.
 
     ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body, ``Conflict``
-    while the first request is still at work, ``Forbidden`` when it was answered and the caller may do less since,
-    ``BadInput`` for a malformed key.
+    while the first request is still at work and where it may have been done without an answer (``repeat`` says how that
+    is known), ``Forbidden`` when it was answered and the caller may do less since, ``BadInput`` for a malformed key.
     """
     key = request.headers.get(HEADER, "")
     if not key:
@@ -60,32 +108,90 @@ def claim(request: Request | HttpRequest, actor: Actor) -> IdempotencyRecord | N
     try:
         with transaction.atomic():
             return IdempotencyRecord.objects.create(
-                actor=actor.name, route=route, key=key, request_digest=digest, rights=rights
+                actor=actor.name,
+                route=route,
+                key=key,
+                request_digest=digest,
+                rights=rights,
+                response=_request_id(),
             )
     except IntegrityError:
         found = IdempotencyRecord.objects.get(actor=actor.name, route=route, key=key)
     now = datetime.now(UTC)
-    if found.created_at < now - KEEP or (found.status == 0 and found.created_at < now - ABANDONED_AFTER):
-        # Conditional on what was read: of several repeats exactly one takes an abandoned key over.
-        taken = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at).update(
-            created_at=now, request_digest=digest, rights=rights, status=0, response=b"", content_type=""
-        )
-        if taken:
-            found.refresh_from_db()
-            return found
-        raise Conflict("Another request with this key is at work.", remedy="Repeat in a moment.", field=HEADER)
+    if found.created_at < now - KEEP:
+        return _taken_over(found, now, digest, rights, "")
     if found.request_digest != digest:
         raise IdempotencyKeyReused(
             f"This {HEADER} was used before with another body.", remedy="Use a new key for a new request.", field=HEADER
         )
-    if found.status == 0:
+    if found.status == 0 and found.created_at >= now - ABANDONED_AFTER:
         raise Conflict("The first request with this key is still at work.", remedy="Repeat in a moment.", field=HEADER)
+    if found.status == 0 or is_open(found):
+        by = repeat()
+        _require_undone(found, by, now)
+        first, since = bytes(found.response).decode(), found.created_at
+        # A repeat that comes after this one counts from the same first try.
+        taken = _taken_over(found, now, digest, rights, f"{_FIRST}{_first_tried(found).isoformat()}")
+        if by is Repeat.KNOWN_BY_ITS_EFFECT:
+            for tell in _unanswered:
+                tell(actor, first, since)
+        return taken
     if not is_for(found, actor):
         raise Forbidden(
             f"{actor.name} may do less than when this was answered ({found.status}); that is not given again.",
             remedy="It is not done a second time either. Look at what it was about, where you still may.",
         )
     return found
+
+
+def _request_id() -> bytes:
+    return context.current().request_id.encode()
+
+
+def _first_tried(found: IdempotencyRecord) -> datetime:
+    said = found.content_type
+    return datetime.fromisoformat(said.removeprefix(_FIRST)) if said.startswith(_FIRST) else found.created_at
+
+
+def _taken_over(
+    found: IdempotencyRecord, now: datetime, digest: str, rights: list[list[str]], tried: str
+) -> IdempotencyRecord:
+    # Conditional on what was read: of several repeats exactly one takes the key over.
+    taken = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status).update(
+        created_at=now, request_digest=digest, rights=rights, status=0, response=_request_id(), content_type=tried
+    )
+    if taken:
+        found.refresh_from_db()
+        return found
+    raise Conflict("Another request with this key is at work.", remedy="Repeat in a moment.", field=HEADER)
+
+
+def _require_undone(found: IdempotencyRecord, repeat: Repeat, now: datetime) -> None:
+    """Raise ``Conflict`` when the first request may have been done, and would be done a second time."""
+    if repeat is Repeat.KNOWN_BY_ITS_EFFECT:
+        # Each repeat has the key remembered for longer; what the first one did is remembered from then.
+        if _first_tried(found) >= now - KEEP:
+            return
+        repeat = Repeat.TOLD_BY_NOTHING
+    first = bytes(found.response).decode()
+    if repeat is Repeat.TOLD_BY_NOTHING:
+        raise Conflict(
+            "The first request with this key was not answered, and nobody knows whether it was done.",
+            remedy="Look at what it was about. Use a new key to do it all the same.",
+            field=HEADER,
+        )
+    if any(find(found.actor, first, found.created_at) for find in _traces):
+        raise Conflict(
+            f"The first request with this key was done, or begun, and its answer was lost: it is in the audit log as "
+            f"{first}.",
+            remedy="Look at what it was about. Use a new key to do it once more.",
+            field=HEADER,
+        )
+
+
+def is_open(record: IdempotencyRecord) -> bool:
+    """Whether its request ended without anybody knowing whether it was done."""
+    return record.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def is_for(record: IdempotencyRecord, actor: Actor) -> bool:
@@ -98,12 +204,26 @@ def is_for(record: IdempotencyRecord, actor: Actor) -> bool:
 
 
 def answer(record: IdempotencyRecord, status: int, content: bytes, content_type: str) -> None:
-    """Keep the first answer. Answers that a repeat should not get again (5xx, 401, 403, 429) free the key."""
-    if status >= 500 or status in (401, 403, 429):
-        record.delete()
+    """Keep the first answer. A 5xx, which nobody should get again, leaves the key open; 401, 403 and 429 free it."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        leave_open(record)
+        return
+    if status in (401, 403, 429):
+        free(record)
         return
     record.status, record.response, record.content_type = status, content, content_type
     record.save(update_fields=["status", "response", "content_type"])
+
+
+def free(record: IdempotencyRecord) -> None:
+    """Forget the key: certainly nothing was done."""
+    record.delete()
+
+
+def leave_open(record: IdempotencyRecord) -> None:
+    """Note that its request has ended, and that nobody knows whether it was done."""
+    record.status = OPEN
+    record.save(update_fields=["status"])
 
 
 def expire() -> int:

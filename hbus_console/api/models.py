@@ -12,8 +12,9 @@ class IdempotencyRecord(models.Model):
     route = models.CharField(max_length=300)
     key = models.CharField(max_length=128)
     request_digest = models.CharField(max_length=64)
-    #: 0 while the first request is still at work.
+    #: 0 while the first request is still at work; 5xx: it has ended, and nobody knows whether it was done.
     status = models.PositiveIntegerField(default=0)
+    #: Until then, and while nobody knows what became of the request: its id.
     response = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=100, blank=True)
     #: What the actor could do when it was asked, as pairs of role and scope: with less it is not given again.

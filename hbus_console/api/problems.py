@@ -6,14 +6,14 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError
 from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from engine.core.error_text import words_of
 from engine.core.errors import HbusError, Outdated, Unavailable
-from hbus_console.access.error_answers import answer_to
+from hbus_console.access.error_answers import answer_to, not_kept
 from hbus_console.access.permissions import Forbidden
 from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 from hbus_console.access.refusals import refused
@@ -77,15 +77,7 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
         return problem(
             status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "Too large", words_of(error), remedy="Send smaller batches."
         )
-    if isinstance(error, DatabaseError):
-        log.exception("database failed under an API request")
-        return problem(
-            status.HTTP_503_SERVICE_UNAVAILABLE,
-            "Unavailable",
-            "The database did not answer.",
-            remedy="Try again shortly.",
-        )
-    return None
+    return _of_database(error) if isinstance(error, DatabaseError) else None
 
 
 def of(error: HbusError, code: int = 0) -> Response:
@@ -95,6 +87,16 @@ def of(error: HbusError, code: int = 0) -> Response:
     if isinstance(error, Unavailable):
         response["Retry-After"] = "5"
     return response
+
+
+def _of_database(error: DatabaseError) -> Response:
+    log.exception("database failed under an API request")
+    if isinstance(error, DataError):
+        # It will never take this, however often it is sent.
+        return of(not_kept())
+    return problem(
+        status.HTTP_503_SERVICE_UNAVAILABLE, "Unavailable", "The database did not answer.", remedy="Try again shortly."
+    )
 
 
 def _of_framework(error: exceptions.APIException) -> Response:

@@ -39,6 +39,10 @@ class ApiView(APIView):
     #: Whether its answers show what a mask may hide later: none is kept for a key, and a repeat is answered anew. Only
     #: for what changes nothing the second time.
     answers_anew: ClassVar[bool] = False
+    #: Whether a repeat is to get this answer. Without it the key stays open, and the repeat is tried again.
+    final = True
+    #: Whether it is certain that nothing was done, although the answer is a 5xx: then the key is free.
+    undone = False
     _record: IdempotencyRecord | None = None
 
     @property
@@ -55,6 +59,10 @@ class ApiView(APIView):
         found: list[Any] = pages.paginate_queryset(rows, self.request, view=self) or []
         return pages.get_paginated_response([serialize(row) for row in found])
 
+    def repeat(self) -> idempotency.Repeat:
+        """What tells a repeat whether the first try was done, when its answer was lost."""
+        return idempotency.Repeat.TOLD_BY_THE_AUDIT_LOG
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         method = str(request.method).lower()
@@ -63,7 +71,7 @@ class ApiView(APIView):
         if IF_MATCH in request.headers and request.method in _UNSAFE - self.conditional:
             raise BadInput(f"{IF_MATCH} is not heeded here.", remedy="Leave it out.", field=IF_MATCH)
         if request.method in _UNSAFE and not self.answers_anew:
-            record = idempotency.claim(request, self.actor)
+            record = idempotency.claim(request, self.actor, self.repeat)
             if record is not None and record.status:
                 raise _AnsweredBefore(record)
             self._record = record
@@ -79,14 +87,20 @@ class ApiView(APIView):
         except Exception:
             # An unforeseen error leaves through Django's 500; the key must not stay claimed for it.
             if self._record is not None:
-                self._record.delete()
+                idempotency.leave_open(self._record)
             raise
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final = super().finalize_response(request, response, *args, **kwargs)
         record = self._record
         if record is not None and isinstance(final, Response):
-            final.add_post_render_callback(
-                lambda done: idempotency.answer(record, done.status_code, done.content, done.headers["Content-Type"])
-            )
+            final.add_post_render_callback(lambda done: self._keep(record, done))
         return final
+
+    def _keep(self, record: IdempotencyRecord, done: Any) -> None:
+        if self.undone:
+            idempotency.free(record)
+        elif self.final:
+            idempotency.answer(record, done.status_code, done.content, done.headers["Content-Type"])
+        else:
+            idempotency.leave_open(record)

@@ -6,6 +6,7 @@ from engine.core.subject import Subject
 from hbus_console.access.context import note_undone
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
+from hbus_console.registry.subjects import kind_named
 from hbus_console.ui.formats import instant
 
 
@@ -20,6 +21,9 @@ def already(subject: Subject, stands: str, *actions: str) -> None:
 def _sentence(subject: Subject, stands: str, actions: tuple[str, ...]) -> str:
     entry = AuditEntry.objects.filter(about(subject), action__in=actions).order_by("-seq").first() if actions else None
     name = subject.name or subject.namespace
+    if name.isdecimal():
+        # A number alone says nothing.
+        name = f"{kind_named(subject.kind).words} {name}"
     said = f"Nothing was done, and your reason was not kept: {name} {stands} already"
     if entry is None:
         return f"{said}."

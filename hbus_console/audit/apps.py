@@ -12,8 +12,12 @@ class AuditConfig(AppConfig):
 
     def ready(self) -> None:
         # Models can be imported only now.
+        from hbus_console.api.idempotency import look_for_traces_with, tell_unanswered_with
         from hbus_console.audit.guards import after_migrate
+        from hbus_console.audit.left_behind import left_entry, note_unanswered
         from hbus_console.audit.refusals import book_refusal
 
         post_migrate.connect(after_migrate, sender=self)
         refused.connect(book_refusal, dispatch_uid="audit")
+        look_for_traces_with(left_entry)
+        tell_unanswered_with(note_unanswered)

@@ -11,6 +11,11 @@ from hbus_console.audit.subjects import Stored, read
 
 #: The last part of what a refused act is called.
 REFUSED = ".refused"
+#: Likewise of the outcome of a decision that was written down before it was carried out: it was not done; nobody knows
+#: whether it was; it was found to have been done after all. See :mod:`hbus_console.audit.decisions`.
+CAME_TO_NOTHING = ".failed"
+OUTCOME_UNKNOWN = ".unknown"
+FOUND_DONE = ".done"
 
 
 #: No entry has this number.

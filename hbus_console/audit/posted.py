@@ -1,4 +1,4 @@
-"""Whether a form was obeyed whose answer was lost: by what the audit log has of it, which is written with the act."""
+"""Whether a form was obeyed whose answer was lost: by what the audit log has of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from django.views.decorators.http import require_GET
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.access.web import actor, console_view
-from hbus_console.api import form_posts
-from hbus_console.audit.models import REFUSED, AuditEntry
+from hbus_console.api import form_posts, idempotency
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.outcomes import ActOutcome, outcomes
 
 #: The correlation id of what a form did is its key behind this.
 CORRELATION = "form-"
@@ -22,19 +23,24 @@ CORRELATION = "form-"
 def posted(request: HttpRequest) -> HttpResponse:
     """``state`` of the form that this person posted under ``key``, and the ``location`` that it led to.
 
-    ``done``: it left an entry in the audit log. ``answered``: it was answered, and left none. ``working``: it may be
-    under way. ``nothing``: it was not done, and will not be.
+    ``done``: it left an entry in the audit log that proves it. ``answered``: it was answered, and left none.
+    ``working``: it may be under way. ``unknown``: it was begun, and nobody knows whether it was done. ``nothing``: it
+    was not done, and will not be.
     """
     who, key = actor(request), request.GET.get("key", "")
     record = form_posts.found(who, key) if key else None
     entries = AuditEntry.objects.filter(correlation_id=f"{CORRELATION}{key}", actor=who.name)
-    if key and entries.exclude(action__endswith=REFUSED).exists():
+    became = set(outcomes(entries).values()) if key else set()
+    answered = record is not None and bool(record.status) and not idempotency.is_open(record)
+    # Where entries precede their acts, one proves its act once the request was answered and told no other outcome.
+    proves = record is None or answered or not form_posts.entries_precede_acts(record)
+    if ActOutcome.DONE in became or (ActOutcome.WRITTEN in became and proves):
         state = "done"
-    elif record is None:
-        state = "nothing"
-    elif record.status:
+    elif answered:
         state = "answered"
+    elif record is not None and form_posts.is_at_work(record):
+        state = "working"
     else:
-        state = "working" if form_posts.is_at_work(record) else "nothing"
+        state = "unknown" if became & {ActOutcome.WRITTEN, ActOutcome.UNKNOWN} else "nothing"
     location = form_posts.place(who, record) if record is not None else ""
     return JsonResponse({"state": state, "location": location})

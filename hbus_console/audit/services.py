@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,8 @@ from hbus_console.database import one_at_a_time
 
 #: Serialises writers on PostgreSQL; SQLite's IMMEDIATE transactions are serial already.
 _ADVISORY_LOCK = 0x6862_7573
+#: Entries in one statement.
+_BATCH = 200
 
 
 class AuditDamaged(HbusError):
@@ -51,38 +54,70 @@ def record(
     it only. Raises ``RuntimeError`` outside a transaction, and :class:`AuditDamaged` where the log does
     not keep the entry.
     """
+    (entry,) = record_all(actor, action, [ToldChange.of(subject, before, after)], reason=reason)
+    return entry
+
+
+@dataclass(frozen=True)
+class ToldChange:
+    """What an act changed of one thing among several, redacted already: that takes time, and can be done before the
+    transaction that others wait for."""
+
+    subject: Subject
+    before: Any
+    after: Any
+
+    @classmethod
+    def of(cls, subject: Subject, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> ToldChange:
+        """Of values as they are."""
+        return cls(subject, plain(before), plain(after))
+
+
+def record_all(actor: Actor, action: str, changes: Sequence[ToldChange], *, reason: str = "") -> list[AuditEntry]:
+    """Append an entry for each of ``changes``, in few statements however many there are; else as :func:`record`."""
     if not connection.in_atomic_block:
         raise RuntimeError("An audit entry is written in the transaction of its change; open one with atomic().")
-    request = context.current()
-    columns = stored(subject)
+    request, said = context.current(), as_stored(redact_text(reason))
+    entries: list[AuditEntry] = []
     with transaction.atomic():
         one_at_a_time(_ADVISORY_LOCK)
         last = newest().only("seq", "hash").first()
-        entry = AuditEntry(
-            seq=1 if last is None else last.seq + 1,
-            at=datetime.now(UTC),
-            actor=as_stored(actor.name),
-            actor_kind=actor.kind,
-            action=action,
-            target_type=columns.target_type,
-            target=columns.target,
-            namespace=columns.namespace,
-            reason=as_stored(redact_text(reason)),
-            before=plain(before),
-            after=plain(after),
-            request_id=request.request_id,
-            correlation_id=request.correlation_id,
-            address=request.address,
-            previous_hash=chain.GENESIS if last is None else last.hash,
-        )
-        entry.hash = chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry))
-        entry.save(force_insert=True)
-        # A trigger can swallow the statement without an error.
-        if not AuditEntry.objects.filter(seq=entry.seq, hash=entry.hash).exists():
-            raise AuditDamaged("The audit log did not keep the entry of this act, which was not done.")
+        for change in changes:
+            columns = stored(change.subject)
+            entry = AuditEntry(
+                seq=1 if last is None else last.seq + 1,
+                at=datetime.now(UTC),
+                actor=as_stored(actor.name),
+                actor_kind=actor.kind,
+                action=action,
+                target_type=columns.target_type,
+                target=columns.target,
+                namespace=columns.namespace,
+                reason=said,
+                before=change.before,
+                after=change.after,
+                request_id=request.request_id,
+                correlation_id=request.correlation_id,
+                address=request.address,
+                previous_hash=chain.GENESIS if last is None else last.hash,
+            )
+            entry.hash = chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry))
+            entries.append(entry)
+            last = entry
+        AuditEntry.objects.bulk_create(entries, batch_size=_BATCH)
+        _refuse_unkept(entries)
     # Robust: a full disk is logged and must not undo, or seem to undo, what has been committed.
     transaction.on_commit(anchor.anchor_commit, robust=True)
-    return entry
+    return entries
+
+
+def _refuse_unkept(entries: Sequence[AuditEntry]) -> None:
+    """A trigger can swallow the statement without an error."""
+    if not entries:
+        return
+    there = AuditEntry.objects.filter(seq__gte=entries[0].seq, seq__lte=entries[-1].seq)
+    if list(there.order_by("seq").values_list("seq", "hash")) != [(entry.seq, entry.hash) for entry in entries]:
+        raise AuditDamaged("The audit log did not keep the entry of this act, which was not done.")
 
 
 def content(entry: AuditEntry) -> dict[str, Any]:

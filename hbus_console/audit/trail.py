@@ -12,7 +12,7 @@ from django.db.models.functions import Cast
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
-from hbus_console import cursors
+from hbus_console import checks, cursors
 from hbus_console.access.permissions import GLOBAL, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.feature import AUDIT_READ
@@ -57,8 +57,7 @@ def read_filter(parameters: Mapping[str, str]) -> Filter:
     """The filter in a request's parameters. Raises ``BadInput`` naming the one at fault."""
     found = {field.name: parameters.get(field.name, "").strip() for field in fields(Filter)}
     for name, value in found.items():
-        if len(value) > _LONGEST or "\x00" in value:
-            raise BadInput(f"{name} is too long.", remedy=f"Use at most {_LONGEST} characters.", field=name)
+        checks.text(value, name, most=_LONGEST)
     if found["by"] and found["by"] not in BY:
         raise BadInput(f"{found['by']!r} is nobody who acts.", remedy=f"Use one of {', '.join(BY)}.", field="by")
     return Filter(**found)

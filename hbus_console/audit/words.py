@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hbus_console.audit.models import REFUSED, AuditEntry
+from hbus_console.audit.models import CAME_TO_NOTHING, FOUND_DONE, OUTCOME_UNKNOWN, REFUSED, AuditEntry
 from hbus_console.registry.acts import acts
 from hbus_console.registry.loading import features
 from hbus_console.registry.names import AUDIT_WORDS
@@ -28,16 +28,28 @@ _PAST = {
 }
 #: Acts of a person upon themselves: naming the target would say the name twice.
 _OF_ONESELF = {"session.login", "session.logout", "session.password.change"}
-_WENT_WRONG = (REFUSED, ".failed")
+_WENT_WRONG = (REFUSED, CAME_TO_NOTHING, OUTCOME_UNKNOWN)
+#: How the outcome of a decision begins that was told after it; what was decided follows.
+_OUTCOMES = {
+    CAME_TO_NOTHING: "did not do it",
+    OUTCOME_UNKNOWN: "got no answer, so nobody knows whether it was done",
+    FOUND_DONE: "found it done",
+}
 
 
 def did(entry: AuditEntry) -> str:
     """What was done, to stand between actor and target."""
-    action = entry.action
+    return _did(entry.action, entry)
+
+
+def _did(action: str, entry: AuditEntry) -> str:
     if action in (declared := _declared()):
         return declared[action]
     if action.endswith(REFUSED):
         return f"was not allowed to {_wanted(action.removesuffix('.refused'))}" + (" on" if names_target(entry) else "")
+    for ending, said in _OUTCOMES.items():
+        if action.endswith(ending):
+            return f"{said}: {_did(action.removesuffix(ending), entry)}"
     family, _, last = action.rpartition(".")
     if last not in _PAST:
         return _spaced(action)

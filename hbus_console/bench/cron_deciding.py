@@ -16,7 +16,7 @@ from engine.core.store import open_client
 from engine.cron.slots.node import CronNode
 from engine.cron.slots.steps import Offer
 from engine.cron.slots.store import SlotStore
-from hbus_console.database import keep_connections
+from hbus_console.database import keep_connections, put_off_write_back, write_back
 from hbus_console.jobs.judge import SlotJudge
 from hbus_console.jobs.known import KnownJobs
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
@@ -26,7 +26,7 @@ from hbus_console.jobs.scheduling.role import keep_what_is_known
 from hbus_console.teams.models import Team
 
 #: Slots come so long after the jobs are there, and a second later for so many of them: until then the node knows them.
-AHEAD_S, READY_PER_S = 4, 8_000
+AHEAD_S, READY_PER_S = 4, 4_000
 #: In each second, once what comes with it has been offered.
 WORK_AT_S = 0.6
 _CHUNK = 5_000
@@ -37,6 +37,7 @@ class MeasuredNode:
 
     def __init__(self, url: str, schedules: int, seconds: int) -> None:
         keep_connections()
+        put_off_write_back()
         self._seconds = seconds
         self._schedules = schedules
         self._late: list[float] = []
@@ -48,7 +49,8 @@ class MeasuredNode:
         self._begin = int(time.time()) + AHEAD_S + schedules // READY_PER_S
         _make_schedules(self._begin, seconds)
         before = psutil.Process().memory_info().rss
-        self._node = CronNode("bench", places(store, SlotJudge(), self._offer, tuple), KnownJobs().changes, store.time)
+        act = places(store, SlotJudge(), self._offer, tuple, lambda step: {})
+        self._node = CronNode("bench", act, KnownJobs().changes, store.time)
         self._node.tick()
         keep_what_is_known()
         self.figures["bytes"] = (psutil.Process().memory_info().rss - before) / schedules
@@ -76,7 +78,7 @@ class MeasuredNode:
 
     def _sweep(self, stopped: threading.Event) -> None:
         while not stopped.wait(self._node.sweep()):
-            pass
+            write_back()
 
     def _offer(self, step: Offer) -> None:
         offer(step)

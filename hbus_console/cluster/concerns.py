@@ -13,6 +13,7 @@ from hbus_console.cluster.probes import StoreState
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import roles as supervised
 from hbus_console.ui.concern import MOST_OF_A_KIND, Concern, Look, at
+from hbus_console.ui.formats import counted, listed
 
 _clock = SystemClock()
 
@@ -66,13 +67,18 @@ def _processes(look: Look) -> list[Concern]:
         text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
         concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))
     duties = services.duties(found, look.scopes)
-    concerns += [
-        Concern("bad", f"The duty {duty.name} hangs", f"on {duty.node}: restart that keeper", page, "Open cluster")
-        for duty in duties
-        if duty.state == "hung"
-    ][:MOST_OF_A_KIND]
-    failing = [duty for duty in duties if duty.last_error]
-    return concerns + [
-        Concern("warn", f"The duty {duty.name} fails", duty.last_error, page, "Open cluster")
-        for duty in failing[:MOST_OF_A_KIND]
+    hung = [(duty.name, f"on {duty.node}: restart that keeper") for duty in duties if duty.state == "hung"]
+    failing = [(duty.name, duty.last_error) for duty in duties if duty.last_error]
+    return [*concerns, *_duties("bad", hung, "hangs", "hang"), *_duties("warn", failing, "fails", "fail")]
+
+
+def _duties(tone: str, found: Sequence[tuple[str, str]], one: str, many: str) -> list[Concern]:
+    """Each with its note, and those that are too many in one line."""
+    page = reverse("cluster:overview")
+    told = [
+        Concern(tone, f"The duty {name} {one}", note, page, "Open cluster") for name, note in found[:MOST_OF_A_KIND]
     ]
+    if more := [name for name, _ in found[MOST_OF_A_KIND:]]:
+        said = f"{counted(len(more), 'more duty', 'more duties')} {one if len(more) == 1 else many}"
+        told.append(Concern(tone, said, listed(more), page, "Open cluster"))
+    return told

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hbus_console.cluster import probes, services
 from hbus_console.ui.live import LiveCells
+from hbus_console.ui.polling import once_a_poll
 
 
 def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     """The processes of the installation; nobody's scopes hide them."""
-    found, error = services.living()
-    store = probes.store_state()
-    roles = services.roles(found, store, probes.database_states(), scopes)
+    store = once_a_poll(probes.store_state)
+    # What does not answer is not asked and waited for again.
+    found, error = ([], store.error) if store.error else once_a_poll(services.living)
+    roles = services.roles(found, store, once_a_poll(probes.database_states), scopes)
     stamps = tuple((node.name, node.silent, node.stamp_ms) for node in found)
     return LiveCells(marks={"nodes": (stamps, error), "roles": tuple(roles)})

@@ -39,7 +39,7 @@ UNSAID = "What went wrong is said to who may see every topic."
 
 
 #: Of a role that lives, and whose work does not go well.
-TROUBLED = "alive, with trouble"
+TROUBLED = "in trouble"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ class HostedSubscription:
     state: str
     in_flight: int | None
     turned_ms: int
+    #: What went wrong last, when, and whether it works again since.
     error: str
+    error_ms: int = 0
+    recovered: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ def consumers(found: Sequence[Node]) -> list[HostedSubscription]:
     lines = []
     for node in found:
         for line in _maps(node.detail.get("consumers")):
-            in_flight = line.get("in_flight")
+            in_flight, error_ms = line.get("in_flight"), int(line.get("last_error_ms") or 0)
             lines.append(
                 HostedSubscription(
                     topic=str(line.get("topic", "")),
@@ -204,6 +207,8 @@ def consumers(found: Sequence[Node]) -> list[HostedSubscription]:
                     in_flight=int(in_flight) if isinstance(in_flight, int) else None,
                     turned_ms=int(line.get("turned_ms") or node.stamp_ms),
                     error=str(line.get("last_error") or line.get("error") or ""),
+                    error_ms=error_ms,
+                    recovered=0 < error_ms < int(line.get("recovered_ms") or 0),
                 )
             )
     return sorted(lines, key=lambda line: (line.topic, line.group, line.node))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 
-import redis
-
 from engine.bus.subjects import subscription_subject
-from engine.core.errors import BadInput, ConfigurationError
+from engine.core.errors import BadInput
 from hbus_console.access.permissions import covers
-from hbus_console.cluster import probes
-from hbus_console.nodes.living import nodes
+from hbus_console.cluster import probes, services
 from hbus_console.nodes.stamps import Node
 from hbus_console.ui.live import LiveCells
+from hbus_console.ui.polling import once_a_poll
 
 #: A heartbeat marks its subscriptions at most so often: pages say when it was, to the second.
 BEAT_MS = 4_000
@@ -22,13 +20,10 @@ _CLOCKS = frozenset({"loop_age_s", "turned_ms", "rate"})
 
 
 def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
-    """What the consumers report of the subscriptions in ``scopes``: one question to the store."""
-    if probes.obstacle():
+    """What the consumers report of the subscriptions in ``scopes``: one question to the store for all of them."""
+    if once_a_poll(probes.obstacle):
         return LiveCells()
-    try:
-        found = nodes()
-    except (redis.RedisError, ConfigurationError):
-        return LiveCells()
+    found, _ = once_a_poll(services.living)
     marks: dict[str, list[Hashable]] = defaultdict(list)
     for node in found:
         for topic, group, token in _told(node):

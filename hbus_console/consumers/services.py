@@ -11,8 +11,9 @@ from kombu.exceptions import OperationalError as KombuUnreachable
 from redis.exceptions import RedisError
 
 from engine.core.error_text import words_of
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import BadInput, OutcomeUnknown, Unavailable
 from hbus_console.access.permissions import GLOBAL, Actor, require
+from hbus_console.audit.models import OUTCOME_UNKNOWN
 from hbus_console.audit.services import record
 from hbus_console.cluster.feature import CLUSTER_OPERATE, CLUSTER_VIEW
 from hbus_console.consumers.celery_app import app
@@ -24,13 +25,18 @@ from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 #: Seconds to wait for the answers of all workers.
 ANSWER_S = 1.5
 ACTS = ("pause", "resume", "drain")
-_UNREACHABLE = (CeleryUnreachable, KombuUnreachable, RedisError, OSError)
+#: So they say of a connection that does not come about.
+_NOT_SENT = (CeleryUnreachable, KombuUnreachable)
 
 
 def worker_status(actor: Actor, worker: str = "") -> dict[str, dict[str, Any]]:
     """Worker → its report (see ``HostedRole.report``). Raises ``Unavailable`` when the broker cannot be asked."""
     require(actor, CLUSTER_VIEW)
-    return _ask("hbus_status", {}, worker)
+    try:
+        return _ask("hbus_status", {}, worker)
+    except OutcomeUnknown as error:
+        # A question: nothing was done.
+        raise Unavailable(error.what, remedy="Look at the store.") from error
 
 
 def steer(
@@ -40,26 +46,32 @@ def steer(
 
     An answer with an ``error`` says that this worker has not done it; only what others did is recorded as done. This
     empties or holds a *worker*; to hold a subscription everywhere and lastingly, pause the subscription. Raises
-    ``Forbidden``, ``BadInput`` or ``Unavailable``.
+    ``Forbidden``, ``BadInput``, ``Unavailable``, or ``OutcomeUnknown`` where some may have done it.
     """
     require(actor, SUBSCRIPTION_OPERATE if topic else CLUSTER_OPERATE, topic or GLOBAL)
     if act not in ACTS:
         raise BadInput(f"Workers cannot {act}.", remedy=f"Choose one of {', '.join(ACTS)}.", field="act")
     if act != "resume" and not reason.strip():
         raise BadInput("A reason is required.", remedy="Say why; it goes into the audit log.", field="reason")
+    lost: OutcomeUnknown | None = None
     with transaction.atomic():
         # Asked for inside the transaction: what could not be sent is not recorded as done.
-        answers = _ask(f"hbus_{act}", {"topic": topic, "group": group}, worker)
+        try:
+            answers = _ask(f"hbus_{act}", {"topic": topic, "group": group}, worker)
+        except OutcomeUnknown as error:
+            answers, lost = {}, error
         done = sorted(name for name, answer in answers.items() if "error" not in answer)
         # Who has not answered in time may do it yet.
         if done or not answers:
             record(
                 actor,
-                f"worker.{act}",
+                f"worker.{act}{OUTCOME_UNKNOWN if lost else ''}",
                 readable("worker", topic, worker or "all"),
                 reason=reason,
-                after={"topic": topic, "group": group, "workers": done},
+                after={"topic": topic, "group": group, "workers": done, **({"why": lost.what} if lost else {})},
             )
+    if lost:
+        raise lost
     return answers
 
 
@@ -92,6 +104,11 @@ def _ask(command: str, arguments: dict[str, Any], worker: str) -> dict[str, dict
     )
     try:
         replies = app.control.broadcast(command, arguments=arguments, reply=True, timeout=ANSWER_S, **to)
-    except _UNREACHABLE as error:
+    except _NOT_SENT as error:
         raise Unavailable(f"The workers cannot be asked: {words_of(error)}.", remedy="Look at the store.") from error
+    except (RedisError, OSError) as error:
+        raise OutcomeUnknown(
+            f"The workers may have been asked, and nobody knows what they answered: {words_of(error)}.",
+            remedy="Ask again: what is done already is not done twice.",
+        ) from error
     return {name: answer for reply in replies or () for name, answer in reply.items()}

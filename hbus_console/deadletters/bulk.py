@@ -189,7 +189,8 @@ def _is_id(value: Any) -> bool:
 
 
 def _facets(letter: DeadLetter) -> dict[str, str]:
-    return {"subscription": letter.subscription}
+    # A copy has the source of its original.
+    return {"subscription": letter.subscription, "source": letter.source}
 
 
 def _text(spec: Mapping[str, Any], name: str) -> str:

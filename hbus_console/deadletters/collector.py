@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -17,6 +18,7 @@ from engine.bus.transport import Admin, DeadEntry
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import text_of
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.columns import INT4
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import carriers_of
@@ -28,8 +30,8 @@ TICK_S = 5.0
 
 
 class DeadLetterCollector:
-    """A duty. A letter is inserted first and forgotten by the transport afterwards; the unique key of a death makes
-    the second insertion after a crash between the two do nothing.
+    """A duty. A letter is inserted first and forgotten by the transport afterwards; after a crash between the two the
+    digest of its entry tells that it is there, and the second insertion does nothing.
     """
 
     name = "dead-letter-collector"
@@ -69,7 +71,9 @@ class DeadLetterCollector:
         if not entries:
             return 0
         now = to_datetime(self._clock.now_ms())
-        DeadLetter.objects.bulk_create([_letter(topic, group, entry, now) for entry in entries], ignore_conflicts=True)
+        letters = [_letter(topic, group, entry, now) for entry in entries]
+        # Whatever keeps one from being inserted is raised: what is not in the database must not be forgotten.
+        DeadLetter.objects.bulk_create(_new(topic, group, letters))
         return admin.forget_dead(topic, group, [entry.entry for entry in entries])
 
 
@@ -84,11 +88,37 @@ def _groups_by_transport() -> dict[str, list[GroupName]]:
     return found
 
 
+def _new(topic: str, group: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """Without those that are in the database."""
+    rows = DeadLetter.objects.filter(topic=topic, subscription=group)
+    digests = [letter.entry_digest for letter in letters]
+    known = set(rows.filter(entry_digest__in=digests).values_list("entry_digest", flat=True))
+    # The release before kept no digests. It may have been killed between inserting and forgetting.
+    dates = {letter.died_at for letter in letters}
+    older = rows.filter(entry_digest=None, died_at__in=dates).values_list("position", "message_id", "source", "died_at")
+    before = set(older)
+    return [
+        each
+        for each in letters
+        if each.entry_digest not in known and (each.position, each.message_id, each.source, each.died_at) not in before
+    ]
+
+
+def _digest(entry: DeadEntry) -> str:
+    """Of all that lies there: a store that was emptied may number its entries from the first again."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (entry.entry.encode(), entry.position.encode(), entry.record, entry.body):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
 def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLetter:
-    letter = DeadLetter(topic=topic, subscription=group, position=entry.position, body=entry.body)
+    letter = DeadLetter(topic=topic, subscription=group, position=entry.position[:64], body=entry.body)
+    letter.entry_digest = _digest(entry)
     try:
         record = dead.decode(entry.record)
-    except msgspec.DecodeError as error:
+        first_failed_at, died_at = to_datetime(record.first_failed_ms), to_datetime(record.died_ms)
+    except (msgspec.DecodeError, ValueError, OverflowError, OSError) as error:
         # It is kept all the same: a letter without a legible cause is still somebody's message.
         letter.cause = "The record of its death is unreadable"
         letter.error = text_of(error)
@@ -99,7 +129,7 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
         letter.cause = _clean(record.cause)[:500]
         letter.error = _clean(record.error)
         letter.fingerprint = _clean(record.fingerprint)[:16]
-        letter.attempts = record.attempts
+        letter.attempts = min(max(record.attempts, 0), INT4)
         letter.history = [
             {
                 "number": attempt.number,
@@ -110,8 +140,7 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
             }
             for attempt in record.history
         ]
-        letter.first_failed_at = to_datetime(record.first_failed_ms)
-        letter.died_at = to_datetime(record.died_ms)
+        letter.first_failed_at, letter.died_at = first_failed_at, died_at
     try:
         message = envelope.decode(entry.body)
     except MalformedEnvelope:

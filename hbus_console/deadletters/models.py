@@ -42,13 +42,16 @@ class DeadLetter(models.Model):
     decided_at = models.DateTimeField(null=True, blank=True)
     reason = models.TextField(blank=True)
     redriven_as = models.CharField(max_length=64, blank=True)
+    #: Digest of its entry in the transport's own store, by which the collector knows that it has taken it over: of
+    #: several letters even id, source and instant may be the same. NULL: taken over before there was any; so it can be
+    #: added to a table of many envelopes without filling it.
+    entry_digest = models.CharField(max_length=32, null=True, blank=True)
 
     class Meta:
         ordering = ["-died_at", "-id"]
+        # Of expressions, so that SQLite makes an index of it: one of fields it can only add by copying the table.
         constraints = [
-            models.UniqueConstraint(
-                fields=["topic", "subscription", "source", "message_id", "died_at"], name="one_dead_letter_per_death"
-            )
+            models.UniqueConstraint("topic", "subscription", "entry_digest", name="one_dead_letter_per_entry")
         ]
         indexes = [
             # Covers the list of groups, so that it reads no letters' bodies; the id is for PostgreSQL, which keeps none

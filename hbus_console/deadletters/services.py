@@ -10,7 +10,7 @@ from django.db import transaction
 
 from engine.bus import message as envelope
 from engine.bus.building import check_topic
-from engine.bus.errors import MalformedEnvelope
+from engine.bus.errors import UNANSWERED, MalformedEnvelope, PublishRefused
 from engine.bus.facts import Fact
 from engine.bus.message import Message
 from engine.core.clock import Clock, SystemClock, to_datetime
@@ -23,7 +23,7 @@ from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.outbox.services import send_on_commit
+from hbus_console.outbox import services as outbox
 from hbus_console.subscriptions.holding import holds
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog, lookup
@@ -86,8 +86,8 @@ def effect(letter: DeadLetter, *, clock: Clock = _clock) -> Effect:
     subscription = Subscription.objects.filter(topic__name=letter.topic, group=letter.subscription).first()
     pair = (letter.topic, letter.subscription)
     message, obstacle = _message(letter)
-    if not obstacle and subscription is None:
-        obstacle = f"{letter.subscription} is no longer subscribed to {letter.topic}."
+    if message is not None and not (obstacle := _unwanted(letter, subscription)):
+        obstacle = _refusal(letter, _copy(message, letter.subscription, clock.now_ms()))
     return Effect(
         wanted=subscription is not None,
         waits=held.words if (held := holds([pair]).get(pair)) is not None and subscription is not None else "",
@@ -125,8 +125,9 @@ def redrive_now(
     ``Forbidden`` for a letter older than its topic, whose payload the present masks were not made for, unless
     ``actor`` may reveal it.
     """
-    obstacle = effect(letter, clock=clock).obstacle
-    original, _ = _message(letter)
+    subscription = Subscription.objects.filter(topic__name=letter.topic, group=letter.subscription).first()
+    original, obstacle = _message(letter)
+    obstacle = obstacle or _unwanted(letter, subscription)
     check_topic(catalog.shared().topic(letter.topic))
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
@@ -137,10 +138,12 @@ def redrive_now(
     if edited is not _AS_IT_IS:
         data = msgspec.Raw(msgspec.json.encode(edited))
         copy = msgspec.structs.replace(copy, data=data, extensions={**copy.extensions, "hbusedited": "true"})
+    # Before the decision: a letter whose copy nobody takes stays to be decided.
+    outbox.check(letter.topic, copy)
     if not _decide(letter, DeadLetter.State.REDRIVEN, actor, reason, now_ms, redriven_as=copy.id):
         letter.refresh_from_db()
         return False
-    send_on_commit(letter.topic, copy)
+    outbox.send_on_commit(letter.topic, copy)
     if leaves:
         rules, where = MaskingRules.at(topic, letter.died_at), {"topic": topic.name, "redriven_as": copy.id}
         record_leaving(actor, letter.subject, rules, where, reason)
@@ -237,6 +240,22 @@ def _record(actor: Actor, action: str, letter: DeadLetter, reason: str, *, redri
         before={"state": DeadLetter.State.DEAD.value, "cause": letter.cause, "attempts": letter.attempts},
         after=after | ({"redriven_as": redriven_as} if redriven_as else {}),
     )
+
+
+def _unwanted(letter: DeadLetter, subscription: Subscription | None) -> str:
+    return f"{letter.subscription} is no longer subscribed to {letter.topic}." if subscription is None else ""
+
+
+def _refusal(letter: DeadLetter, copy: Message) -> str:
+    """Why the topic would not take the copy; empty: it would."""
+    try:
+        outbox.check(letter.topic, copy)
+    except PublishRefused as error:
+        return f"{error.what} {error.remedy}"
+    except UNANSWERED:
+        # Nothing is known against it.
+        return ""
+    return ""
 
 
 def _message(letter: DeadLetter) -> tuple[Message | None, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from engine.bus.causes import Saying, Variable, take_apart
+from engine.core.error_text import shortened
 from hbus_console.ui.formats import num
 
 #: So many values of one variable are spelled out, and so many variables told of.
@@ -30,7 +31,7 @@ class Varying:
 
     @property
     def text(self) -> str:
-        """``room code: Z 64, Q 63``."""
+        """``room code: “Z” × 64, “Q” × 63``."""
         return f"{self.name}: {self._values}"
 
     @property
@@ -39,7 +40,7 @@ class Varying:
             return "masked"
         if not self.values:
             return f"{num(self.different)} different values"
-        said = ", ".join(f"{value} {num(count)}" for value, count in self.values)
+        said = ", ".join(f"“{value}” × {num(count)}" for value, count in self.values)
         others = self.different - len(self.values)
         return f"{said} and {num(others)} other{'s' if others > 1 else ''}" if others else said
 
@@ -58,7 +59,7 @@ class Telling:
 
     @property
     def note(self) -> str:
-        """``room code: Z 64, Q 63``, with how many letters were counted when that is not all; may be empty."""
+        """``room code: “Z” × 64, “Q” × 63``, with how many letters were counted when that is not all; may be empty."""
         said = " · ".join(each.text for each in self.varying)
         return f"{said} (of the latest {num(self.latest)})" if said and self.latest else said
 
@@ -127,9 +128,5 @@ class CauseTally:
 def _varying(slot: _Slot, common: list[tuple[Variable, int]], hidden: bool) -> Varying:
     different = len(slot.counts)
     each_its_own = different > MOST_VALUES and common[0][1] == 1
-    shown = () if hidden or each_its_own else tuple((_cut(each.value), count) for each, count in common)
+    shown = () if hidden or each_its_own else tuple((shortened(each.value, _LONGEST), count) for each, count in common)
     return Varying(slot.name, shown, different, hidden)
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"

@@ -188,7 +188,8 @@ def _redriven(who: Actor, letter: DeadLetter) -> dict[str, Any]:
     """What became of the copy, and the operation that made it."""
     if letter.copy is None or letter.decided_at is None:
         return {}
-    made = Made(letter.copy, letter.decided_at, letter.decided_at, {"subscription": letter.subscription})
+    facets = {"subscription": letter.subscription, "source": letter.source}
+    made = Made(letter.copy, letter.decided_at, letter.decided_at, facets)
     return {"fate": fate(made), "operation": that_made(who, letter.copy)}
 
 

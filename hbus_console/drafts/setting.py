@@ -22,6 +22,10 @@ from hbus_console.ui.formats import in_larger_unit
 Clean = Mapping[str, Any]
 
 
+#: Words of a choice that half a column has no room for.
+_LONG = 28
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting(ABC):
     """What is said of a setting of any kind. ``name`` and ``default`` are those of the draft's field."""
@@ -182,6 +186,11 @@ class Choice(Setting):
         """The words with their meanings, as a page offers them."""
         return list(self.words.items())
 
+    @property
+    def wide(self) -> bool:
+        """Whether half a form cuts what it offers."""
+        return any(len(f"{word}: {meaning}") > _LONG for word, meaning in self.options)
+
 
 @dataclass(frozen=True)
 class Text(Setting):
@@ -223,6 +232,7 @@ class JsonObject(Setting):
             value = self._read(value)
         if not isinstance(value, Mapping):
             raise BadInput(f"{self.name} is no JSON object.", remedy=self.example, field=self.name)
+        checks.storable(value, self.name)
         checked = dict(value)
         if len(msgspec.json.encode(checked)) > self.most:
             raise BadInput(f"{self.name} is larger than {self.most:,} bytes.", remedy="Shorten it.", field=self.name)

@@ -12,7 +12,7 @@ from django.db import connections
 from hbus_console.evidence.columns import Row
 from hbus_console.evidence.router import LEDGER
 
-#: Rows of one statement on SQLite, which spends half of an insert on beginning and ending its statement. Of thirteen
+#: Rows of one statement on SQLite, which spends half of an insert on beginning and ending its statement. Of fourteen
 #: columns that is a tenth of the variables that a statement may have.
 ROWS = 250
 

@@ -13,7 +13,9 @@ def message(subject: Subject) -> str:
     return page_of(subject.namespace, subject.name)
 
 
-def page_of(topic: str, message_id: str) -> str:
-    """The page of the message of that id in ``topic``: another topic may have one of the same id."""
+def page_of(topic: str, message_id: str, source: str = "") -> str:
+    """The page of the message of that id in ``topic``: another topic, or another ``source``, may have one of the same
+    id. Without a source it is the newest."""
     address = page("messages:message", message_id)
-    return f"{address}?{urlencode({'topic': topic})}" if address else ""
+    named = {"topic": topic} | ({"source": source} if source else {})
+    return f"{address}?{urlencode(named)}" if address else ""

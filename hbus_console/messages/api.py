@@ -94,11 +94,12 @@ _SCAN = page_of(
 )
 
 
-_TOPIC = [
+_WHOSE = [
     OpenApiParameter(
         "topic",
         description="Publishers choose ids, so several topics may have a message of this one. Left out: the newest.",
-    )
+    ),
+    OpenApiParameter("source", description="Likewise of several sources in one topic."),
 ]
 
 
@@ -107,6 +108,10 @@ class RevealBody(msgspec.Struct, forbid_unknown_fields=True):
 
     reason: str = ""
     fields: list[str] = []
+
+
+def _whose(request: Request) -> tuple[str, str]:
+    return request.GET.get("topic", ""), request.GET.get("source", "")
 
 
 def _times(request: Request) -> tuple[int | None, int | None]:
@@ -170,11 +175,11 @@ class OneMessage(ApiView):
         summary="One message's whole life",
         description="Ledger, envelope, payload (masked), timeline, dead letters, cause and effects.",
         tags=["messages"],
-        parameters=_TOPIC,
+        parameters=_WHOSE,
         responses={(200, "application/json"): _LIFE, **REFUSED},
     )
     def get(self, request: Request, message_id: str) -> Response:
-        return Response(evidence.life_as_json(services.life(self.actor, message_id, request.GET.get("topic", ""))))
+        return Response(evidence.life_as_json(services.life(self.actor, message_id, *_whose(request))))
 
 
 class Timeline(ApiView):
@@ -182,11 +187,11 @@ class Timeline(ApiView):
         operation_id="messages_timeline",
         summary="What happened to one message, in order",
         tags=["messages"],
-        parameters=_TOPIC,
+        parameters=_WHOSE,
         responses={(200, "application/json"): page_of(_MOMENT), **REFUSED},
     )
     def get(self, request: Request, message_id: str) -> Response:
-        moments = services.timeline(self.actor, message_id, request.GET.get("topic", ""))
+        moments = services.timeline(self.actor, message_id, *_whose(request))
         return only_page([evidence.moment_as_json(moment) for moment in moments])
 
 
@@ -198,7 +203,7 @@ class Reveal(ApiView):
         summary="Show masked fields of one message",
         description="Needs a reason. The audit entry is written before the answer is given.",
         tags=["messages"],
-        parameters=_TOPIC,
+        parameters=_WHOSE,
         request={
             "application/json": {
                 "type": "object",
@@ -217,8 +222,10 @@ class Reveal(ApiView):
     )
     def post(self, request: Request, message_id: str) -> Response:
         body = read(request, RevealBody)
-        topic = request.GET.get("topic", "")
-        found = services.reveal(self.actor, message_id, body.reason, tuple(body.fields), topic_name=topic)
+        topic, source = _whose(request)
+        found = services.reveal(
+            self.actor, message_id, body.reason, tuple(body.fields), topic_name=topic, source=source
+        )
         answer = Response({"payload": evidence.payload_as_json(found.payload), "audit_entry": found.entry.seq})
         answer["Cache-Control"] = "no-store"
         return answer

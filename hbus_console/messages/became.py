@@ -17,8 +17,8 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
 from hbus_console import cursors
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.messages.by_event import Happening
-from hbus_console.messages.models import FAILED, LOST, PASSED, LedgerEvent, LedgerMessage
+from hbus_console.messages.by_event import Happening, of_same_source
+from hbus_console.messages.models import FAILED, LOST, PASSED, Identity, LedgerEvent, LedgerMessage
 from hbus_console.messages.outcomes import outcomes
 from hbus_console.operations.models import UNDECIDED, OperationItem
 from hbus_console.operations.outcomes import Made
@@ -67,6 +67,7 @@ class Became(StrEnum):
             return Happening(LedgerEvent.objects.filter(LOST), LedgerEvent.objects.filter(kind="lost"))
         if self is Became.RETRYING:
             done = LedgerEvent.objects.filter(
+                of_same_source(),
                 kind__in=FINAL,
                 message_id=OuterRef("message_id"),
                 topic=OuterRef("topic"),
@@ -122,24 +123,33 @@ def open_of(messages: Sequence[LedgerMessage]) -> list[bool]:
             message.subject,
             at=(at := to_datetime(min(max(message.published_ms, 0), _LAST_MS))),
             unseen_since=at,
-            facets={"subscription": group} if (group := alone.get(message.identity)) else {},
+            facets={"source": message.source} | _only(alone.get(message.identity)),
         )
         for message in messages
     ]
     return [fate.outcome in UNDECIDED for fate in outcomes(made)]
 
 
-def meant_for_one(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], str]:
+def _only(group: str | None) -> dict[str, str]:
+    return {"subscription": group} if group else {}
+
+
+def meant_for_one(messages: Sequence[LedgerMessage]) -> dict[Identity, str]:
     """The subscription of those that are copies for it alone: of a redriven letter, or of a replay into it."""
-    texts = {str(message.subject): message.identity for message in messages}
-    ids = {message.identity for message in messages}
+    identities = {message.identity for message in messages}
+    texts: dict[str, list[Identity]] = {}
+    for message in messages:
+        texts.setdefault(str(message.subject), []).append(message.identity)
     # A copy names the message it was made of, by which letters have an index.
     letters = DeadLetter.objects.filter(
         message_id__in={message.causation_id for message in messages if message.causation_id}
     )
-    redriven = letters.values_list("topic", "redriven_as", "subscription")
-    found = {(topic, id_): group for topic, id_, group in redriven if (topic, id_) in ids}
+    redriven = letters.values_list("topic", "redriven_as", "source", "subscription")
+    # A copy has the source of its original.
+    found = {(topic, id_, source): group for topic, id_, source, group in redriven}
+    found = {identity: group for identity, group in found.items() if identity in identities}
     for became, facets in OperationItem.objects.filter(became__in=texts).values_list("became", "facets"):
         if group := facets.get("subscription"):
-            found[texts[became]] = group
+            made = texts[became]
+            found |= dict.fromkeys((each for each in made if each[2] == facets.get("source", each[2])), group)
     return found

@@ -146,7 +146,7 @@ def scan(
                 return Scan(matched, scanned, "the time range begins here", "", back_to)
             scanned += 1
             back_to = stored.at_ms
-            if _matches(stored, condition):
+            if _matches(stored, condition, rules):
                 matched.append(_seen(stored, rules))
                 if len(matched) == size:
                     return Scan(matched, scanned, f"{size} messages fit", stored.position, back_to)
@@ -186,12 +186,14 @@ def _seen(stored: Stored, rules: MaskingRules) -> Seen:
     return Seen(stored.position, stored.at_ms, message, shown(message, rules))
 
 
-def _matches(stored: Stored, condition: Condition) -> bool:
+def _matches(stored: Stored, condition: Condition, rules: MaskingRules) -> bool:
+    """What is hidden whole fits nothing: whoever may ask whether may find out what."""
     try:
         message = envelope.decode(stored.body)
-        return message.data_base64 is None and condition.fits(message.json())
+        payload = None if message.data_base64 is not None else message.json()
     except (MalformedEnvelope, NotJson):
         return False
+    return message.data_base64 is None and not rules.opaque(payload) and condition.fits(payload)
 
 
 def _number(text: str) -> float | None:

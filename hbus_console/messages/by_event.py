@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
+
+
+def of_same_source() -> Q:
+    """Of events: that they are of the message that the outer query's event is of, of those with its topic and id."""
+    return Q(source=None) | Q(source=Coalesce(OuterRef("source"), F("source")))
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,14 @@ class Happening:
 
     def told(self) -> Exists:
         """Whether it is told of a message: a condition for a query of messages that is narrow already."""
-        events = self.of_message.alias(its_topic=off_index("topic"))
-        return Exists(events.filter(message_id=OuterRef("message_id"), its_topic=OuterRef("topic")))
+        return Exists(_of_message(self))
+
+
+def _of_message(happening: Happening) -> QuerySet[LedgerEvent]:
+    """Those of the message of the outer query."""
+    events = happening.of_message.alias(its_topic=off_index("topic"))
+    of_its_source = Q(source=None) | Q(source=OuterRef("source"))
+    return events.filter(of_its_source, message_id=OuterRef("message_id"), its_topic=OuterRef("topic"))
 
 
 def off_index(field: str) -> Coalesce:
@@ -51,17 +62,20 @@ def last_events(
 ) -> QuerySet[LedgerEvent]:
     """The last such event of each of ``messages`` in a time range, newest first; ``topics`` of ``None`` means all."""
     before_end = Q() if end_ms is None else Q(at_ms__lt=end_ms)
-    later = Q(at_ms__gt=OuterRef("at_ms")) | Q(at_ms=OuterRef("at_ms"), pk__gt=OuterRef("pk"))
-    same_message = happening.of_message.alias(its_topic=off_index("topic")).filter(
-        before_end, message_id=OuterRef("message_id"), its_topic=OuterRef("topic")
-    )
+    event = {name: OuterRef(OuterRef(name)) for name in ("at_ms", "pk")}
+    later = Q(at_ms__gt=event["at_ms"]) | Q(at_ms=event["at_ms"], pk__gt=event["pk"])
     found = happening.walked.filter(
         before_end,
-        ~Exists(same_message.filter(later)),
         Exists(
             messages.order_by()
             .alias(its_topic=off_index("topic"))
-            .filter(message_id=OuterRef("message_id"), its_topic=OuterRef("topic"))
+            # The message's own source where its event tells none: then it may be of several.
+            .filter(
+                ~Exists(_of_message(happening).filter(before_end, later)),
+                message_id=OuterRef("message_id"),
+                its_topic=OuterRef("topic"),
+                source=Coalesce(OuterRef("source"), F("source")),
+            )
         ),
     )
     if start_ms is not None:

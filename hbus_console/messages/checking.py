@@ -6,7 +6,7 @@ whoever appends to a topic without hbus. What the transport keeps says both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 
 import structlog
@@ -30,6 +30,7 @@ from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LedgerCheck
 from hbus_console.messages.reach import id_ends
 from hbus_console.parts import Parts
 from hbus_console.topics.models import Topic
+from hbus_console.turns import Turns
 
 #: A fact that has not come so long after its message is lost: processes send theirs several times a second.
 GRACE_MS = 120_000
@@ -68,9 +69,10 @@ class EvidenceCheck:
         self._count = count
         self._node = node
         self._clock = clock or SystemClock()
+        self._turns: Turns[str] = Turns()
 
     def tick(self) -> None:
-        """Go on with every topic, the one furthest behind first. Raises ``Unavailable``."""
+        """Go on with every topic, a page each in turns, while there is time. Raises ``Unavailable``."""
         if not settings.HBUS_LEDGER:
             return
         # Asked first: what is booked by then is booked for all that is looked at below.
@@ -81,25 +83,34 @@ class EvidenceCheck:
         if since_ms is None:
             since_ms = until_ms
         rows = [known.get(name) or LedgerCheck(topic=name, until_ms=since_ms) for name in topics]
+        before = {row.topic: (row.found, row.ahead) for row in rows}
         parts, started = Parts("{parts} could not be checked"), self._clock.monotonic()
         silent: list[LedgerCheck] = []
+        turns: dict[str, Callable[[], bool]] = {}
         for row in sorted(rows, key=lambda each: each.until_ms):
-            if self._clock.monotonic() - started >= TICK_S:
-                break
             transport = topics[row.topic]
-            work = partial(self._go_on, row, transport, since_ms, until_ms, started)
-            if parts.do(row.topic, work, on=transport) is False:
-                silent.append(row)
+            piece = partial(next, self._pieces(row, transport, since_ms, until_ms, silent), False)
+            turns[row.topic] = partial(_turn, parts, row.topic, piece, transport)
+        self._turns.take(turns, lambda: self._clock.monotonic() - started < TICK_S)
         # Most topics are, at most times: together they cost two statements.
         LedgerCheck.objects.bulk_create([row for row in silent if row.pk is None])
         LedgerCheck.objects.filter(pk__in=[row.pk for row in silent]).update(until_ms=until_ms, position="")
+        for row in rows:
+            found, ahead = before[row.topic]
+            if row.ahead > ahead:
+                _log.warning("messages bear a time that has not come", topic=row.topic, count=row.ahead - ahead)
+            if row.found > found:
+                _log.info("messages of which nobody had told", topic=row.topic, count=row.found - found)
         parts.tell()
 
-    def _go_on(self, row: LedgerCheck, transport: str, since_ms: int, until_ms: int, started: float) -> bool | None:
-        """``False`` where all is looked at and nothing was there; its row is left as it was."""
+    def _pieces(
+        self, row: LedgerCheck, transport: str, since_ms: int, until_ms: int, silent: list[LedgerCheck]
+    ) -> Iterator[bool]:
+        """Goes on with one topic by a page each time. To ``silent`` comes a row where all is looked at and nothing was
+        there, which is left as it was."""
         opened = self._transport(transport)
         if not opened.capabilities.browse:
-            return None
+            return
         if row.until_ms < since_ms:
             # The ledger has let go of what it had of that time: what it lacks there says nothing.
             row.skipped_ms += since_ms - row.until_ms
@@ -107,17 +118,15 @@ class EvidenceCheck:
             row.save()
         if row.until_ms >= until_ms:
             # What is booked is known less far than before: nothing is looked at twice for that.
-            return None
-        checked, found, ahead = row.checked, row.found, row.ahead
-        newest: Stored | None = None
-        while row.until_ms < until_ms and self._clock.monotonic() - started < TICK_S:
+            return
+        checked = row.checked
+        newest = self._look(row, opened.admin, until_ms)
+        while row.until_ms < until_ms:
+            yield True
             newest = self._look(row, opened.admin, until_ms)
-        moved = row.until_ms == until_ms and self._look_ahead(row, opened.admin, newest, until_ms, started)
-        if row.ahead > ahead:
-            _log.warning("messages bear a time that has not come", topic=row.topic, count=row.ahead - ahead)
-        if row.found > found:
-            _log.info("messages of which nobody had told", topic=row.topic, count=row.found - found)
-        return moved or row.checked > checked or row.until_ms < until_ms
+        moved = yield from self._look_ahead(row, opened.admin, newest, until_ms)
+        if not moved and row.checked == checked:
+            silent.append(row)
 
     def _look(self, row: LedgerCheck, admin: Admin, until_ms: int) -> Stored | None:
         """At one page; the topic's last message once all of that time is looked at."""
@@ -136,7 +145,9 @@ class EvidenceCheck:
             entries = admin.browse(row.topic, limit=1, newest_first=True).entries
         return entries[-1] if entries else None
 
-    def _look_ahead(self, row: LedgerCheck, admin: Admin, newest: Stored | None, until_ms: int, started: float) -> bool:
+    def _look_ahead(
+        self, row: LedgerCheck, admin: Admin, newest: Stored | None, until_ms: int
+    ) -> Generator[bool, None, bool]:
         """At what bears a time that has not come; whether the row was written.
 
         Whoever writes an entry may choose its time, and a store gives none before it to any that follow. So these are
@@ -149,7 +160,9 @@ class EvidenceCheck:
             # They are gone, or their time has come.
             row.ahead_until = row.ahead_next = ""
         elif row.ahead_next and row.ahead_next_ms < until_ms:
-            while row.ahead_next and self._clock.monotonic() - started < TICK_S:
+            self._look_at_ahead(row, admin)
+            while row.ahead_next:
+                yield True
                 self._look_at_ahead(row, admin)
         elif not row.ahead_next and row.ahead_until != newest.position:
             row.ahead_next, row.ahead_next_ms = newest.position, now_ms
@@ -215,6 +228,10 @@ class EvidenceCheck:
             size=len(entry.body),
             node=self._node,
         )
+
+
+def _turn(parts: Parts, topic: str, piece: Callable[[], bool], transport: str) -> bool:
+    return bool(parts.do(topic, piece, on=transport))
 
 
 def read_message(entry: Stored) -> Message | None:

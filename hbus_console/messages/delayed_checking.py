@@ -68,8 +68,8 @@ class DelayedEvidenceCheck:
             page = list(LedgerMessage.objects.filter(WAITS, pk__gt=self._after_id).order_by("pk")[:PAGE])
             self._after_id = page[-1].pk if len(page) == PAGE else 0
             known = _known_lost(page)
-            asked = [each for each in page if each.message_id not in known and each.pk not in self._missed]
-            held = self._delays().holds([each.message_id for each in asked])
+            asked = [each for each in page if _name(each) not in known and each.pk not in self._missed]
+            held = self._delays().holds([_name(each) for each in asked])
             now_ms = self._clock.now_ms()
             missing = [each.pk for each, there in zip(asked, held, strict=True) if not there]
             self._missed |= dict.fromkeys(missing[: MOST_MISSED - len(self._missed)], now_ms)
@@ -81,7 +81,7 @@ class DelayedEvidenceCheck:
         due = [pk for pk, since_ms in self._missed.items() if since_ms < until_ms][:PAGE]
         lost = list(LedgerMessage.objects.filter(WAITS, pk__in=due))
         known, topics = _known_lost(lost), set(Topic.objects.values_list("name", flat=True))
-        lost = [each for each in lost if each.message_id not in known and each.topic in topics]
+        lost = [each for each in lost if _name(each) not in known and each.topic in topics]
         groups: dict[str, list[str]] = {}
         for topic, group in Subscription.objects.values_list("topic__name", "group"):
             groups.setdefault(topic, []).append(group)
@@ -115,6 +115,13 @@ class DelayedEvidenceCheck:
         )
 
 
-def _known_lost(page: Sequence[LedgerMessage]) -> set[str]:
+def _name(message: LedgerMessage) -> tuple[str, str, str]:
+    """Publishers choose ids: those of another topic or source are others'."""
+    return message.topic, message.source, message.message_id
+
+
+def _known_lost(page: Sequence[LedgerMessage]) -> set[tuple[str, str, str]]:
     ids = [each.message_id for each in page]
-    return set(LedgerEvent.objects.filter(message_id__in=ids, kind="lost").values_list("message_id", flat=True))
+    lost = LedgerEvent.objects.filter(message_id__in=ids, kind="lost")
+    told = set(lost.values_list("topic", "source", "message_id"))
+    return {_name(each) for each in page if told.intersection({_name(each), (each.topic, None, each.message_id)})}

@@ -9,7 +9,7 @@ not told of yet, is set aside, so that a parked key hides nothing that came afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,8 +21,10 @@ from django.db.models import Q
 
 from engine.bus.facts import Fact, batches
 from engine.bus.optional import TellsStanding
+from engine.bus.subjects import subscription_subject
 from engine.bus.transport import Transport
 from engine.core.clock import Clock, SystemClock
+from engine.core.errors import ConfigurationError, Unavailable
 from engine.core.facts import FactBatch
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
@@ -32,6 +34,8 @@ from hbus_console.messages.judging import DeliveryJudge, Judgement
 from hbus_console.messages.models import DeliveryAside, DeliveryCheck, LagSample, LedgerCheck, LedgerMessage
 from hbus_console.messages.reach import id_ends
 from hbus_console.messages.setting_aside import (
+    ASK_AGAIN_MS,
+    Late,
     Looked,
     again,
     died_ms,
@@ -45,6 +49,10 @@ from hbus_console.messages.setting_aside import (
 )
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.turns import Turns
+
+#: Of a subscription: topic and group.
+_Name = tuple[str, str]
 
 _log = structlog.get_logger(__name__)
 
@@ -58,7 +66,11 @@ class _Round:
     until_ms: int
     #: The newest row, asked for before anything is looked at: what is booked after it may come late.
     last_id: int
-    late: Sequence[LedgerMessage]
+    late: Late
+    #: The ledger has what was published since.
+    since_ms: int
+    #: Topic -> up to when publishes of which nobody told are in the ledger.
+    compared: Mapping[str, int]
     #: The rows of subscriptions of which something is set aside.
     with_aside: frozenset[int]
     started: float
@@ -74,7 +86,6 @@ class _Work:
     sure_ms: int
     #: What was published before can be asked of the store, one by one.
     reach_ms: int
-    carrier: str
 
 
 class DeliveryEvidenceCheck:
@@ -102,9 +113,12 @@ class DeliveryEvidenceCheck:
         self._count = count
         self._node = node
         self._clock = clock or SystemClock()
+        self._turns: Turns[_Name] = Turns()
+        #: Which could not go on for want of room, and when.
+        self._held: dict[_Name, int] = {}
 
     def tick(self) -> None:
-        """Go on with every subscription, the one furthest behind first. Raises ``Unavailable``."""
+        """Go on with every subscription, a page each in turns, while there is time. Raises ``Unavailable``."""
         if not settings.HBUS_LEDGER:
             return
         until_ms, since_ms = booked_until(self._newest_fact, self._clock), ledger_since()
@@ -112,57 +126,69 @@ class DeliveryEvidenceCheck:
             return
         last_id, now_ms = id_ends()[1] or 0, self._clock.now_ms()
         known = {(row.topic, row.subscription): row for row in DeliveryCheck.objects.all()}
-        subscriptions = [each for each in _subscriptions() if self._transport(each.topic.transport).capabilities.browse]
-        _forget(known, subscriptions)
+        subscriptions = _subscriptions()
+        _forget(known, [each for each in subscriptions if self._may_be_read(each)])
         late = late_rows(list(known.values()), last_id, now_ms)
         with_aside = frozenset(DeliveryAside.objects.values_list("check_of", flat=True).distinct())
-        at = _Round(now_ms, until_ms, last_id, late, with_aside, self._clock.monotonic())
-        # Publishes of which nobody told are in the ledger up to there.
-        compared: Mapping[str, int] = dict(LedgerCheck.objects.values_list("topic", "until_ms"))
-        work = []
-        for each in subscriptions:
-            row = known.get((each.topic.name, each.group))
-            work.append(self._work(each, row, at, since_ms, compared.get(each.topic.name, 0)))
+        compared = dict(LedgerCheck.objects.values_list("topic", "until_ms"))
+        at = _Round(now_ms, until_ms, last_id, late, since_ms, compared, with_aside, self._clock.monotonic())
         parts = Parts("{parts} could not be checked")
-        for one in sorted(work, key=lambda one: one.row.until_ms):
-            if self._in_time(at):
-                parts.do(str(one.row.subject), partial(self._go_on, one, at), on=one.carrier)
+        turns: dict[_Name, Callable[[], bool]] = {}
+        for each in sorted(subscriptions, key=lambda each: known[_name(each)].until_ms if _name(each) in known else 0):
+            piece = partial(next, self._pieces(each, known.get(_name(each)), at), False)
+            turns[_name(each)] = partial(_turn, parts, each, piece)
+        self._held = {name: held_ms for name, held_ms in self._held.items() if name in turns}
+        self._turns.take(turns, lambda: self._clock.monotonic() - at.started < TICK_S)
         parts.tell()
 
-    def _work(
-        self, subscription: Subscription, row: DeliveryCheck | None, at: _Round, since_ms: int, compared_ms: int
-    ) -> _Work:
+    def _may_be_read(self, subscription: Subscription) -> bool:
+        try:
+            return self._transport(subscription.topic.transport).capabilities.browse
+        except (ConfigurationError, Unavailable):
+            # Said in its turn, and no reason to forget how far it was.
+            return True
+
+    def _work(self, subscription: Subscription, row: DeliveryCheck | None, at: _Round) -> _Work:
         topic, group = subscription.topic.name, subscription.group
         created_ms = round(subscription.created_at.timestamp() * 1000)
         if row is None:
-            begin_ms = max(since_ms, created_ms)
+            begin_ms = max(at.since_ms, created_ms)
             row = DeliveryCheck(topic=topic, subscription=group, until_ms=begin_ms, booked_id=at.last_id)
         # Nobody has asked yet what was there.
         row.booked_id = row.booked_id or at.last_id
-        if row.until_ms < since_ms:
+        if row.until_ms < at.since_ms:
             # The ledger has let go of what it had of that time.
-            row.skipped_ms += since_ms - row.until_ms
-            row.until_ms, row.after_id = since_ms, 0
+            row.skipped_ms += at.since_ms - row.until_ms
+            row.until_ms, row.after_id = at.since_ms, 0
         sure_ms, asked_ms = _past(topic, group, at.until_ms)
         admin = self._transport(subscription.topic.transport).admin
         judge = DeliveryJudge(row, admin, created_ms=created_ms, sure_ms=sure_ms, until_ms=at.until_ms)
+        compared_ms = at.compared.get(topic, 0)
         reach_ms = min(asked_ms, compared_ms) if isinstance(admin, TellsStanding) else 0
-        return _Work(row, judge, min(sure_ms, compared_ms), reach_ms, subscription.topic.transport)
+        return _Work(row, judge, min(sure_ms, compared_ms), reach_ms)
 
-    def _in_time(self, at: _Round) -> bool:
-        return self._clock.monotonic() - at.started < TICK_S
-
-    def _go_on(self, work: _Work, at: _Round) -> None:
-        row = work.row
+    def _pieces(self, subscription: Subscription, known: DeliveryCheck | None, at: _Round) -> Iterator[bool]:
+        """Goes on with one subscription by a page at most, each time."""
+        if not self._transport(subscription.topic.transport).capabilities.browse:
+            return
+        work = self._work(subscription, known, at)
+        row, name = work.row, _name(subscription)
         if row.pk in at.with_aside:
             self._book(row, again(row, work.judge, at.now_ms, at.until_ms))
+            yield True
         missed = take_late(row, at.late, at.last_id, at.now_ms)
-        if missed.aside:
+        if missed is not None:
             self._book(row, missed)
+            yield True
+        if at.now_ms - self._held.get(name, 0) < ASK_AGAIN_MS and not room(row):
+            # It would ask the same of the store again, and learn the same.
+            return
         for bound_ms in (work.sure_ms, work.reach_ms):
-            while row.until_ms < bound_ms and self._in_time(at):
+            while row.until_ms < bound_ms:
                 if not self._look(work, bound_ms, at):
+                    self._held[name] = at.now_ms
                     return
+                yield True
 
     def _look(self, work: _Work, bound_ms: int, at: _Round) -> bool:
         """At one page of the topic's messages; ``False`` where one of them holds up what follows."""
@@ -200,9 +226,9 @@ class DeliveryEvidenceCheck:
         return whole == len(page)
 
     def _book(self, row: DeliveryCheck, look: Looked) -> None:
-        missing = {each.message_id: self._told("passed", row, each) for each in look.passed}
-        missing |= {each.message_id: self._told("lost", row, each) for each in look.lost}
-        missing |= {each.message_id: self._death(row, each, letter) for each, letter in look.died}
+        missing = {each.identity: self._told("passed", row, each) for each in look.passed}
+        missing |= {each.identity: self._told("lost", row, each) for each in look.lost}
+        missing |= {each.identity: self._death(row, each, letter) for each, letter in look.died}
         told, booking = batches(list(missing.values())), Booking()
         booking.add(told)
         with transaction.atomic(using=LEDGER):
@@ -244,8 +270,17 @@ class DeliveryEvidenceCheck:
         )
 
 
+def _turn(parts: Parts, subscription: Subscription, piece: Callable[[], bool]) -> bool:
+    subject = subscription_subject(subscription.topic.name, subscription.group)
+    return bool(parts.do(str(subject), piece, on=subscription.topic.transport))
+
+
+def _name(subscription: Subscription) -> _Name:
+    return subscription.topic.name, subscription.group
+
+
 def _forget(known: dict[tuple[str, str], DeliveryCheck], subscriptions: Sequence[Subscription]) -> None:
-    gone = known.keys() - {(each.topic.name, each.group) for each in subscriptions}
+    gone = known.keys() - {_name(each) for each in subscriptions}
     DeliveryCheck.objects.filter(pk__in=[known[place].pk for place in gone]).delete()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from engine.core.scripts import UNREACHABLE, away
+from engine.core.store.answered import answered
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages.checking import EvidenceCheck
 from hbus_console.messages.delayed_checking import DelayedEvidenceCheck
@@ -27,10 +27,8 @@ def delayed_evidence_check() -> DelayedEvidenceCheck:
 
 
 def _newest_fact() -> str:
-    try:
+    with answered():
         return FactReader(store.client(), settings.HBUS_PREFIX).end()[0]
-    except UNREACHABLE as error:
-        raise away(error) from error
 
 
 def ledger_retention() -> LedgerRetention:

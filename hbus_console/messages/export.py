@@ -76,7 +76,9 @@ def life_as_json(life: Life) -> dict[str, Any]:
     return {
         "id": life.message_id,
         "topic": life.topic_name,
+        "source": life.source,
         "other_topics": life.other_topics,
+        "other_sources": life.other_sources,
         "ledger": message_as_json(life.entry) if life.entry else None,
         "envelope": envelope_as_json(life.envelope) if life.envelope else None,
         "payload": payload_as_json(life.payload),

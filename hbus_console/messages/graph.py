@@ -57,13 +57,14 @@ def before(life: Life) -> Box | None:
 def after(life: Life) -> list[Box]:
     """What it caused, redriven copies last."""
     copies = {letter.redriven_as for letter in life.letters if letter.redriven_as}
-    effects = [effect for effect in life.effects if effect.topic != life.topic_name or effect.message_id not in copies]
+    drawn = {(life.topic_name, copy, life.source) for copy in copies}
+    effects = [effect for effect in life.effects if effect.identity not in drawn]
     boxes = [_effect(effect) for effect in effects[:_MOST]]
     if len(effects) > _MOST:
         # What is read of them ends somewhere, and so does what can be counted.
         others = f"{len(effects) - _MOST} others" if len(life.effects) <= MOST_EFFECTS else "many others"
         boxes.append(Box("and more", others, href=_same_correlation(life)))
-    boxes += [Box("redriven as", copy, "act", page_of(life.topic_name, copy), mono=True) for copy in sorted(copies)]
+    boxes += [Box("redriven as", each[1], "act", page_of(*each), mono=True) for each in sorted(drawn)]
     return boxes
 
 

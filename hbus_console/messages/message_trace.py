@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
@@ -24,7 +24,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.columns import texts
 from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
-from hbus_console.messages.models import LONGEST_ID, LedgerEvent, LedgerMessage, LedgerStack
+from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LedgerEvent, LedgerMessage, LedgerStack
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter
@@ -74,8 +74,9 @@ class Life:
     stacks: dict[str, str] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
     subscriptions: list[str] = field(default_factory=list)
-    #: Further topics, of those the reader may see, that have a message of this id.
+    #: Further topics, of those the reader may see, that have a message of this id; and further sources in this topic.
     other_topics: list[str] = field(default_factory=list)
+    other_sources: list[str] = field(default_factory=list)
 
     @property
     def subject(self) -> Subject:
@@ -166,20 +167,24 @@ class Life:
         return self.envelope.type if self.envelope else self.topic_name
 
 
-def life(actor: Actor, message_id: str, topic_name: str = "") -> Life:
-    """Gather it. Where several topics have a message of that id and none is named, it is the newest one that ``actor``
-    may see. Raises ``NotThere`` when neither ledger nor dead letters know it, or ``actor`` may not see it; ``NotYet``
-    for an id so young that its evidence may still be on its way.
+def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") -> Life:
+    """Gather it. Where several topics or sources have a message of that id and none is named, it is the newest one that
+    ``actor`` may see. Raises ``NotThere`` when neither ledger nor dead letters know it, or ``actor`` may not see it;
+    ``NotYet`` for an id so young that its evidence may still be on its way.
     """
     seen = topic_filter(visible_scopes(actor))
     rows = LedgerMessage.objects.alias(its_topic=off_index("topic")).filter(seen, message_id=message_id)
     letters = list(DeadLetter.objects.filter(seen, message_id=message_id).order_by("died_at"))
-    known = {*rows.values_list("topic", flat=True).distinct(), *(letter.topic for letter in letters)}
+    everybodys = {*rows.values_list("topic", "source").distinct(), *((each.topic, each.source) for each in letters)}
+    known = {each for each in everybodys if topic_name in ("", each[0]) and source in ("", each[1])}
     wanted = rows.filter(its_topic=topic_name) if topic_name else rows
+    wanted = wanted.filter(source=source) if source else wanted
     entry = wanted.order_by("-published_ms", "-pk").first()
-    if not topic_name and known:
-        topic_name = entry.topic if entry else letters[-1].topic
-    if topic_name not in known:
+    if entry is not None:
+        topic_name, source = entry.topic, entry.source
+    elif known:
+        topic_name, source = next(place for each in reversed(letters) if (place := (each.topic, each.source)) in known)
+    else:
         if settings.HBUS_LEDGER and _is_young(message_id):
             raise NotYet(
                 f"Message {message_id[:64]} is not yet in the ledger.",
@@ -191,9 +196,9 @@ def life(actor: Actor, message_id: str, topic_name: str = "") -> Life:
             remedy="It may never have existed, lie outside your scope, or be older than what the ledger keeps.",
             field="id",
         )
-    letters = [letter for letter in letters if letter.topic == topic_name]
+    letters = [letter for letter in letters if (letter.topic, letter.source) == (topic_name, source)]
     topic = Topic.objects.select_related("team").filter(name=topic_name).first()
-    events = LedgerEvent.objects.filter(message_id=message_id, topic=topic_name).order_by("at_ms", "pk")
+    events = _events_of({message_id}, topic_name, source)
     first = list(events[: MOST_EVENTS + 1])
     found = Life(
         message_id=message_id,
@@ -203,11 +208,12 @@ def life(actor: Actor, message_id: str, topic_name: str = "") -> Life:
         events=first[:MOST_EVENTS],
         more_events=events.count() - MOST_EVENTS if len(first) > MOST_EVENTS else 0,
         letters=letters,
-        acts=_acts(actor, (entry or letters[0]).subject),
+        acts=_acts(actor, (entry or letters[0]).subject, source, letters),
         envelope=None,
         gone="",
         payload=None,
-        other_topics=sorted(known - {topic_name}),
+        other_topics=sorted({topic for topic, _ in everybodys} - {topic_name}),
+        other_sources=sorted({whose for topic, whose in everybodys if topic == topic_name} - {source}),
     )
     _read_envelope(actor, found)
     _relate(found, seen)
@@ -248,11 +254,23 @@ def _neighbours(actor: Actor, **same: str) -> list[LedgerMessage]:
     return list(rows.order_by("published_ms", "pk")[: MOST_NEIGHBOURS + 1])
 
 
-def _acts(actor: Actor, message: Subject) -> list[AuditEntry]:
+def _events_of(ids: Collection[str], topic: str, source: str) -> QuerySet[LedgerEvent]:
+    own = Q(source=source) | Q(source=None)
+    return LedgerEvent.objects.filter(own, message_id__in=ids, topic=topic).order_by("at_ms", "pk")
+
+
+def _acts(actor: Actor, message: Subject, source: str, letters: Sequence[DeadLetter]) -> list[AuditEntry]:
     if not allows(actor, AUDIT_READ, message.namespace):
         return []
     entries = AuditEntry.objects.filter(namespace_q(actor, "namespace"), about(message), action__in=_ACTS)
-    return list(entries.order_by("seq")[:MOST_EVENTS])
+    own = {letter.pk for letter in letters}
+    found = []
+    for entry in entries.order_by("seq")[:MOST_EVENTS]:
+        said = entry.after or {}
+        # Others may have a message of this id in the topic. What was revealed before sources were recorded says none.
+        if said.get("letter") in own or (entry.action == "payload.reveal" and said.get("source", source) == source):
+            found.append(entry)
+    return found
 
 
 def _read_envelope(actor: Actor, found: Life) -> None:
@@ -269,12 +287,18 @@ def _read_envelope(actor: Actor, found: Life) -> None:
     except MalformedEnvelope as error:
         found.gone = f"The envelope is unreadable: {error.what}"
         return
-    if next(iter(texts(found.envelope.id, 1, LONGEST_ID))) != found.message_id:
+    lies = _kept(found.envelope.id, LONGEST_ID), _kept(found.envelope.source, LONGEST_SOURCE)
+    if lies != (found.message_id, found.source):
         # A position is a store's own: where the topic has been moved to, another message may have the same.
         found.envelope, found.gone = None, "Another message lies where it was."
         return
     found.gone = ""
     found.payload = envelope_of(found, actor)
+
+
+def _kept(text: str, limit: int) -> str:
+    """As the ledger keeps it."""
+    return next(iter(texts(text, 1, limit)))
 
 
 def _from_log(found: Life) -> tuple[bytes | None, str]:
@@ -309,12 +333,15 @@ def _relate(found: Life, seen: Q) -> None:
     rows = LedgerMessage.objects.filter(seen)
     if causation:
         causes = rows.alias(its_topic=off_index("topic")).filter(message_id=causation)
-        if found.envelope is not None and found.envelope.hbusreplay == "redrive":
+        replay = found.envelope.hbusreplay if found.envelope is not None else ""
+        if replay in ("redrive", "replay"):
+            # A copy has the source of its original.
+            causes = causes.filter(source=found.source)
+        if replay == "redrive":
             # A dead letter is redriven into its own topic.
             causes = causes.filter(its_topic=found.topic_name)
         found.cause = causes.order_by("-published_ms", "-pk").first()
     found.effects = list(rows.filter(causation_id=found.message_id).order_by("published_ms", "pk")[: MOST_EFFECTS + 1])
-    copies = [letter.redriven_as for letter in found.letters if letter.redriven_as]
-    told = LedgerEvent.objects.filter(message_id__in=copies, topic=found.topic_name).order_by("at_ms", "pk")
-    for event in told[:MOST_EVENTS]:
+    copies = {letter.redriven_as for letter in found.letters if letter.redriven_as}
+    for event in _events_of(copies, found.topic_name, found.source)[:MOST_EVENTS]:
         found.copies.setdefault(event.message_id, []).append(event)

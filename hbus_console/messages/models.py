@@ -15,6 +15,9 @@ LONGEST_ID = 64
 LONGEST_SOURCE = 300
 LONGEST_STACK_ID = 16
 
+#: Of a message: its topic, its id, and the source that gave it the id.
+Identity = tuple[str, str, str]
+
 
 class LedgerCheck(models.Model):
     """How far a topic has been compared with the ledger; see :mod:`~hbus_console.messages.checking`."""
@@ -109,7 +112,7 @@ class LedgerMessage(models.Model):
     """One message in its topic. The payload stays in the transport; ``position`` leads to it, where there is one: some
     transports tell none.
 
-    Publishers choose ids, and one that forwards an event keeps its id: only the topic and the id together name a
+    Publishers choose ids, and one that forwards an event keeps its id: only topic, id and source together name a
     message, in this table and in all that speaks of its rows.
     """
 
@@ -154,9 +157,9 @@ class LedgerMessage(models.Model):
         return self.due_ms > 0 and not self.position and not self.stored_us
 
     @property
-    def identity(self) -> tuple[str, str]:
-        """Its topic and its id, just as they are: what its events and dead letters have too."""
-        return self.topic, self.message_id
+    def identity(self) -> Identity:
+        """Just as it is: what its events and dead letters have too."""
+        return self.topic, self.message_id, self.source
 
 
 #: Failed attempts, as a condition. The kinds stand in the SQL itself: SQLite uses the partial index on failures only
@@ -174,7 +177,7 @@ LOST = RawSQL("kind = 'lost'", (), output_field=models.BooleanField())
 class LedgerEvent(models.Model):
     """One thing that happened to a message: an attempt settled, failed, or died; a redrive, a discard …
 
-    Its topic is the message's.
+    Its topic is the message's, and so is its source.
     """
 
     message_id = models.CharField(max_length=LONGEST_ID)
@@ -193,6 +196,9 @@ class LedgerEvent(models.Model):
     #: Of a failed attempt: its :class:`LedgerStack`, where one was told. NULL: booked before there were any; so it can
     #: be added to a table of millions without copying it.
     stack_id = models.CharField(max_length=LONGEST_STACK_ID, null=True, blank=True)
+    #: NULL: nobody told whose the message is, and any of that id may be meant. So it is of what was booked before there
+    #: was any, and of a repeated publish: who repeats a key knows the id that it stands for, and not its source.
+    source = models.CharField(max_length=LONGEST_SOURCE, null=True, blank=True)
 
     class Meta:
         indexes = [

@@ -38,13 +38,16 @@ _UNHANDLED = {
 
 #: A subscription: topic and group.
 Pair = tuple[str, str]
+#: A message of that id in a subscription: topic, id and group.
+Place = tuple[str, str, str]
 
 
 def outcomes(made: Sequence[Made]) -> list[Fate]:
     """What became of each message of ``made``, in its place.
 
     A message for one subscription has the outcome that it has there; one for its whole topic is decided when all
-    subscriptions that were there before it are done with it.
+    subscriptions that were there before it are done with it. Its ``source`` among the facets tells it from what others
+    publish under its id; without one, as of operations of releases before, all of that id is taken for it.
     """
     evidence = _Evidence(made)
     return [evidence.fate(each) for each in made]
@@ -54,17 +57,28 @@ class _Evidence:
     def __init__(self, made: Sequence[Made]) -> None:
         ids = {each.subject.name for each in made}
         topics = {each.subject.namespace for each in made}
-        self._kinds: dict[tuple[str, str, str], set[str]] = {}
+        #: By the source they were told with; ``None``: without one.
+        self._kinds: dict[Place, dict[str | None, set[str]]] = {}
         told = LedgerEvent.objects.filter(message_id__in=ids, kind__in=_KINDS).order_by()
-        for topic, message_id, group, kind in told.values_list("topic", "message_id", "subscription", "kind"):
-            self._kinds.setdefault((topic, message_id, group), set()).add(kind)
+        for *place, source, kind in told.values_list("topic", "message_id", "subscription", "source", "kind"):
+            self._tell(place, source, kind)
         # They are rows of their own, and never trimmed: of a death there is evidence even when its fact was lost.
         died = DeadLetter.objects.filter(message_id__in=ids).order_by()
-        for topic, message_id, group in died.values_list("topic", "message_id", "subscription"):
-            self._kinds.setdefault((topic, message_id, group), set()).add("dead")
+        for *place, source in died.values_list("topic", "message_id", "subscription", "source"):
+            self._tell(place, source, "dead")
         rows = Subscription.objects.filter(topic__name__in=topics).values_list("topic__name", "group", "created_at")
         self._since: Mapping[Pair, datetime] = {(topic, group): since for topic, group, since in rows}
         self._trimmed_before = _trimmed_before()
+
+    def _tell(self, place: Sequence[str], source: str | None, kind: str) -> None:
+        topic, message_id, group = place
+        self._kinds.setdefault((topic, message_id, group), {}).setdefault(source, set()).add(kind)
+
+    def _seen(self, made: Made, topic: str, group: str) -> set[str]:
+        by_source = self._kinds.get((topic, made.subject.name, group), {})
+        wanted = made.facets.get("source")
+        sources = by_source if wanted is None else {None, wanted}
+        return set().union(*(by_source.get(source, ()) for source in sources))
 
     def fate(self, made: Made) -> Fate:
         topic = made.subject.namespace
@@ -77,7 +91,7 @@ class _Evidence:
         return min(found, key=lambda each: _WORST.index(each.outcome))
 
     def _in_one(self, made: Made, topic: str, group: str) -> Fate:
-        seen = self._kinds.get((topic, made.subject.name, group), set())
+        seen = self._seen(made, topic, group)
         said = next((outcome for outcome, kinds in _SAID.items() if seen.intersection(kinds)), Outcome.WAITING)
         if said == Outcome.UNHANDLED:
             return Fate(said, _UNHANDLED[next(kind for kind in _SAID[said] if kind in seen)])

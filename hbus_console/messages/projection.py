@@ -55,7 +55,7 @@ ON CONFLICT (message_id, topic, source) DO NOTHING
 _EVENTS = Insert(
     "ledger_ledgerevent",
     ("message_id", "kind", "topic", "subscription", "at_ms", "attempt", "duration_us", "due_ms", "node", "error",
-     "fingerprint", "detail", "stack_id"),
+     "fingerprint", "detail", "stack_id", "source"),
 )  # fmt: skip
 _STACKS = Insert(
     "ledger_ledgerstack",
@@ -233,6 +233,10 @@ def _events(batch: FactBatch, fields: BusFields, topic: str, subscription: str) 
             texts(fields.fingerprint, count, 16),
             texts(batch.detail, count, 500),
             texts(fields.stack_id, count, LONGEST_STACK_ID),
+            # Who repeats a publish names the original's id, and its own source.
+            repeat(None, count)
+            if batch.kind == "deduplicated" and not subscription
+            else texts(fields.source, count, LONGEST_SOURCE),
             strict=True,
         ),
     )

@@ -68,9 +68,17 @@ class LedgerRetention:
             return 0
         return LedgerMessage.objects.filter(pk__lte=through).delete()[0]
 
+    def _is_full(self) -> bool:
+        first, last = id_ends()
+        return first is not None and last is not None and last - first + 1 >= self._max_messages
+
     def _trim_events(self) -> int:
-        """Events from before the oldest message kept. They were booked in about the order of their times."""
-        oldest = _oldest_ms()
+        """Events from before the oldest message kept. They were booked in about the order of their times.
+
+        While the ledger is not full no message has gone, and what is older than all of them is of one whose publisher
+        never told of it: that is booked minutes after its attempts.
+        """
+        oldest = _oldest_ms() if self._is_full() else None
         if oldest is None:
             return 0
         first = LedgerEvent.objects.order_by("pk").values_list("pk", "at_ms")[:BATCH]

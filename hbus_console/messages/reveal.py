@@ -26,14 +26,14 @@ class Revealed:
 
 
 def reveal(
-    actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] = (), *, topic_name: str = ""
+    actor: Actor, message_id: str, reason: str, fields: tuple[str, ...] = (), *, topic_name: str = "", source: str = ""
 ) -> Revealed:
     """Show the masked ``fields`` (all of them when none is named) of the message that :func:`life` would choose.
 
     The audit entry is committed before anything is returned. Raises ``NotThere``, ``Forbidden``, and ``BadInput``
     without a reason, when the payload is gone, when nothing is masked, or for a field that is not.
     """
-    found = life(actor, message_id, topic_name)
+    found = life(actor, message_id, topic_name, source)
     require(actor, PAYLOAD_REVEAL, found.topic_name)
     why = checked_reason(reason)
     if found.payload is None:
@@ -56,6 +56,10 @@ def reveal(
             PAYLOAD_REVEAL.name,
             found.subject,
             reason=why,
-            after={"fields": list(chosen), "classification": found.topic.classification if found.topic else "unknown"},
+            after={
+                "fields": list(chosen),
+                "classification": found.topic.classification if found.topic else "unknown",
+                "source": found.source,
+            },
         )
     return Revealed(found, payload, entry)

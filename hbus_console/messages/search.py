@@ -16,7 +16,7 @@ from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.messages import became as by_outcome
 from hbus_console.messages.became import Became
 from hbus_console.messages.by_event import Happening, last_events, off_index
-from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.models import Identity, LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import Repeated
 from hbus_console.topics.scopes import topic_names
 
@@ -148,28 +148,19 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     return FoundMessages(*_page(rows, query, names, cursor, size))
 
 
-def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome]:
+def outcomes(messages: Sequence[LedgerMessage]) -> dict[Identity, Outcome]:
     """What became of ``messages``, by their identities, in one query."""
     found = {message.identity: Outcome() for message in messages}
+    by_id: dict[tuple[str, str], list[Identity]] = {}
+    for identity in found:
+        by_id.setdefault(identity[:2], []).append(identity)
     kinds = (*FINAL, *_FAILED)
-    events = LedgerEvent.objects.filter(message_id__in={id_ for _, id_ in found}, kind__in=kinds).order_by()
-    told = events.values_list("topic", "message_id", "kind", "subscription").annotate(times=Count("pk"))
-    for topic, message_id, kind, subscription, times in told:
-        outcome = found.get((topic, message_id))
-        if outcome is None:
-            # Of a message of another topic that has the same id.
-            continue
-        outcome.failed += times if kind in _FAILED else 0
-        if kind in ("retried", "parked"):
-            outcome.retrying.add(subscription)
-        elif kind != "deduplicated":
-            getattr(outcome, kind).add(subscription)
-        elif subscription:
-            # Its effects are committed, even where the consumer died before it could say so.
-            outcome.settled.add(subscription)
-            outcome.delivered_again[subscription] = times
-        else:
-            outcome.published_again = times
+    events = LedgerEvent.objects.filter(message_id__in={id_ for _, id_ in by_id}, kind__in=kinds).order_by()
+    told = events.values_list("topic", "message_id", "source", "kind", "subscription").annotate(times=Count("pk"))
+    for topic, message_id, source, kind, subscription, times in told:
+        for identity in by_id.get((topic, message_id), ()):
+            if source in (None, identity[2]):
+                _count(found[identity], kind, subscription, times)
     for outcome in found.values():
         # Its consumer told after all.
         ended = outcome.settled | outcome.dead | outcome.expired | outcome.skipped
@@ -177,6 +168,20 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[tuple[str, str], Outcome
         outcome.lost -= ended
         outcome.retrying -= ended | outcome.passed | outcome.lost
     return found
+
+
+def _count(outcome: Outcome, kind: str, subscription: str, times: int) -> None:
+    outcome.failed += times if kind in _FAILED else 0
+    if kind in ("retried", "parked"):
+        outcome.retrying.add(subscription)
+    elif kind != "deduplicated":
+        getattr(outcome, kind).add(subscription)
+    elif subscription:
+        # Its effects are committed, even where the consumer died before it could say so.
+        outcome.settled.add(subscription)
+        outcome.delivered_again[subscription] = outcome.delivered_again.get(subscription, 0) + times
+    else:
+        outcome.published_again += times
 
 
 def within(query: Query, start_ms: int | None, end_ms: int | None) -> Query:
@@ -207,13 +212,18 @@ def _by_event(last: QuerySet[LedgerEvent], rows: QuerySet[LedgerMessage], cursor
     if cursor:
         at_ms, number = cursors.read(cursor, 2)
         last = last.filter(cursors.beyond({"-at_ms": at_ms, "-pk": number})).filter(at_ms__lte=at_ms)
-    found, tail = cursors.cut(last.values_list("topic", "message_id", "at_ms", "pk")[: size + 1], size)
-    place = {(topic, message_id): number for number, (topic, message_id, _, _) in enumerate(found)}
-    same_ids = rows.filter(message_id__in={message_id for _, message_id in place})
-    messages = sorted(
-        (row for row in same_ids if row.identity in place), key=lambda row: (place[row.identity], -row.pk)
-    )
-    return FoundMessages(messages, cursors.written(*tail[2:]) if tail else "")
+    found, tail = cursors.cut(last.values_list("topic", "message_id", "source", "at_ms", "pk")[: size + 1], size)
+    # The first is the last that happened.
+    place: dict[tuple[str, str, str | None], int] = {}
+    for number, (topic, message_id, source, _, _) in enumerate(found):
+        place.setdefault((topic, message_id, source), number)
+    placed = []
+    for row in rows.filter(message_id__in={message_id for _, message_id, _ in place}):
+        numbers = [place[key] for key in (row.identity, (row.topic, row.message_id, None)) if key in place]
+        if numbers:
+            placed.append((min(numbers), -row.pk, row))
+    messages = [row for *_, row in sorted(placed, key=lambda each: each[:2])]
+    return FoundMessages(messages, cursors.written(*tail[3:]) if tail else "")
 
 
 def _narrowed(query: Query) -> QuerySet[LedgerMessage]:

@@ -29,6 +29,6 @@ __all__ = [
 ]
 
 
-def timeline(actor: Actor, message_id: str, topic_name: str = "") -> list[Moment]:
+def timeline(actor: Actor, message_id: str, topic_name: str = "", source: str = "") -> list[Moment]:
     """What happened to one message, in order; chosen and raised as by :func:`life`."""
-    return moments(life(actor, message_id, topic_name))
+    return moments(life(actor, message_id, topic_name, source))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from engine.bus.fact_kinds import FINAL
 from engine.bus.optional import WhereItIs
@@ -25,6 +25,8 @@ MOST_ASIDE = 1_000
 ASK_AGAIN_MS = 60_000
 #: So many rows that were booked late are taken in one round.
 MOST_LATE = 5_000
+#: Who has not asked for those of so many rows asks for itself: one that waits for room would hold all others back.
+TOGETHER = 20_000
 
 
 @dataclass
@@ -53,9 +55,8 @@ class Looked:
         """Its rows, and ``row`` with its counts. The caller opens the transaction."""
         row.checked += self.checked
         row.skipped += self.skipped
-        # Sources may share an id: what is booked is told of the message.
-        row.found += len({each.message_id for each in self.passed})
-        row.lost += len({each.message_id for each in self.lost})
+        row.found += len(self.passed)
+        row.lost += len(self.lost)
         row.save()
         DeliveryAside.objects.filter(pk__in=[each.pk for each in self.over]).delete()
         DeliveryAside.objects.bulk_update([each for each in self.aside if each.pk], ["asked_ms", "over_ms"])
@@ -113,34 +114,60 @@ def again(row: DeliveryCheck, judge: DeliveryJudge, now_ms: int, until_ms: int) 
     return look
 
 
-def late_rows(rows: Sequence[DeliveryCheck], last_id: int, now_ms: int) -> list[LedgerMessage]:
-    """Those booked since it was last asked whose time somebody is past already, or which has not come: of all topics,
-    in the order in which they were booked."""
-    asked = [row.booked_id for row in rows if row.booked_id]
-    if not asked:
-        return []
-    first_id, past_ms = min(asked), max(row.until_ms for row in rows)
-    new = LedgerMessage.objects.filter(pk__gt=first_id, pk__lte=last_id).alias(told_ms=off_time("published_ms"))
-    odd = new.filter(Q(told_ms__lt=past_ms) | Q(told_ms__gt=now_ms + SKEW_MS))
-    return list(odd.order_by("pk")[:MOST_LATE])
+@dataclass(frozen=True)
+class Late:
+    """Rows of all topics that were booked late, in the order in which they were booked."""
+
+    #: All of them behind the first of these and up to the second.
+    after_id: int = 0
+    through_id: int = 0
+    rows: Sequence[LedgerMessage] = ()
 
 
-def take_late(row: DeliveryCheck, late: Sequence[LedgerMessage], last_id: int, now_ms: int) -> Looked:
-    """Set aside those of ``late`` that ``row`` has missed, as far as there is room; the rest are taken next time."""
-    through = late[-1].pk if len(late) == MOST_LATE else last_id
-    missed = [
-        message
-        for message in late
-        if message.topic == row.topic
-        and message.pk > row.booked_id
-        and (message.published_ms < row.until_ms or message.published_ms > now_ms + SKEW_MS)
-    ]
-    left = room(row) if missed else 0
+def late_rows(rows: Sequence[DeliveryCheck], last_id: int, now_ms: int) -> Late:
+    """Those booked since most of ``rows`` last asked whose time somebody is past already, or which has not come."""
+    newest = max((row.booked_id for row in rows), default=0)
+    if not newest:
+        return Late(last_id, last_id)
+    first_id = min(row.booked_id for row in rows if row.booked_id >= max(1, newest - TOGETHER))
+    found = list(_odd(first_id, last_id, max(row.until_ms for row in rows), now_ms)[:MOST_LATE])
+    return Late(first_id, found[-1].pk if len(found) == MOST_LATE else last_id, found)
+
+
+def take_late(row: DeliveryCheck, late: Late, last_id: int, now_ms: int) -> Looked | None:
+    """Set aside what ``row`` has missed, as far as there is room; the rest is taken next time. ``None``: there is
+    nothing to be written."""
+    together = late.after_id <= row.booked_id < late.through_id
+    if row.booked_id >= last_id:
+        return None
+    if together:
+        through = late.through_id
+        missed = [
+            message
+            for message in late.rows
+            if message.topic == row.topic
+            and message.pk > row.booked_id
+            and (message.published_ms < row.until_ms or message.published_ms > now_ms + SKEW_MS)
+        ]
+        left = room(row) if missed else 0
+    elif left := room(row):
+        own = _odd(row.booked_id, last_id, row.until_ms, now_ms).filter(topic=row.topic)
+        through, missed = last_id, list(own[: left + 1])
+    else:
+        return None
     if len(missed) > left:
         through = missed[left].pk - 1
     row.booked_id = max(row.booked_id, through)
+    if together and not missed[:left]:
+        return None
     # None of what was told of it need be booked yet.
     return Looked(aside=[set_aside(message, None, now_ms) for message in missed[:left]])
+
+
+def _odd(first_id: int, last_id: int, past_ms: int, now_ms: int) -> QuerySet[LedgerMessage]:
+    """Of the rows behind ``first_id`` those from before ``past_ms``, and those of a time that has not come."""
+    new = LedgerMessage.objects.filter(pk__gt=first_id, pk__lte=last_id).alias(told_ms=off_time("published_ms"))
+    return new.filter(Q(told_ms__lt=past_ms) | Q(told_ms__gt=now_ms + SKEW_MS)).order_by("pk")
 
 
 def silent(row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[LedgerMessage]:
@@ -150,21 +177,34 @@ def silent(row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[LedgerMessa
         message_id__in=ids, topic=row.topic, subscription=row.subscription, kind__in=FINAL
     )
     died = DeadLetter.objects.filter(message_id__in=ids, topic=row.topic, subscription=row.subscription)
-    had = {*told.values_list("message_id", flat=True), *died.values_list("message_id", flat=True)}
-    return [message for message in due if message.message_id not in had]
+    had = {*told.values_list("message_id", "source"), *died.values_list("message_id", "source")}
+    return [message for message in due if not had.intersection(_told_as(message))]
+
+
+def _told_as(message: LedgerMessage) -> set[tuple[str, str | None]]:
+    """By which evidence of it is known in its topic."""
+    return {(message.message_id, message.source), (message.message_id, None)}
 
 
 def untold_deaths(row: DeliveryCheck, due: Sequence[LedgerMessage]) -> list[tuple[LedgerMessage, DeadLetter]]:
     """What died there, as its letter shows, and the ledger does not know."""
-    messages = {message.message_id: message for message in due}
-    died = DeadLetter.objects.filter(message_id__in=messages, topic=row.topic, subscription=row.subscription)
+    messages = {(message.message_id, message.source): message for message in due}
+    ids = [message.message_id for message in due]
+    died = DeadLetter.objects.filter(message_id__in=ids, topic=row.topic, subscription=row.subscription)
     # Whole, but for the envelope.
-    letters = {letter.message_id: letter for letter in died.defer("body").order_by("died_at")}
+    letters = {(letter.message_id, letter.source): letter for letter in died.defer("body").order_by("died_at")}
     told = LedgerEvent.objects.filter(
-        message_id__in=letters, topic=row.topic, subscription=row.subscription, kind__in=FINAL
+        message_id__in=[message_id for message_id, _ in letters],
+        topic=row.topic,
+        subscription=row.subscription,
+        kind__in=FINAL,
     )
-    known = set(told.values_list("message_id", flat=True))
-    return [(messages[each], letter) for each, letter in letters.items() if each not in known]
+    known = set(told.values_list("message_id", "source"))
+    return [
+        (message, letters[each])
+        for each, message in messages.items()
+        if each in letters and not known.intersection(_told_as(message))
+    ]
 
 
 def died_ms(letter: DeadLetter) -> int:

@@ -118,6 +118,7 @@ def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
             reason,
             tuple(request.POST.getlist("fields")),
             topic_name=request.GET.get("topic", ""),
+            source=request.GET.get("source", ""),
         )
     except NotThere:
         raise
@@ -131,7 +132,7 @@ def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
 @console_view(VIEW, resource=SOMEWHERE)
 def export(request: HttpRequest, message_id: str) -> HttpResponse:
     """Everything known about one message as a file; masked as on the page."""
-    found = services.life(actor(request), message_id, request.GET.get("topic", ""))
+    found = services.life(actor(request), message_id, request.GET.get("topic", ""), request.GET.get("source", ""))
     safe = "".join(character if character.isalnum() else "-" for character in message_id)[:80]
     return JsonResponse(
         evidence.life_as_json(found),
@@ -187,7 +188,7 @@ def rows_of(messages: list[LedgerMessage]) -> list[MessageRow]:
     outcomes = search.outcomes(messages)
     dead = [message.message_id for message in messages if outcomes[message.identity].dead]
     letters = DeadLetter.objects.filter(message_id__in=dead, state=DeadLetter.State.DEAD)
-    waiting = Counter(letters.values_list("topic", "message_id"))
+    waiting = Counter(letters.values_list("topic", "message_id", "source"))
     read = set(Subscription.objects.values_list("topic__name", flat=True).distinct().order_by())
     return [
         MessageRow(row, outcomes[row.identity], waiting[row.identity], row.topic in read, is_open)
@@ -205,8 +206,8 @@ def _message(
     status: int = 200,
 ) -> HttpResponse:
     who_asks = actor(request)
-    found = services.life(who_asks, message_id, request.GET.get("topic", ""))
-    in_topic = urlencode({"topic": found.topic_name})
+    found = services.life(who_asks, message_id, request.GET.get("topic", ""), request.GET.get("source", ""))
+    named = urlencode({"topic": found.topic_name} | ({"source": found.source} if found.source else {}))
     talk = conversation(who_asks, found.correlation_id)
     same = same_key(who_asks, found.topic_name, found.key)
     tab = request.GET.get("tab", "timeline")
@@ -227,8 +228,8 @@ def _message(
         "same_key": same,
         "errors": errors or {},
         "reason": reason,
-        "in_topic": in_topic,
-        "curl_spec": CurlRequest("GET", f"/api/v1/messages/{message_id}?{in_topic}"),
+        "named": named,
+        "curl_spec": CurlRequest("GET", f"/api/v1/messages/{message_id}?{named}"),
     }
     if context["tab"] in ("conversation", "key"):
         neighbours = talk if context["tab"] == "conversation" else same

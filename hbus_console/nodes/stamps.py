@@ -6,7 +6,7 @@ The supervisor reads it too, so nothing heavy is imported here; see :mod:`~.beat
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, cast
@@ -69,6 +69,11 @@ class Node:
     detail: Mapping[str, Any] = field(default_factory=dict)
     #: How far its clock was from the store's with its last stamp; ``None`` from a node that does not tell.
     clock: ClockDifference | None = None
+
+
+def of_role(nodes: Iterable[Node], role: str) -> list[Node]:
+    """Those among ``nodes`` that live and have this role."""
+    return [node for node in nodes if node.role == role and not node.silent]
 
 
 def key(prefix: str) -> str:

@@ -170,7 +170,8 @@ class OperationItem(models.Model):
     name = models.CharField(max_length=NAME_LIMIT, blank=True)
     result = models.CharField(max_length=8, choices=Result)
     detail = models.CharField(max_length=500, blank=True)
-    #: What else its kind of operation tells of it, by the names of :attr:`.kinds.OperationKind.facets`.
+    #: What else its kind of operation tells of it, by the names of :attr:`.kinds.OperationKind.facets`; and the
+    #: ``source`` of a message that was made of it, which others may publish under the same id.
     facets = models.JSONField(default=dict)
     #: What was made of it, such as a copy, as the text of a subject; empty when nothing was.
     became = models.CharField(max_length=TEXT_LIMIT, blank=True)

@@ -25,7 +25,8 @@ class Made:
     at: datetime
     #: Since when nobody has looked at its evidence: what is older was seen, even if it has been trimmed since.
     unseen_since: datetime
-    #: Of the item that it was made of: the ``subscription`` that it is meant for alone, if there is one.
+    #: Of the item that it was made of: the ``subscription`` that it is meant for alone, if there is one; and the
+    #: ``source`` that it has, if it is a message.
     facets: Mapping[str, str] = field(default_factory=dict)
 
 

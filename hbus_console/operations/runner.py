@@ -10,7 +10,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
-from engine.core.error_text import text_of, words_of
+from engine.core.error_text import storable, text_of, words_of
 from engine.core.errors import HbusError, Unavailable
 from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
@@ -121,7 +121,7 @@ class OperationRunner:
                     namespace=item.subject.namespace,
                     name=item.subject.name,
                     result=item.result,
-                    detail=item.detail[:500],
+                    detail=storable(item.detail, 500),
                     facets=dict(item.facets),
                     became=str(item.became) if item.became else "",
                     outcome=OperationItem.Outcome.WAITING if tells(item.became) else "",

@@ -15,5 +15,6 @@ FEATURE = Feature(
         "hbus_console.outbox.duties:relay",
         "hbus_console.outbox.duties:inbox_retention",
     ),
+    live=("hbus_console.outbox.live:cells",),
     concerns=("hbus_console.outbox.concerns:concerns",),
 )

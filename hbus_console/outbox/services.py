@@ -49,6 +49,7 @@ def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -
     """The same for an envelope that is ready (a redriven copy); its schema is not checked again."""
     if not connection.in_atomic_block:
         raise RuntimeError("The outbox belongs to the transaction of a message's cause; open one with atomic().")
+    check(topic, message)
     OutboxMessage.objects.create(
         topic=topic,
         incarnation=incarnation_of(topic),
@@ -62,6 +63,11 @@ def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -
         due_ms=from_rfc3339(message.hbusdue) if message.hbusdue else 0,
     )
     transaction.on_commit(wake_relay)
+
+
+def check(topic: str, message: Message) -> None:
+    """Raise what the relay would be refused for good, while the cause of the message can still be rolled back."""
+    shared_producer().check(topic, message)
 
 
 def wake_relay() -> None:

@@ -119,4 +119,4 @@ def _slowest(series: flow.Series) -> str:
     if not known:
         return "no attempt in this time"
     worst, second = max(known)
-    return f"slowest {formats.duration(worst * 1000)} at {formats.clock(second * 1000)[:5]}"
+    return f"{formats.duration(worst * 1000)} on average at {formats.clock(second * 1000)[:5]}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from time import time_ns
 from typing import Any, cast
 
 from django.urls import path
@@ -14,19 +14,22 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.bus.errors import PublishFailed
 from engine.bus.producer import BatchItem, Receipt
 from engine.core.clock import to_rfc3339
-from engine.core.errors import BadInput, HbusError
+from engine.core.errors import BadInput, HbusError, OutcomeUnknown
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
-from hbus_console.api import problems
+from hbus_console.api import idempotency, problems
 from hbus_console.api.parsing import bounded
 from hbus_console.api.views import ApiView
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.topics import catalog
+from hbus_console.wiring import bus
 
 
 class _Bytes(BaseParser):
@@ -61,24 +64,42 @@ def publish(actor: Actor, topic: str, items: Sequence[Parsed | HbusError]) -> li
             ],
         )
     )
-    return [_named(next(answers)) if isinstance(item, Parsed) else item for item in items]
+    return [_named(next(answers), item.names) if isinstance(item, Parsed) else item for item in items]
 
 
-def _named(answer: Receipt | HbusError) -> Receipt | HbusError:
-    """The answer; a refusal of the payload names it as a request does."""
+def _named(answer: Receipt | HbusError, names: Mapping[str, str]) -> Receipt | HbusError:
+    """The answer; a refusal names what the request named."""
     if isinstance(answer, HbusError):
         field, dot, inner = answer.field.partition(".")
-        answer.field = f"data{dot}{inner}" if field == "payload" else answer.field
+        answer.field = names.get(answer.field) or f"{names.get(field, field)}{dot}{inner}"
     return answer
 
 
-def _defaults(request: Request) -> Mapping[str, str]:
-    return {
+def _defaults(request: Request, actor: Actor) -> Mapping[str, str]:
+    _require_no_attributes(request)
+    given = {
         "correlation_id": context.current().correlation_id,
         "traceparent": request.headers.get("traceparent", ""),
         "tracestate": request.headers.get("tracestate", ""),
-        "now_ms": str(time_ns() // 1_000_000),
     }
+    if key := request.headers.get(idempotency.HEADER, ""):
+        # From the same parts as the API's own record of the key, so that its repeat finds in the store what the
+        # first may have left there, whatever became of the answer.
+        parts = "\n".join((actor.name, f"{request.method} {request.path}", key))
+        given["idempotency_key"] = f"request:{hashlib.sha256(parts.encode()).hexdigest()}"
+        given["idempotency_at_least_s"] = str(round(idempotency.KNOWN_FOR.total_seconds()))
+    return given
+
+
+def _require_no_attributes(request: Request) -> None:
+    """Refuse attributes of a CloudEvent in headers: nobody would read them."""
+    for name in request.headers:
+        if name.lower().startswith("ce-"):
+            raise BadInput(
+                f"{name} is an attribute of a CloudEvent in binary mode, which is not taken.",
+                remedy=f"Send it in structured mode, as {CLOUDEVENT}, or as {CLOUDEVENT_BATCH}.",
+                field=name.lower(),
+            )
 
 
 def _body(request: Request) -> bytes:
@@ -115,7 +136,18 @@ _IDEMPOTENCY = OpenApiParameter(
 )
 
 
-class PublishView(ApiView):
+class _PublishingView(ApiView):
+    """Publishes under keys made of the request's, so that the store itself knows a repeat."""
+
+    def repeat(self) -> idempotency.Repeat:
+        policy = catalog.shared().topic(self.kwargs["topic"])
+        able = bus.transport(policy.transport).capabilities
+        if able.idempotent_publish and able.exact_keys:
+            return idempotency.Repeat.KNOWN_BY_ITS_EFFECT
+        return idempotency.Repeat.TOLD_BY_NOTHING
+
+
+class PublishView(_PublishingView):
     """One message."""
 
     parser_classes = [JsonBytes, CloudEventBytes]
@@ -136,14 +168,15 @@ class PublishView(ApiView):
     def post(self, request: Request, topic: str) -> Response:
         # Before the body is read: who may not publish here makes nobody take megabytes.
         require(self.actor, PUBLISH, topic)
-        item = parse_one(_media_type(request), _body(request), _defaults(request))
+        item = parse_one(_media_type(request), _body(request), _defaults(request, self.actor))
         answer = publish(self.actor, topic, [item])[0]
         if isinstance(answer, HbusError):
+            self.undone = isinstance(answer, PublishFailed)
             raise answer
         return Response(_receipt(answer), status=_CODES[str(answer.status)])
 
 
-class PublishBatchView(ApiView):
+class PublishBatchView(_PublishingView):
     """Many messages; each is stored or refused by itself, in order."""
 
     parser_classes = [JsonBytes, CloudEventBatchBytes]
@@ -161,12 +194,15 @@ class PublishBatchView(ApiView):
     )
     def post(self, request: Request, topic: str) -> Response:
         require(self.actor, PUBLISH, topic)
-        items = parse_batch(_media_type(request), _body(request), _defaults(request))
+        items = parse_batch(_media_type(request), _body(request), _defaults(request, self.actor))
         answers = publish(self.actor, topic, items)
         results = [_result(index, answer) for index, answer in enumerate(answers)]
         counts: dict[str, int] = {}
         for row in results:
             counts[row["status"]] = counts.get(row["status"], 0) + 1
+        if counts.keys() & {"failed", "unknown"}:
+            # What the store did not take, or may not have, a repeat publishes, where it cannot publish it twice.
+            self.final = self.repeat() is not idempotency.Repeat.KNOWN_BY_ITS_EFFECT
         return Response({"topic": topic, "counts": counts, "results": results})
 
 
@@ -174,12 +210,17 @@ def _result(index: int, answer: Receipt | HbusError) -> dict[str, Any]:
     if isinstance(answer, Receipt):
         return {"index": index, **_receipt(answer)}
     code, title = problems.describe(answer)
-    refused = isinstance(answer, BadInput)
     return {
         "index": index,
-        "status": "refused" if refused else "failed",
+        "status": _status(answer),
         "problem": problem_details(code, title, answer.what, field=answer.field, remedy=answer.remedy),
     }
+
+
+def _status(error: HbusError) -> str:
+    if isinstance(error, BadInput):
+        return "refused"
+    return "unknown" if isinstance(error, OutcomeUnknown) else "failed"
 
 
 urlpatterns = [

@@ -70,7 +70,11 @@ BATCH_RESPONSE = {
                 "required": ["index", "status"],
                 "properties": {
                     "index": {"type": "integer"},
-                    "status": {"enum": ["stored", "duplicate", "delayed", "refused", "failed"]},
+                    "status": {
+                        "enum": ["stored", "duplicate", "delayed", "refused", "failed", "unknown"],
+                        "description": "`refused`, `failed`: certainly not stored. `unknown`: it may be; repeat the "
+                        "request under its idempotency key.",
+                    },
                     "id": {"type": "string"},
                     "position": {"type": "string"},
                     "problem": PROBLEM,

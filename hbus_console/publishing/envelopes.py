@@ -7,11 +7,14 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from engine.bus.message import Message, decode
+from engine.bus.building import JSON, is_json
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import Message, read
 from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339, to_datetime
@@ -21,6 +24,8 @@ from engine.core.prepared import prepared
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENT_BATCH = "application/cloudevents-batch+json"
+#: Of bytes that say nothing of themselves.
+OCTETS = "application/octet-stream"
 #: How many messages one request may carry.
 BATCH_LIMIT = 1_000
 
@@ -31,7 +36,7 @@ class PublishRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     data_base64: str | None = None
     #: Media type of ``data_base64``.
-    content_type: str = "application/octet-stream"
+    content_type: str = OCTETS
     type: str = ""
     key: str = ""
     subject: str = ""
@@ -55,6 +60,10 @@ class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages: list[msgspec.Raw]
 
 
+#: The fields of our own JSON, by the options that they become, where they are called something else.
+_FIELDS: Mapping[str, str] = MappingProxyType({"payload": "data", "body": "data_base64"})
+
+
 class Parsed(msgspec.Struct, frozen=True):
     """A message ready for the producer: JSON text or bytes, and its options."""
 
@@ -62,7 +71,24 @@ class Parsed(msgspec.Struct, frozen=True):
     payload: Any = None
     body: bytes | None = None
     content_type: str = ""
+    #: What the options that a refusal may name are called in the request, where that is something else.
+    names: Mapping[str, str] = _FIELDS
 
+
+#: The members of a CloudEvent, by the options that they become.
+_MEMBERS = {
+    "payload": "data",
+    "body": "data",
+    "message_id": "id",
+    "key": "partitionkey",
+    "due": "hbusdue",
+    "expires": "expirytime",
+    "priority": "hbuspriority",
+    "correlation_id": "correlationid",
+    "causation_id": "causationid",
+    "classification": "dataclassification",
+    "idempotency_key": "id",
+}
 
 _one = msgspec.json.Decoder(prepared(PublishRequest))
 _batch = msgspec.json.Decoder(prepared(BatchRequest))
@@ -70,9 +96,10 @@ _array = msgspec.json.Decoder(prepared(list[msgspec.Raw]))
 
 
 def parse_one(content_type: str, body: bytes, defaults: Mapping[str, str]) -> Parsed:
-    """Read one message; ``defaults`` fills ``correlation_id`` and ``traceparent`` when the body names none."""
+    """Read one message; ``defaults`` fills what the body leaves out: ``correlation_id``, ``traceparent``, and the
+    ``idempotency_key``, which is remembered for ``idempotency_at_least_s`` however it came."""
     if content_type == CLOUDEVENT:
-        return _from_cloudevent(decode(body), defaults)
+        return _from_cloudevent(read(body), defaults)
     return _from_request(_decoded(_one, body), defaults)
 
 
@@ -89,9 +116,11 @@ def parse_batch(content_type: str, body: bytes, defaults: Mapping[str, str]) -> 
             f"A batch carries 1 to {BATCH_LIMIT} messages, not {len(items)}.", remedy="Split it.", field="messages"
         )
     parsed: list[Parsed | HbusError] = []
-    for item in items:
+    key = defaults.get("idempotency_key", "")
+    for number, item in enumerate(items):
+        own = {**defaults, "idempotency_key": f"{key}:{number}"} if key else defaults
         try:
-            parsed.append(parse_one(single, bytes(item), defaults))
+            parsed.append(parse_one(single, bytes(item), own))
         except HbusError as error:
             parsed.append(error)
     return parsed
@@ -137,7 +166,8 @@ def _from_request(request: PublishRequest, defaults: Mapping[str, str]) -> Parse
         due=_instant("due", request.due),
         priority=request.priority,
         ttl_s=request.ttl_s,
-        idempotency_key=request.idempotency_key,
+        idempotency_key=request.idempotency_key or defaults.get("idempotency_key", ""),
+        idempotency_at_least_s=int(defaults.get("idempotency_at_least_s", 0)),
         correlation_id=request.correlation_id or defaults.get("correlation_id", ""),
         causation_id=request.causation_id,
         traceparent=defaults.get("traceparent", ""),
@@ -156,20 +186,13 @@ def _from_request(request: PublishRequest, defaults: Mapping[str, str]) -> Parse
 
 
 def _from_cloudevent(message: Message, defaults: Mapping[str, str]) -> Parsed:
-    due = _instant("hbusdue", message.hbusdue)
-    expiry = _instant("expirytime", message.expirytime)
-    ttl_s = None
-    if expiry is not None:
-        starts = due or to_datetime(int(defaults["now_ms"]))
-        ttl_s = (expiry - starts).total_seconds()
-    try:
-        priority = Priority(message.hbuspriority or Priority.NORMAL)
-    except ValueError as error:
-        raise BadInput(
-            f"hbuspriority {message.hbuspriority!r} is not known.",
-            remedy="Use low, normal or high.",
-            field="hbuspriority",
-        ) from error
+    for name in ("hbusreplay", "hbustarget", *(each for each in message.extensions if each.startswith("hbus"))):
+        if name in message.extensions or bool(getattr(message, name, None)):
+            raise BadInput(
+                f"{name} is written by hbus alone.",
+                remedy="Leave it out: a replay or a redrive, made in the console or over the API, writes it.",
+                field=name,
+            )
     options = PublishOptions(
         type=message.type,
         source=message.source,
@@ -177,24 +200,42 @@ def _from_cloudevent(message: Message, defaults: Mapping[str, str]) -> Parsed:
         key=message.partitionkey,
         subject=message.subject,
         headers=message.extensions,
-        due=due,
-        priority=priority,
-        ttl_s=ttl_s,
+        sequence=message.sequence,
+        dataschema=message.dataschema,
+        classification=message.dataclassification,
+        due=_instant("hbusdue", message.hbusdue),
+        priority=Priority(message.hbuspriority or Priority.NORMAL),
+        expires=_instant("expirytime", message.expirytime),
         # source + id is a CloudEvent's identity, so it is its idempotency key too.
         idempotency_key=f"{message.source} {message.id}",
+        idempotency_at_least_s=int(defaults.get("idempotency_at_least_s", 0)),
         correlation_id=message.correlationid or defaults.get("correlation_id", ""),
         causation_id=message.causationid,
         traceparent=message.traceparent or defaults.get("traceparent", ""),
         tracestate=message.tracestate,
         time=_instant("time", message.time),
     )
+    names = {**_MEMBERS, **{f"headers.{name}": name for name in message.extensions}}
+    media_type, raw = message.datacontenttype, bytes(message.data)
     if message.data_base64 is not None:
-        return Parsed(
-            options=options,
-            body=message.data_base64,
-            content_type=message.datacontenttype or "application/octet-stream",
-        )
-    return Parsed(options=options, payload=message.data)
+        return Parsed(options, body=message.data_base64, content_type=media_type or OCTETS, names=names)
+    if not media_type or media_type == JSON or (not raw and is_json(media_type)):
+        return Parsed(options, payload=message.data, names=names)
+    return Parsed(options, body=_data_as(media_type, raw), content_type=media_type, names=names)
+
+
+def _data_as(media_type: str, data: bytes) -> bytes:
+    """The payload's own bytes: ``data`` holds them as JSON, or as a string where the media type is not JSON."""
+    if is_json(media_type):
+        return data
+    try:
+        return msgspec.json.decode(data, type=prepared(str)).encode()
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MalformedEnvelope(
+            f"data is no text of datacontenttype {media_type!r}.",
+            remedy="Send a string, or bytes as data_base64; leave datacontenttype out where data is JSON, or none.",
+            field="datacontenttype",
+        ) from error
 
 
 def _instant(field: str, text: str | None) -> datetime | None:

@@ -16,6 +16,7 @@ FEATURE = Feature(
     audit_words={
         "message.publish": "published",
         "message.publish.failed": "could not publish",
+        "message.publish.unknown": "does not know whether it published",
     },
     kept=("delays",),
     duties=("hbus_console.publishing.duties:delay_mover",),

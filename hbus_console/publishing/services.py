@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from django.db import transaction
 
+from engine.bus.errors import PublishUnknown
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
@@ -14,7 +14,7 @@ from engine.bus.subjects import message_subject
 from engine.core.errors import HbusError
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
-from hbus_console.audit.services import record
+from hbus_console.audit.decisions import StoreDecision, carry_out
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
 
@@ -44,25 +44,27 @@ def check(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLA
 def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
     """Publish as a person does in the console: audited with id and topic, never with the payload.
 
-    The audit entry is written first, so that nothing published by hand can lack it; should the store refuse, a second
-    entry says that nothing came of it.
+    The audit entry is written first, so that nothing published by hand can lack it; should the store refuse, or its
+    answer be lost, a second entry says that nothing came of it, or that nobody knows.
     """
     message = check(actor, topic, payload, options)
-    _audit(actor, "message.publish", topic, message, {"type": message.type, "key": message.partitionkey})
     keys = [options.idempotency_key] if options.idempotency_key else None
-    answer = shared_producer().send(topic, [message], idempotency_keys=keys)[0]
-    if isinstance(answer, HbusError):
-        _audit(actor, "message.publish.failed", topic, message, {"why": answer.what})
-        raise answer
-    return answer
+
+    def send() -> Receipt:
+        answer = shared_producer().send(topic, [message], idempotency_keys=keys)[0]
+        if isinstance(answer, PublishUnknown) and not keys:
+            raise PublishUnknown(
+                answer.what, remedy="Look for it by this id first: published again it would be another message."
+            )
+        if isinstance(answer, HbusError):
+            raise answer
+        return answer
+
+    after = {"topic": topic, "type": message.type, "key": message.partitionkey}
+    return carry_out(StoreDecision(actor, "message.publish", message_subject(topic, message.id), after=after), send)
 
 
 def _followed(options: PublishOptions) -> PublishOptions:
     """One correlation id leads from the request through log and audit to the message."""
     correlation_id = options.correlation_id or context.current().correlation_id
     return msgspec.structs.replace(options, correlation_id=correlation_id)
-
-
-@transaction.atomic
-def _audit(actor: Actor, action: str, topic: str, message: Message, after: dict[str, str]) -> None:
-    record(actor, action, message_subject(topic, message.id), after={"topic": topic, **after})

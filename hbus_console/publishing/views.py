@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from secrets import token_urlsafe
 from typing import Any
 
+import msgspec
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -18,11 +21,13 @@ from django.views.decorators.http import require_http_methods
 from engine.bus.message import encode
 from engine.bus.producer import Receipt, ReceiptStatus
 from engine.bus.subjects import MESSAGE
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import BadInput, OutcomeUnknown, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
-from hbus_console.access.web import actor, console_view
+from hbus_console.access.web import FORM_MARK, actor, console_view
+from hbus_console.api import idempotency
+from hbus_console.api.form_posts import carried_out_elsewhere
 from hbus_console.publishing import forms
 from hbus_console.publishing import services as publishing
 from hbus_console.publishing.feature import PUBLISH
@@ -39,6 +44,8 @@ _URN = re.compile(r"urn:hbus:schema:[^:\s]+:([0-9]+)")
 _OPTIONS = ("type", "key", "headers", "delay_s", "due", "priority", "ttl_s", "idempotency_key")
 
 
+# Its own key is remembered for the topic's window, which may be shorter than a form's.
+@carried_out_elsewhere(idempotency.Repeat.TOLD_BY_THE_AUDIT_LOG)
 @require_http_methods(["GET", "POST"])
 @console_view(PUBLISH, resource=SOMEWHERE)
 def publish(request: HttpRequest) -> HttpResponse:
@@ -65,14 +72,27 @@ def publish(request: HttpRequest) -> HttpResponse:
             message = publishing.check(who, asked, payload, options)
             page |= {"checked": json.loads(encode(message)), "size": len(encode(message))}
             return form_page(request, "publishing/publish.html", page)
+        if not options.idempotency_key:
+            # Should the answer be lost, the form has it, or makes it again: sending it again stores nothing twice.
+            options = msgspec.structs.replace(options, idempotency_key=_own_key(request, who))
         receipt = publishing.publish_by_hand(who, asked, payload, options)
     except BadInput as refused:
         page |= _broken_schema(asked, refused)
         return form_page(request, "publishing/publish.html", page, _at_field(refused))
     except Unavailable as error:
+        if isinstance(error, OutcomeUnknown):
+            page["values"]["idempotency_key"] = options.idempotency_key
         return form_page(request, "publishing/publish.html", page, BadInput(error.what, remedy=error.remedy))
     messages.success(request, _told(who, receipt))
     return redirect(f"{reverse('publishing:publish')}?{urlencode({'topic': asked})}")
+
+
+def _own_key(request: HttpRequest, who: Actor) -> str:
+    """Of a form that is sent under a key the same each time."""
+    if FORM_MARK in request.headers and (key := request.headers.get(idempotency.HEADER)):
+        parts = f"{who.name}\n{key}".encode()
+        return f"by-hand:{hashlib.sha256(parts).hexdigest()}"
+    return f"by-hand:{token_urlsafe(16)}"
 
 
 def _about(topic: Topic | None) -> dict[str, Any]:

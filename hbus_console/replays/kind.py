@@ -21,10 +21,13 @@ from engine.bus.message import Message
 from engine.bus.subjects import MESSAGE, message_subject, subject_of
 from engine.bus.transport import Admin, Stored
 from engine.core.clock import SystemClock, to_datetime
+from engine.core.error_text import shortened
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
 from engine.core.strict_json import NotJson
 from hbus_console.access.permissions import Actor, Forbidden
+from hbus_console.evidence.columns import texts
+from hbus_console.messages.models import LONGEST_SOURCE
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.replays import spec as specs
@@ -104,7 +107,7 @@ class Replay:
         if topic is None:
             raise BadInput(f"There is no topic {wanted.topic!r} any more.")
         shows = _still_allowed(task.actor, wanted)
-        chosen, now_ms, target = Chosen(wanted), _clock.now_ms(), ReplayTarget(task.actor, wanted)
+        chosen, now_ms, target = Chosen(task.actor, wanted), _clock.now_ms(), ReplayTarget(task.actor, wanted)
         after, scanned = str(task.cursor.get("after", "")), 0
         items: list[Item] = []
         copies: list[Message] = []
@@ -123,8 +126,9 @@ class Replay:
                 items.append(_unreadable(wanted, found.stored, "its payload is not JSON"))
             elif problem := target.problem(found.message):
                 items.append(_unreadable(wanted, found.stored, problem))
+            elif refused := target.refusal(copy := _copy(found.message, wanted, now_ms)):
+                items.append(_unreadable(wanted, found.stored, refused))
             else:
-                copy = _copy(found.message, wanted, now_ms)
                 copies.append(copy)
                 items.append(_item(wanted, found, copy))
                 facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
@@ -159,7 +163,7 @@ def _publish(wanted: Selection, copies: Sequence[Message], facts: Sequence[Fact]
 
 def survey(actor: Actor, wanted: Selection) -> Plan:
     """What a replay would find, as far as one look reaches; changes nothing."""
-    chosen, target = Chosen(wanted), ReplayTarget(actor, wanted)
+    chosen, target = Chosen(actor, wanted), ReplayTarget(actor, wanted)
     topic = Topic.objects.get(name=wanted.topic)
     scanned = matched = unreadable = 0
     unfit: Counter[str] = Counter()
@@ -176,7 +180,7 @@ def survey(actor: Actor, wanted: Selection) -> Plan:
             continue
         elif not _fit_to_copy(found.message):
             unreadable += 1
-        elif problem := target.problem(found.message):
+        elif problem := target.problem(found.message) or target.refusal(_copy(found.message, wanted, wanted.to_ms)):
             unfit[problem] += 1
         else:
             matched += 1
@@ -268,9 +272,8 @@ def _left(unreadable: int, unfit: Counter[str]) -> Iterator[str]:
 def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -> Sample:
     value = shown(message, MaskingRules.of(topic)).value
     text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
-    detail = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     subject = readable(MESSAGE, topic.name, message.id)
-    return Sample(subject, to_datetime(stored.at_ms), detail, _facets(wanted))
+    return Sample(subject, to_datetime(stored.at_ms), shortened(text, _SHOWN), _facets(wanted))
 
 
 def _unreadable(wanted: Selection, stored: Stored, why: str) -> Item:
@@ -283,7 +286,8 @@ def _item(wanted: Selection, found: Found, copy: Message) -> Item:
     subject = readable(MESSAGE, wanted.topic, copy.causationid)
     became = message_subject(wanted.into_topic or wanted.topic, copy.id)
     place = subject_of(wanted.into_topic or wanted.topic, wanted.into_group)
-    return Item(found.stored.position, subject, Result.DONE, detail, became, place, _facets(wanted))
+    source = {"source": next(iter(texts(copy.source, 1, LONGEST_SOURCE)))}
+    return Item(found.stored.position, subject, Result.DONE, detail, became, place, _facets(wanted) | source)
 
 
 def _facets(wanted: Selection) -> dict[str, str]:

@@ -14,7 +14,7 @@ from engine.core.clock import from_rfc3339
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
 from hbus_console.access.acts import Act
-from hbus_console.access.permissions import Actor, require
+from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.publishing.feature import PUBLISH
@@ -23,6 +23,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.leaving import require_move
 from hbus_console.topics.masking import is_masked
 from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.wiring import bus
 
 #: Where a replay may begin and end, and what it may look for.
@@ -69,10 +70,12 @@ def as_address(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Chosen:
-    """Whether a message is one of those selected."""
+    """Whether a message is one of those selected. A payload that ``actor`` is shown nothing of has no fields here."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, actor: Actor, selection: Selection) -> None:
         self._selection = selection
+        topic = Topic.objects.filter(name=selection.topic).first()
+        self._hides = None if allows(actor, PAYLOAD_REVEAL, selection.topic) else MaskingRules.of(topic).opaque
         self._filter: MessageFilter | None = compile_filter(selection.filter) if selection.filter else None
 
     def __call__(self, message: Message) -> bool:
@@ -82,7 +85,7 @@ class Chosen:
             return False
         if wanted.key and message.partitionkey != wanted.key:
             return False
-        return self._filter is None or self._filter.matches(message)
+        return self._filter is None or self._filter.matches(message, self._hides)
 
 
 def read(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
@@ -115,8 +118,8 @@ def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) ->
         topic=topic.name,
         from_ms=_instant(given, "from"),
         to_ms=min(to_ms, now_ms) if to_ms else now_ms,
-        after=_position(topic, given.get("after", "")),
-        until=_position(topic, given.get("until", "")),
+        after=_position(topic, given, "after"),
+        until=_position(topic, given, "until"),
         key=given.get("key", ""),
         filter=given.get("filter", ""),
         into_group=given.get("into_group", ""),
@@ -174,7 +177,8 @@ def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
         fields = compile_filter(text).payload_fields
     except BadInput as error:
         raise BadInput(error.what, remedy=error.remedy, field="spec.filter") from error
-    if any(not field or is_masked(field, topic.masked_fields) for field in fields) and topic.masked_fields:
+    whole = "" in fields and MaskingRules.of(topic).hide_something
+    if whole or any(is_masked(field, topic.masked_fields) for field in fields):
         require(actor, PAYLOAD_REVEAL, topic.name)
 
 
@@ -188,12 +192,20 @@ def _topic(actor: Actor, act: Act, name: str, field: str) -> Topic:
     return found
 
 
-def _position(topic: Topic, text: str) -> str:
+def _position(topic: Topic, given: Mapping[str, str], name: str) -> str:
     """Where the message of that id lies; what is no id is a position already, or the transport will say what it is."""
+    text = given.get(name, "")
     if not text:
         return ""
-    found = LedgerMessage.objects.filter(topic=topic.name, message_id=text).exclude(position="").first()
-    return found.position if found else text
+    rows = LedgerMessage.objects.filter(topic=topic.name, message_id=text).exclude(position="").order_by()
+    found = list(rows.values_list("position", flat=True)[:2])
+    if len(found) > 1:
+        raise BadInput(
+            f"Several sources have published a message {text!r}.",
+            remedy="Name the position of the one you mean.",
+            field=f"spec.{name}",
+        )
+    return found[0] if found else text
 
 
 def _instant(given: Mapping[str, str], name: str) -> int:

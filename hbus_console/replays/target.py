@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from engine.bus.errors import PublishRefused
 from engine.bus.message import Message
 from engine.core.errors import HbusError
 from engine.core.strict_json import NotJson
 from hbus_console.access.permissions import Actor, allows
 from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.outbox.services import check
 from hbus_console.replays import spec as specs
 from hbus_console.replays.spec import Selection
 from hbus_console.schemas.checking import PayloadCheck, check_of
@@ -43,6 +45,16 @@ class ReplayTarget:
         except NotJson:
             return ""
         return f"it does not fit the schema of {self._wanted.into_topic}, at {found[0] or 'its root'}" if found else ""
+
+    def refusal(self, copy: Message) -> str:
+        """Why the outbox would not take the copy, which is larger than its original; empty: it would."""
+        topic = self._wanted.into_topic or self._wanted.topic
+        try:
+            check(topic, copy)
+        except PublishRefused as error:
+            # Without its size, so that those of one cause are counted together.
+            return f"it is larger than {topic} takes" if error.field == "payload" else error.what
+        return ""
 
     def warnings(self) -> list[str]:
         """What whoever starts it should know of the place."""

@@ -14,6 +14,7 @@ import jsonschema_rs
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
+from hbus_console import checks
 from hbus_console.schemas.compatibility import Incompatibility, compatibility
 from hbus_console.schemas.effort import MOST_TOLD, Effort
 
@@ -82,6 +83,7 @@ class CompiledSchema:
 def check_schema(body: Any) -> None:
     """Refuse what is no schema, too large, too deep, or reaches outside itself; raises :class:`BadInput`."""
     _compile(body)
+    checks.storable(body, "body")
 
 
 def _compile(body: Any) -> tuple[jsonschema_rs.Draft202012Validator, Effort]:
@@ -168,8 +170,8 @@ def _field(error: jsonschema_rs.ValidationError) -> str:
 #: One sentence for each keyword, from the schema's side only.
 _SENTENCES = {
     "required": "is required",
-    "additionalProperties": "is not a property this topic knows",
-    "unevaluatedProperties": "is not a property this topic knows",
+    "additionalProperties": "is not a property its schema knows",
+    "unevaluatedProperties": "is not a property its schema knows",
     "uniqueItems": "holds the same item twice",
     "anyOf": "fits none of the allowed forms",
     "oneOf": "fits none of the allowed forms, or more than one",

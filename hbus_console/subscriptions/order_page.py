@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from engine.bus.partitions import Owned, Parked, partition_of
 from hbus_console.cluster import probes
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services.order import DECIDED, FACT_OF, carrier
+from hbus_console.subscriptions.services.order import DECIDED, FACT_OF, carrier, spelt
 
 #: The most parked keys, blocked keys and messages of one key that a page shows.
 KEYS = 200
@@ -34,6 +35,19 @@ class ParkedKey:
     position: str
     messages: int
     record: DeadRecord
+    #: The same key is parked in another partition as well.
+    elsewhere: bool = False
+
+    @property
+    def told(self) -> str:
+        return spelt(self.key)
+
+    @property
+    def handle(self) -> str:
+        """What names it in a form: itself, or the position of its head where a form would change it, or not it alone is
+        so named."""
+        plain = self.key.isprintable() and self.key == self.key.strip()
+        return self.key if plain and not self.elsewhere else self.position
 
     @property
     def reason(self) -> str:
@@ -47,6 +61,7 @@ class BlockedKey:
 
     key: str
     message_id: str
+    source: str
     attempt: int
     error: str
     due_ms: int
@@ -152,14 +167,20 @@ def build(row: Subscription, key: str, now_ms: int) -> OrderPage:
     return OrderPage(table, parked, _blocked(row, now_ms), one, trouble)
 
 
-def parked_keys(row: Subscription) -> list[ParkedKey]:
-    """Raises ``Unavailable`` and ``GroupLost``."""
+def parked_keys(row: Subscription, key: str | None = None) -> list[ParkedKey]:
+    """The first of them, or this one in each partition where it is. Raises ``Unavailable`` and ``GroupLost``."""
     keeper = carrier(row)
-    return [_parked(each) for each in keeper.parked(row.topic.name, row.group, KEYS)] if keeper else []
+    if keeper is None:
+        return []
+    where = (row.topic.name, row.group)
+    found = keeper.parked(*where, KEYS) if key is None else keeper.parked(*where, key=key)
+    times = Counter(each.key for each in found)
+    return [_parked(each, elsewhere=times[each.key] > 1) for each in found]
 
 
-def _parked(each: Parked) -> ParkedKey:
-    return ParkedKey(each.key, each.partition, each.position, each.messages, dead.decode(each.record))
+def _parked(each: Parked, *, elsewhere: bool) -> ParkedKey:
+    record = dead.decode(each.record)
+    return ParkedKey(each.key, each.partition, each.position, each.messages, record, elsewhere)
 
 
 def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequence[ParkedKey]) -> KeyView:
@@ -169,6 +190,9 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
     )
     steps = [OrderStep(message) for message in reversed(newest[:MESSAGES])]
     aside = next((each for each in parked if each.key == key), None)
+    if aside is None and len(parked) >= KEYS:
+        # There may be more than are listed.
+        aside = next(iter(parked_keys(row, key)), None)
     _tell(steps, row, is_parked=aside is not None)
     partition = partition_of(key, "", row.topic.partitions)
     owner = next((owned for owned in table if owned.partition == partition), None)
@@ -177,19 +201,26 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
 
 def _tell(steps: Sequence[OrderStep], row: Subscription, *, is_parked: bool) -> None:
     """Fill in what became of each."""
-    by_id = {step.message.message_id: step for step in steps}
+    by_id: dict[str, list[OrderStep]] = {}
+    for step in steps:
+        by_id.setdefault(step.message.message_id, []).append(step)
     events = LedgerEvent.objects.filter(message_id__in=list(by_id), topic=row.topic.name, subscription=row.group)
     for event in events.order_by("at_ms", "pk"):
-        step = by_id[event.message_id]
-        if decided(event) or (event.kind in ATTEMPTED and (event.error or event.kind == "settled")):
-            step.events.append(event)
-        if event.kind in FINAL:
-            step.state = "settled" if event.kind == "deduplicated" else event.kind
-        elif event.kind == "retried" and not step.settled:
-            step.state, step.due_ms = "retrying", event.due_ms
-        elif event.kind == "parked" and not step.settled:
-            # The store knows whether its key still is; the ledger only that it was.
-            step.state = "parked" if is_parked else "waiting"
+        for step in by_id[event.message_id]:
+            if event.source in (None, step.message.source):
+                _add(step, event, is_parked=is_parked)
+
+
+def _add(step: OrderStep, event: LedgerEvent, *, is_parked: bool) -> None:
+    if decided(event) or (event.kind in ATTEMPTED and (event.error or event.kind == "settled")):
+        step.events.append(event)
+    if event.kind in FINAL:
+        step.state = "settled" if event.kind == "deduplicated" else event.kind
+    elif event.kind == "retried" and not step.settled:
+        step.state, step.due_ms = "retrying", event.due_ms
+    elif event.kind == "parked" and not step.settled:
+        # The store knows whether its key still is; the ledger only that it was.
+        step.state = "parked" if is_parked else "waiting"
 
 
 def _blocked(row: Subscription, now_ms: int) -> list[BlockedKey]:
@@ -197,22 +228,25 @@ def _blocked(row: Subscription, now_ms: int) -> list[BlockedKey]:
     failures = LedgerEvent.objects.filter(
         topic=row.topic.name, subscription=row.group, kind="retried", at_ms__gte=now_ms - HOUR_MS
     ).order_by("-at_ms")[:FAILURES]
-    newest: dict[str, LedgerEvent] = {}
+    newest: dict[tuple[str, str | None], LedgerEvent] = {}
     for event in failures:
-        newest.setdefault(event.message_id, event)
+        newest.setdefault((event.message_id, event.source), event)
+    ids = {message_id for message_id, _ in newest}
     through = LedgerEvent.objects.filter(
-        message_id__in=list(newest),
+        message_id__in=ids,
         topic=row.topic.name,
         subscription=row.group,
         kind__in=(*FINAL, "parked", "released"),
-    ).values_list("message_id", "at_ms")
-    for message_id, at_ms in through:
-        if message_id in newest and newest[message_id].at_ms <= at_ms:
-            del newest[message_id]
-    messages = LedgerMessage.objects.filter(message_id__in=list(newest), topic=row.topic.name).exclude(key="")
+    ).values_list("message_id", "source", "at_ms")
+    for message_id, source, at_ms in through:
+        # What was told before sources were, and what follows it, may be of one message.
+        for each in {(message_id, source), (message_id, None)} & newest.keys():
+            if newest[each].at_ms <= at_ms:
+                del newest[each]
+    messages = LedgerMessage.objects.filter(message_id__in=ids, topic=row.topic.name).exclude(key="")
     found = [
-        BlockedKey(message.key, message.message_id, event.attempt, event.error, event.due_ms)
+        BlockedKey(message.key, message.message_id, message.source, failed.attempt, failed.error, failed.due_ms)
         for message in messages
-        if (event := newest[message.message_id])
+        if (failed := newest.get((message.message_id, message.source)) or newest.get((message.message_id, None)))
     ]
     return sorted(found, key=lambda each: each.due_ms)[:KEYS]

@@ -98,6 +98,7 @@ class Failure:
     fingerprint: str
     last_ms: int
     message_id: str
+    source: str | None
     #: The first words of the newest of them.
     error: str
     #: The topic masks something: what varies might be that, and no payload is at hand to compare it with.
@@ -295,10 +296,11 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
     return [
         Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
                "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
-        Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+        # Not by the stream, which tells what the keeper saw last: here the store itself is asked.
+        Figure("", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
                waiting.unsettled, parts(lag) if lag else "the store cannot be asked"),
         Figure("", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
-               f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag and lag.oldest_ms else "nothing waits"),
+               _since(lag)),
         Figure("", "Handling time", handling, unit, "muted", history.handler_ms,
                "mean of half a minute" if handling != formats.num(None) else "no attempt just now"),
         Figure("", "Failed attempts", *failing(row.attempts.failed_share), "warn" if row.attempts.failed else "muted",
@@ -319,6 +321,12 @@ def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:
     return (value, unit) if " " not in unit else (waited, "")
 
 
+def _since(lag: Lag | None) -> str:
+    if lag is None:
+        return "the store cannot be asked"
+    return f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag.oldest_ms else "nothing waits"
+
+
 def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
     """The causes of failed attempts in the time chosen, the most recent first."""
     events = LedgerEvent.objects.filter(
@@ -333,7 +341,7 @@ def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
     for event in failed[:LOOK_BACK]:
         cause = event.fingerprint or event.error
         if cause not in found:
-            found[cause] = Failure(event.fingerprint, event.at_ms, event.message_id, event.error, masked)
+            found[cause] = Failure(event.fingerprint, event.at_ms, event.message_id, event.source, event.error, masked)
         failure = found[cause]
         if failure.count < MOST_OF_ONE:
             failure.said[event.error] += 1

@@ -143,8 +143,8 @@ def _line_of_node(node: Node, now_ms: int) -> ProcessLine:
         state="silent" if node.silent else "beating",
         pid=node.pid,
         host=node.host,
-        # Its clock may be ahead of this one.
-        uptime_s=max(0, now_ms - node.started_ms) // 1000,
+        # Its clock may be ahead of this one. Of what has fallen silent nobody knows whether it is up.
+        uptime_s=0 if node.silent else max(0, now_ms - node.started_ms) // 1000,
         restarts=0,
         memory=0,
         address="",

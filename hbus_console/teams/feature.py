@@ -12,4 +12,5 @@ FEATURE = Feature(
     pages=(Mount("", "hbus_console.teams.urls"),),
     api=("hbus_console.teams.api",),
     acts=(TEAM_EDIT,),
+    live=("hbus_console.teams.live:cells",),
 )

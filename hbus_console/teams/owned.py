@@ -59,6 +59,10 @@ class Holding:
     more: int
     list_url: str
 
+    @property
+    def count(self) -> int:
+        return len(self.things) + self.more
+
 
 @dataclass(frozen=True)
 class Unowned:

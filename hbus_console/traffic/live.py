@@ -17,9 +17,10 @@ from hbus_console.traffic.flow import BUCKET_MS, LagNow, Rates
 from hbus_console.traffic.standing import Standing, handling, oldest, parts, standing
 from hbus_console.ui import formats
 from hbus_console.ui.live import LiveCells
+from hbus_console.ui.polling import once_a_poll
 
-#: Evidence older than this is called old.
-STALE_MS = 45_000
+#: Evidence older than this is called old: three samples were not taken.
+STALE_MS = 15_000
 _STILL = Rates()
 
 
@@ -96,7 +97,7 @@ def _subscriptions(stand: Standing) -> dict[str, dict[str, str]]:
 def _stale(stand: Standing, now_ms: int) -> str:
     """Why the figures are old, if they are: nobody can ask the store, or nobody does."""
     newest = max((lag.at_ms for lag in stand.lag.values()), default=None)
-    if why := probes.obstacle():
+    if why := once_a_poll(probes.obstacle):
         # Nothing is waited for: from now on they are what they were.
         return f"No figure is newer than {formats.clock(newest)[:8]}. {why}" if newest else why
     if newest is None or now_ms - newest < STALE_MS:

@@ -1,5 +1,5 @@
 """No answer carries a raw control character, whoever wrote what it shows: in HTML none is allowed, and a terminal obeys
-those that a JSON text may hold."""
+those that a JSON text may hold. Nor what turns the letters behind it around: a name would read as another's."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-#: Those of ASCII but for tab and the ends of lines, and those of Latin-1; as UTF-8 has them.
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+#: Those of ASCII but for tab and the ends of lines, those of Latin-1, and U+202A to U+202E and U+2066 to U+2069, which
+#: overrule the direction of what is written; as UTF-8 has them. The marks that languages of both directions need stay.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
 #: Unicode has a picture of each control character of ASCII: ␛ for escape.
 _PICTURES = 0x2400
 _PICTURE_OF_DELETE = "\u2421"
@@ -41,10 +42,10 @@ class ControlCharactersMiddleware:
 
 
 def _picture(found: re.Match[bytes]) -> bytes:
-    code = found.group()[-1]
+    code = ord(found.group().decode())
     return (chr(_PICTURES + code) if code < 0x20 else _PICTURE_OF_DELETE if code == 0x7F else "\ufffd").encode()
 
 
 def _escape(found: re.Match[bytes]) -> bytes:
     # Outside of strings JSON has none of them.
-    return b"\\u%04x" % found.group()[-1]
+    return b"\\u%04x" % ord(found.group().decode())

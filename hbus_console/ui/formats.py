@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from engine.core.clock import EARLIEST_MS, LATEST_MS, SystemClock, to_datetime
 
@@ -23,6 +23,8 @@ _UNITS = (
     (1_000, "second", "seconds"),
 )
 NOTHING = "–"
+_BEHIND = re.compile(r"(?<=[._])(?=.)")
+_WRAP = mark_safe("<wbr>")
 
 
 def instant(value: Any) -> datetime | None:
@@ -61,6 +63,12 @@ def agreeing(number: int, one: str, many: str, *, none: str) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 entry``, ``1,204 entries``; without ``many``, ``one`` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def breakable(name: Any) -> str | SafeString:
+    """A name that may wrap behind its dots and underscores too, so that no word of it is broken where there is room."""
+    parts = _BEHIND.split(str(name))
+    return format_html_join(_WRAP, "{}", ((part,) for part in parts)) if len(parts) > 1 else parts[0]
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:

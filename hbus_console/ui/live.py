@@ -33,6 +33,7 @@ from hbus_console.database import fresh_connections
 from hbus_console.parts import Fault, log_fault
 from hbus_console.registry.asking import ask
 from hbus_console.ui.changes import Changes, Marks, Scopes, merged
+from hbus_console.ui.polling import one_poll
 
 #: Seconds between two looks; the keeper books and samples more slowly than this.
 POLL_S = 2.0
@@ -225,7 +226,7 @@ class Hub:
     def _read(self, wanted: list[Scopes]) -> dict[Scopes, tuple[str, Marks]]:
         now_ms = self._clock.now_ms()
         found: dict[Scopes, tuple[str, Marks]] = {}
-        with fresh_connections():
+        with fresh_connections(), one_poll():
             for scopes in wanted:
                 told = list(self._look(now_ms, scopes))
                 found[scopes] = json.dumps(event(told)), merged(part.marks for part in told)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 
-from engine.core.errors import BadInput
+from hbus_console import checks
 
 #: Rows of one page.
 PAGE = 100
@@ -37,8 +37,7 @@ def read_filters(kind: type[_Filters], parameters: Mapping[str, str]) -> _Filter
     """The filters in the address; raises :class:`BadInput` for one that cannot be meant."""
     given = {one.name: parameters.get(one.name, "").strip() for one in fields(kind)}
     for name, value in given.items():
-        if len(value) > _LONGEST or "\x00" in value:
-            raise BadInput(f"{name} is too long.", remedy=f"At most {_LONGEST} characters.", field=name)
+        checks.text(value, name, most=_LONGEST)
     return kind(**given)
 
 

@@ -34,7 +34,7 @@ def tone_of(state: str, feature: str = "") -> str:
     What ``feature`` declares of its states goes before what the word means in general, and that before what it means to
     the first feature that declares it.
     """
-    word = state.strip().lower().replace(" ", "-").replace("_", "-")
+    word = _spelt(state)
     declared = _declared()
     own = declared.get(feature, {}) if feature else {}
     return own.get(word) or _TONE_OF.get(word) or declared[""].get(word, "neutral")
@@ -45,6 +45,10 @@ def _declared() -> Mapping[str, Mapping[str, str]]:
     """The words of each feature by its name; under none, those of all, the first that declares one before others."""
     found: dict[str, dict[str, str]] = {"": {}}
     for feature in features():
-        found[feature.name] = dict(feature.tones)
-        found[""] = {**feature.tones, **found[""]}
+        own = found[feature.name] = {_spelt(word): tone for word, tone in feature.tones.items()}
+        found[""] = {**own, **found[""]}
     return found
+
+
+def _spelt(state: str) -> str:
+    return state.strip().lower().replace(" ", "-").replace("_", "-")

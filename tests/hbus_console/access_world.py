@@ -21,7 +21,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.models import Evidence
-from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion, LogPiece
+from hbus_console.jobs.models import Job, JobCalendar, JobCursor, JobRun, JobVersion, LogPiece
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
@@ -63,6 +63,7 @@ class World:
     prefix: str = ""
     kind: str = "redrive"
     tag: str = "topics"
+    calendar: str = "holidays"
     code: str = "hbp_nobodys"
     what: str = "start"
 
@@ -170,8 +171,11 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
 def _job(name: str, owner: Team) -> tuple[str, int]:
     """A job that is called as the topic is, with a run and its log."""
     work = {"kind": "http", "target": "https://1.1.1.1/", "parameters": {"of": name}}
-    job = Job.objects.create(name=name, team=owner, schedule="@daily", acts_as="system", tags=name, **work)
+    job = Job.objects.create(
+        name=name, team=owner, schedule="@daily", acts_as="system", tags=name, calendars="holidays", **work
+    )
     keep_tags(job)
+    JobCalendar.objects.get_or_create(name="holidays", defaults={"lines": "12-25"})
     JobCursor.objects.create(job=name, version=1, at=0)
     JobVersion.objects.create(job=job, number=1, settings=snapshot(job), audit_seq=1)
     run = JobRun.objects.create(job=name, version=1, slot=60, state="done", decided_us=1, changed_us=1, ended_us=1)

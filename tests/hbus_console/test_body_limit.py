@@ -34,6 +34,12 @@ def _limit(settings: Settings) -> None:
 
 def send(chunks: Iterator[bytes], to: App = application, **headers: str) -> tuple[int, bytes]:
     """The status and the body that the application answers to a body of ``chunks``."""
+    start, body = answered(chunks, to, **headers)
+    return start["status"], body
+
+
+def answered(chunks: Iterator[bytes], to: App, **headers: str) -> tuple[dict[str, Any], bytes]:
+    """The beginning of such an answer, and its body."""
     sent: list[dict[str, Any]] = []
     ended = False
 
@@ -57,7 +63,7 @@ def send(chunks: Iterator[bytes], to: App = application, **headers: str) -> tupl
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
     }
     asyncio.run(to(scope, receive, answer))
-    return sent[0]["status"], b"".join(part.get("body", b"") for part in sent)
+    return sent[0], b"".join(part.get("body", b"") for part in sent)
 
 
 def test_a_length_beyond_the_limit_is_refused_unread() -> None:
@@ -83,6 +89,42 @@ def test_a_body_of_no_told_length_is_read_up_to_the_limit() -> None:
 @pytest.mark.django_db
 def test_a_body_within_the_limit_goes_on_to_the_application() -> None:
     assert send(iter([b"x" * LIMIT]), content_length=str(LIMIT), host="localhost")[0] == 401
+
+
+#: What the console says on each of its answers.
+EVERYWHERE = (
+    "cache-control",
+    "content-security-policy",
+    "permissions-policy",
+    "x-content-type-options",
+    "x-frame-options",
+    "referrer-policy",
+    "cross-origin-opener-policy",
+)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("status", [HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN])
+def test_a_refusal_at_the_door_has_the_headers_of_any_other(settings: Settings, status: HTTPStatus) -> None:
+    async def refusal(_: dict[str, Any]) -> HTTPStatus:
+        return status
+
+    most = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: LIMIT}.get(status, 2 * LIMIT)
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = most
+    start, body = answered(iter([b"x"]), BodyLimit(application, refusal), content_length=str(LIMIT + 1))
+    told = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+    usual, _ = answered(iter([b"x"]), application, content_length="1", host="localhost")
+    others = {name.decode().lower(): value.decode() for name, value in usual["headers"]}
+    assert (start["status"], usual["status"]) == (status, 401)
+    assert {name: told.get(name) for name in EVERYWHERE} == {name: others[name] for name in EVERYWHERE}
+    assert (told["content-type"], told["connection"]) == ("application/problem+json", "close")
+    assert ("www-authenticate" in told) is (status is HTTPStatus.UNAUTHORIZED)
+    assert json.loads(body)["instance"] == f"urn:hbus:request:{told['x-request-id']}"
+
+
+def test_what_is_said_on_every_answer_is_said_by_the_console_too() -> None:
+    places = [configured.MIDDLEWARE.index(name) for name in configured.HEADER_MIDDLEWARE]
+    assert places == sorted(places)
 
 
 def _endless(taken: list[int]) -> Iterator[bytes]:

@@ -88,7 +88,8 @@ def test_a_malformed_address_is_refused_at_its_field(url: object) -> None:
     "address",
     ["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
      "::1", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::",
-     "::127.0.0.1", "64:ff9b:1::7f00:1", "::ffff:0:127.0.0.1", "fec0::1", "5f00::1", "192.88.99.1"],
+     "::127.0.0.1", "64:ff9b:1::7f00:1", "::ffff:0:127.0.0.1", "fec0::1", "5f00::1", "192.88.99.1",
+     "192.0.0.192", "168.63.129.16", "3fff::1"],
 )  # fmt: skip
 def test_an_inner_address_is_refused_by_default(address: str, settings: Settings) -> None:
     with pytest.raises(webhooks.ForbiddenTarget, match="not a public address"):

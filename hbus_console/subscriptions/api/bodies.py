@@ -8,7 +8,11 @@ from hbus_console.subscriptions.services.draft import SETTINGS
 
 
 class UnparkBody(Body):
-    """A decision about a parked key; ``head`` is ``retry``, ``skip`` or ``dead``."""
+    """A decision about a parked key; ``head`` is ``retry``, ``skip`` or ``dead``.
+
+    ``key`` is the key, or the position of its head, for keys that hold what nobody can type or are parked in several
+    partitions.
+    """
 
     key: str
     head: str

@@ -11,6 +11,7 @@ from engine.core.errors import Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import require
 from hbus_console.api.answers import answers, plain, read, takes
+from hbus_console.api.idempotency import Repeat
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import order_page, services
 from hbus_console.subscriptions.api import bodies
@@ -130,6 +131,9 @@ class Order(ApiView):
 
 
 class Unpark(ApiView):
+    def repeat(self) -> Repeat:
+        return Repeat.KNOWN_BY_ITS_EFFECT
+
     @extend_schema(
         operation_id="subscriptions_unpark",
         summary="Decide about a parked key",

@@ -18,7 +18,7 @@ from hbus_console.accounts.api import ShownOnce
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, read, takes
 from hbus_console.api.bodies import DeleteBody, ReasonBody
-from hbus_console.api.idempotency import HEADER
+from hbus_console.api.idempotency import HEADER, Repeat
 from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import services as subscriptions
@@ -192,6 +192,9 @@ class Drain(ApiView):
 
 
 class Breaker(ApiView):
+    def repeat(self) -> Repeat:
+        return Repeat.KNOWN_BY_ITS_EFFECT
+
     @extend_schema(
         operation_id="subscriptions_breaker",
         summary="How the breaker stands",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from django.db import transaction
+from functools import partial
 
 from engine.bus.breaker_board import Standing
 from engine.bus.errors import UNANSWERED
@@ -15,15 +14,17 @@ from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
+from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
-from hbus_console.subscriptions.services.subscriptions import record_act
 from hbus_console.wiring import bus, fact_log, store
 
 #: What a person may want of a breaker, and how the audit log says that it stands then.
 ACTS = {"open": "open, by a person", "close": "closed", "try": "open, one message is tried"}
+#: How long it is taken for a person's doing that it stands as they wanted: later it may have come to that by itself.
+FOUND_OUT_MS = 10 * 60_000
 
 
 def breaker(actor: Actor, topic: str, group: str) -> Standing:
@@ -72,7 +73,8 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     """Open it, until a person closes it; close it, until failures open it again; or try one message, which closes an
     open one when it is handled. ``act`` is one of :data:`ACTS`.
 
-    Raises ``Forbidden``, :class:`BadInput` at the field, and ``Unavailable``; then nothing has changed.
+    Raises ``Forbidden``, :class:`BadInput` at the field, ``Unavailable`` where nothing has changed, and
+    ``OutcomeUnknown`` where nobody knows: whoever asks for the same again has it found out.
     """
     require(actor, SUBSCRIPTION_OPERATE, topic)
     act = checks.choice(act, "act", ACTS)
@@ -86,44 +88,58 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         )
     board = bus.breakers()
     before = board.look(topic, group)
-    if _stands_so(row, before, act):
+    action = f"subscription.breaker_{act}"
+    if _stands_so(before, act):
+        last = last_decision(row.subject, [f"subscription.breaker_{each}" for each in ACTS])
+        lost = unanswered(last, actor, action)
+        if lost and SystemClock().now_ms() - lost.at.timestamp() * 1000 < FOUND_OUT_MS:
+            found_done(actor, lost, row.subject)
+            _tell(actor, row, act, reason)
+        else:
+            _say_so(row, before, act)
         return before
-    with transaction.atomic():
-        after = {"breaker": ACTS[act]}
-        record_act(actor, f"subscription.breaker_{act}", row, reason, before={"breaker": before.state}, after=after)
-        # Last inside the transaction: what the store refuses leaves no trace, and what it did has one.
-        if act == "try":
-            # No fact: whoever tries the message tells of it.
-            return board.force_trial(topic, group)
-        force = board.force_open if act == "open" else board.force_close
-        standing = force(topic, group, f"{actor.name}: {reason}")
-    fact_log.emitter().emit(
-        [
-            Fact(
-                "breaker_opened" if act == "open" else "breaker_closed",
-                SystemClock().now_ms(),
-                topic=topic,
-                subscription=group,
-                node=store.node_name(),
-                detail=f"decided by {actor.name}: {reason}"[:500],
-            ).batch()
-        ]
-    )
+    why = f"{actor.name}: {reason}"
+    force = {
+        "open": partial(board.force_open, topic, group, why),
+        "close": partial(board.force_close, topic, group, why),
+        "try": partial(board.force_trial, topic, group),
+    }[act]
+    decision = StoreDecision(actor, action, row.subject, reason, {"breaker": before.state}, {"breaker": ACTS[act]})
+    standing = carry_out(decision, force)
+    _tell(actor, row, act, reason)
     return standing
 
 
-def _stands_so(row: Subscription, now: Standing, act: str) -> bool:
-    """Whether there is nothing to do, which is said then."""
-    if act == "open" and now.state != "closed" and now.forced:
+def _tell(actor: Actor, row: Subscription, act: str, reason: str) -> None:
+    if act == "try":
+        # Whoever tries the message tells of it.
+        return
+    fact = Fact(
+        "breaker_opened" if act == "open" else "breaker_closed",
+        SystemClock().now_ms(),
+        topic=row.topic.name,
+        subscription=row.group,
+        node=store.node_name(),
+        detail=f"decided by {actor.name}: {reason}"[:500],
+    )
+    fact_log.emitter().emit([fact.batch()])
+
+
+def _stands_so(now: Standing, act: str) -> bool:
+    """Whether there is nothing to do."""
+    if act == "open":
+        return now.state != "closed" and now.forced
+    return now.state == "closed" or (act == "try" and now.state == "probing")
+
+
+def _say_so(row: Subscription, now: Standing, act: str) -> None:
+    if act == "open":
         already(row.subject, "has its breaker open", "subscription.breaker_open")
-    elif act != "open" and now.state == "closed":
+    elif now.state == "closed":
         # Most breakers close by themselves, which no entry tells.
         already(row.subject, "has its breaker closed")
-    elif act == "try" and now.state == "probing":
-        already(row.subject, "has a message tried")
     else:
-        return False
-    return True
+        already(row.subject, "has a message tried")
 
 
 def _guarded() -> set[tuple[str, str]]:

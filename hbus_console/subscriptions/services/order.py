@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from django.db import transaction
-
 from engine.bus import dead
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact
 from engine.bus.message import decode
 from engine.bus.partitions import Parked, Partitioned, Unparked
+from engine.bus.transport import Stored
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, has_unanswered, last_decision, unanswered
+from hbus_console.audit.models import AuditEntry
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
-from hbus_console.subscriptions.services.subscriptions import record_act
+from hbus_console.ui.formats import instant
 from hbus_console.wiring import bus, fact_log, store
 
 #: What may become of the message that parked its key, with what is said of it afterwards.
@@ -28,9 +29,10 @@ HEADS = {
 #: The fact that tells each of them, and how its detail begins.
 FACT_OF = {"retry": "unparked", "skip": "skipped", "dead": "dead"}
 DECIDED = "decided by"
-#: The longest key there is, in characters.
-_LONGEST_KEY = 200
-#: How many parked keys are looked through for one.
+_ACTIONS = {head: f"subscription.unpark_{head}" for head in HEADS}
+#: So much of a key is told, in characters: as many as a legal one has at most.
+_TOLD = 200
+#: How many parked keys are looked through for one that is named by the position of its head.
 _KEYS = 10_000
 
 
@@ -41,49 +43,115 @@ def carrier(row: Subscription) -> Partitioned | None:
 
 
 def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason: str) -> Unparked:
-    """End the parking of a key; ``head`` is one of :data:`HEADS`.
+    """End the parking of a key, named by itself or by the position of its head; ``head`` is one of :data:`HEADS`.
 
-    Raises ``Forbidden``, :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more), and
-    ``Unavailable``; then nothing has changed.
+    A key that is parked in several partitions, where a foreign writer put it, has a head in each, and is named by one.
+    Whoever asks again after an answer was lost is told that it was done, if it was, and nothing is done twice. Raises
+    ``Forbidden``, :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more) and
+    ``Unavailable``, where nothing has changed; ``OutcomeUnknown`` where nobody knows.
     """
     require(actor, SUBSCRIPTION_OPERATE, topic)
-    key = checks.text(key, "key", most=_LONGEST_KEY, required=True)
+    if not isinstance(key, str) or not key:
+        raise BadInput("The key is needed.", remedy="Name the key, or the position of its head.", field="key")
     head = checks.choice(head, "head", HEADS)
     reason = checks.reason(reason)
     row = lookup.subscription(topic, group)
     keeper = carrier(row)
     if keeper is None:
         raise BadInput(f"{row.label} keeps no order, so it parks no key.", remedy="Nothing waits here.", field="key")
-    parked = next((each for each in keeper.parked(topic, group, _KEYS) if each.key == key), None)
-    if parked is None:
-        raise _not_parked(row, key)
-    with transaction.atomic():
-        record_act(
-            actor,
-            f"subscription.unpark_{head}",
-            row,
-            reason,
-            before={"key": key, "partition": parked.partition, "head": parked.position, "messages": parked.messages},
-            after={"key": key, "parked": False},
+    # Whatever bytes a stranger wrote for a key, somebody can decide about it: no form and no address has to carry them.
+    named = keeper.parked(topic, group, key=key) or [
+        each for each in keeper.parked(topic, group, _KEYS) if each.position == key
+    ]
+    if len(named) > 1:
+        heads = ", ".join(f"{each.position} in partition {each.partition}" for each in named)
+        raise BadInput(
+            f"{spelt(key)!r} is parked in {len(named)} partitions.",
+            remedy=f"Name the position of the head that is meant: {heads}.",
+            field="key",
         )
-        # Last inside the transaction: what the store refuses leaves no trace, and what it did has one.
-        done = keeper.unpark(topic, group, key, head)
+    parked = named[0] if named else None
+    last = lost = None
+    # Only where it may matter: there may be thousands of decisions.
+    if parked is None or has_unanswered(row.subject, actor, _ACTIONS[head]):
+        last = last_decision(row.subject, _ACTIONS.values(), lambda entry: _is_about(entry, parked, key))
+        lost = unanswered(last, actor, _ACTIONS[head])
+    if lost and (parked is None or parked.position != (lost.before or {}).get("head")):
+        return _found_done(actor, row, lost, parked, (head, reason))
+    if parked is None:
+        raise _not_parked(row, key, last)
+    before = {
+        "key": spelt(parked.key),
+        "partition": parked.partition,
+        "head": parked.position,
+        "messages": parked.messages,
+    }
+    after = {"key": before["key"], "parked": False}
+
+    def do() -> Unparked:
+        done = keeper.unpark(topic, group, parked.key, head, parked.partition)
         if done is None:
-            raise _not_parked(row, key)
+            raise _not_parked(row, parked.key, None)
+        return done
+
+    done = carry_out(StoreDecision(actor, _ACTIONS[head], row.subject, reason, before, after), do)
     fact_log.emitter().emit([_fact(actor, row, parked, done, (head, reason)).batch()])
     return done
 
 
-def _not_parked(row: Subscription, key: str) -> Conflict:
-    return Conflict(
-        f"{key!r} is not parked in {row.label}.", remedy="Somebody has decided already: look again.", field="key"
-    )
+def _is_about(entry: AuditEntry, parked: Parked | None, named: str) -> bool:
+    """Whether a decision was about that key, which may be named by the position of its head."""
+    before = entry.before or {}
+    if parked is not None:
+        if before.get("partition") != parked.partition:
+            return False
+        told = spelt(parked.key)
+        # Of the longest ones no more than the beginning is told, which is others' as well.
+        return before.get("key") == told and (len(told) < _TOLD or before.get("head") == parked.position)
+    return spelt(named) == before.get("key") or named == before.get("head")
+
+
+def _found_done(
+    actor: Actor, row: Subscription, lost: AuditEntry, now: Parked | None, decided: tuple[str, str]
+) -> Unparked:
+    """What nobody knew the outcome of was done: its key is not parked any more, or by another message."""
+    head, _ = decided
+    before = lost.before or {}
+    position, partition = str(before.get("head", "")), int(before.get("partition", 0))
+    # First: once it is written down nobody comes here again to tell of the head.
+    body = bus.admin(row.topic.transport).read(row.topic.name, position) if position else None
+    found_done(actor, lost, row.subject)
+    done = Unparked(int(before.get("messages", 0)), partition, body or Stored(position, 0, b""))
+    if head != "dead":
+        # Of a death its letter tells more.
+        was = Parked(str(before.get("key", "")), partition, position, done.messages, b"")
+        fact_log.emitter().emit([_fact(actor, row, was, done, decided).batch()])
+    if now is not None:
+        raise Conflict(
+            f"What you had decided about {spelt(now.key)!r} was done, and another message has parked it since.",
+            remedy="Look at that one, then decide about it.",
+            field="key",
+        )
+    return done
+
+
+def spelt(key: str) -> str:
+    """A key as it is told of: what cannot be printed as an escape, and no more of it than a legal one may have."""
+    return key[:_TOLD] if key.isprintable() else key.encode("unicode_escape").decode()[:_TOLD]
+
+
+def _not_parked(row: Subscription, key: str, last: AuditEntry | None) -> Conflict:
+    remedy = "Look again at which keys are parked."
+    if last is not None:
+        head = next((each for each, action in _ACTIONS.items() if last.action.startswith(action)), "")
+        remedy = f"{last.actor} decided about it at {instant(last.at):%d %b %H:%M} ({head}): look again."
+    return Conflict(f"{key[:_TOLD]!r} is not parked in {row.label}.", remedy=remedy, field="key")
 
 
 def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decided: tuple[str, str]) -> Fact:
     """What is said of the head; a head that retention by hand has taken is named by its position."""
     head, reason = decided
-    record = dead.decode(parked.record)
+    record = dead.decode(parked.record) if parked.record else None
     message = None
     if done.head is not None:
         try:
@@ -101,9 +169,9 @@ def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decid
         type=message.type if message else "",
         source=message.source if message else "",
         position=parked.position,
-        attempt=record.attempts,
+        attempt=record.attempts if record else 0,
         node=store.node_name(),
-        error=record.error.partition("\n")[0][:500] if head == "dead" else "",
-        fingerprint=record.fingerprint if head == "dead" else "",
+        error=record.error.partition("\n")[0][:500] if record and head == "dead" else "",
+        fingerprint=record.fingerprint if record and head == "dead" else "",
         detail=f"{DECIDED} {actor.name}: {reason}"[:500],
     )

@@ -8,6 +8,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.web import actor, console_view
+from hbus_console.api.form_posts import carried_out_elsewhere
+from hbus_console.api.idempotency import Repeat
 from hbus_console.subscriptions import order_page, services
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services.order import HEADS
@@ -33,6 +35,7 @@ def order(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     return render(request, "subscriptions/order.html", context)
 
 
+@carried_out_elsewhere(Repeat.KNOWN_BY_ITS_EFFECT)
 @require_POST
 @console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def unpark(request: HttpRequest, topic: str, group: str) -> HttpResponse:

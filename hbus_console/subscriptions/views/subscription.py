@@ -15,6 +15,8 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import allows
 from hbus_console.access.web import actor, console_view
+from hbus_console.api.form_posts import carried_out_elsewhere
+from hbus_console.api.idempotency import Repeat
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.subjects import about
 from hbus_console.audit.telling import tell
@@ -119,6 +121,7 @@ def drain_state(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     return answer
 
 
+@carried_out_elsewhere(Repeat.KNOWN_BY_ITS_EFFECT)
 @require_POST
 @console_view(VIEW, post=SUBSCRIPTION_OPERATE, resource="{topic}")
 def breaker(request: HttpRequest, topic: str, group: str) -> HttpResponse:

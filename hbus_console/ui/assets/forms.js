@@ -3,17 +3,28 @@
 "use strict";
 
 (() => {
+  const focused = new Set();
+  // A button that is held back here says so: nothing is to set it free that only knows the server's page.
+  function hold(button, held) {
+    if (held && button === document.activeElement) focused.add(button);
+    button.disabled = held;
+    button.toggleAttribute("data-held", held);
+    // Whoever is disabled loses the focus to nobody.
+    if (!held && focused.delete(button) && document.activeElement === document.body) button.focus();
+  }
+
   // ---- a button that needs something ticked: data-needs names the boxes of its form -----------
   function refresh() {
     for (const button of document.querySelectorAll("button[data-needs]")) {
       const boxes = [...(button.form?.elements ?? [])].filter((box) => box.name === button.dataset.needs);
-      button.disabled = !boxes.some((box) => box.checked);
+      hold(button, !boxes.some((box) => box.checked));
     }
   }
   refresh();
   document.addEventListener("change", refresh);
   // Back from another page the browser has ticked what was ticked.
   window.addEventListener("pageshow", refresh);
+  document.addEventListener("hbus:refreshed", refresh);
   // Parts of a page are fetched again, with boxes or buttons in them.
   new MutationObserver(refresh).observe(document.body, { childList: true, subtree: true });
 
@@ -89,8 +100,26 @@
     if (place) {
       place.scrollIntoView({ block: "center" });
       place.focus?.();
-    } else window.scrollTo(0, 0);
+    } else {
+      window.scrollTo(0, 0);
+      if (keys) toOutcome();
+    }
     return true;
+  }
+
+  // Who acts by keys goes on where the outcome is said, and from there to what the page offers next.
+  const LED = "hbus:led";
+  let keys = false;
+  document.addEventListener("keydown", () => { keys = true; }, true);
+  document.addEventListener("pointerdown", () => { keys = false; }, true);
+  function toOutcome() {
+    const said = document.querySelector("#content > .said > [role]") ?? document.querySelector("#content");
+    if (!said.hasAttribute("tabindex")) said.tabIndex = -1;
+    said.focus({ preventScroll: true });
+  }
+  if (sessionStorage.getItem(LED)) {
+    sessionStorage.removeItem(LED);
+    if (!location.hash && document.activeElement === document.body) toOutcome();
   }
 
   async function whatBecame(form, key) {
@@ -114,8 +143,12 @@
       const on = found.location || location.pathname + location.search;
       if (found.state === "done") return say(form, "ok", "It was done; only its answer was lost.", "Go on", on);
       if (found.state === "answered") return say(form, "info", "It was answered, and the answer was lost on its way.", "See how it stands", on);
+      if (found.state === "unknown") {
+        if (button) hold(button, false);
+        return say(form, "warn", "It was begun, and nobody knows whether it was done: no answer came. Look at how it stands before you send it again; what you typed is kept here.", "See how it stands", on);
+      }
       if (found.state === "nothing") {
-        if (button) button.disabled = false;
+        if (button) hold(button, false);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
       say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
@@ -124,7 +157,7 @@
 
   async function post(form, button, address, sent) {
     const key = keyFor(form, address.href, sent);
-    if (button) button.disabled = true;
+    if (button) hold(button, true);
     forget(form);
     let answer, text, file;
     try {
@@ -145,6 +178,7 @@
       const there = new URL(on, location.href);
       // A link to a place of this very page would only scroll.
       const same = there.pathname + there.search === location.pathname + location.search;
+      if (keys) sessionStorage.setItem(LED, "1");
       location.assign(there);
       if (same && there.hash) location.reload();
       return;
@@ -155,14 +189,14 @@
       link.download = file;
       link.click();
       URL.revokeObjectURL(link.href);
-      if (button) button.disabled = false;
+      if (button) hold(button, false);
       return;
     }
     if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
     if (answer.status < 500 && !plain && show(text, address.hash)) return;
-    if (button) button.disabled = false;
+    if (button) hold(button, false);
     const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
     say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
   }
@@ -179,6 +213,6 @@
   });
   // Back from where an answer led, what was pressed can be pressed again.
   window.addEventListener("pageshow", ({ persisted }) => {
-    if (persisted) for (const button of document.querySelectorAll("form[method=post] button:not([data-needs])")) button.disabled = false;
+    if (persisted) for (const button of document.querySelectorAll("form[method=post] button:not([data-needs])")) hold(button, false);
   });
 })();

@@ -11,9 +11,11 @@
   if (!body.dataset.stream || !indicator) return;
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-  // The least between two refreshes; a refresh also takes at most a tenth of the time.
+  // The least between two refreshes; a refresh also takes at most a tenth of the time, where that keeps ages young.
   const LEAST_MS = 1_500;
   const SHARE = 10;
+  // What has changed stands here for no longer before the page says that it is behind.
+  const LATE_MS = 5_000;
   // Ages and charts move by the clock alone, and what is remembered on the way is at most as old.
   const MOST_MS = 15_000;
   // Figures are remembered for so long by each web process, so the page may be as much older than its answer.
@@ -23,7 +25,7 @@
   const AWAY_MS = 20_000;
 
   // ---- what the indicator says ----------------------------------------------------------------
-  const standing = { connected: false, begun: false, stale: "", trouble: "" };
+  const standing = { connected: false, begun: false, stale: "", trouble: "", gone: false };
   const clock = new Intl.DateTimeFormat("en-GB", { timeZone: document.documentElement.dataset.zone || "UTC", timeStyle: "medium" });
   let from = Date.now();
   const whole = () => page.querySelector(".as-of")
@@ -35,12 +37,35 @@
       : !standing.connected
         ? standing.begun ? ["waiting", "Reconnecting", "The connection was lost; trying again."] : ["off", "Not live", "Not connected yet."]
         : standing.stale ? ["waiting", "Behind", standing.stale]
+          : late() ? ["waiting", "Behind", `Something has changed since, and this page takes long to be read. What stands here is of ${clock.format(from)}.`]
           : shows.length ? ["live", "Live", whole()]
             : ["still", "Still", `Only the figures of the menu move by themselves. What stands here is of ${clock.format(from)}.`];
+    mourn(standing.gone ? title : "");
     indicator.dataset.state = state;
     indicator.title = title;
     const word = indicator.querySelector(".live-word");
     if (word.textContent !== words) word.textContent = words;
+  }
+
+  // What the page told of is not there, or not for this reader: that stands where one reads, not over a dot alone, and
+  // what the page would still do waits. Where it can be read again, it lives on.
+  const ACTS = "[popovertarget], form[method=post] button:not([type=button])";
+  function mourn(words) {
+    let line = page.querySelector(":scope > .said > .mourns");
+    page.toggleAttribute("data-mourned", Boolean(words));
+    for (const act of all(words ? ACTS : "[data-mourned]", page)) {
+      if (words ? act.disabled : !("mourned" in act.dataset)) continue;
+      for (const mark of ["data-mourned", "data-held", "disabled"]) act.toggleAttribute(mark, Boolean(words));
+    }
+    if (!words) return line?.remove();
+    if (!line) {
+      line = document.createElement("div");
+      line.className = "notice warn mourns";
+      line.setAttribute("role", "alert");
+      line.append(document.createElement("div"));
+      page.querySelector(":scope > .said")?.append(line);
+    }
+    if (line.textContent !== words) line.firstChild.textContent = words;
   }
 
   // ---- single figures -------------------------------------------------------------------------
@@ -136,8 +161,13 @@
   let began = Number(body.dataset.began);
   let looked = performance.now();
   let took = 0;
+  // Since when a change is known that does not stand here, and the first that came while the page was being read.
+  let unmet = 0;
+  let later = 0;
+  const late = () => unmet && performance.now() - unmet > LATE_MS;
 
   class Trouble extends Error {}
+  class Gone extends Trouble {}
   async function read() {
     const answer = await fetch(location.pathname + location.search, {
       headers: { Accept: "text/html", "HBUS-Panels": "1" },
@@ -147,15 +177,17 @@
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
     if (answer.type === "opaqueredirect") throw new Trouble("You are signed out, or this page has moved. Reload it.");
-    if (!answer.ok) throw new Trouble(`This page cannot be read any more (${answer.status}). Reload it.`);
+    const Refused = [403, 404, 410].includes(answer.status) ? Gone : Trouble;
+    if (!answer.ok) throw new Refused(`This page cannot be read any more (${answer.status}). Reload it.`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (!fresh.querySelector("#content")?.dataset.shows.trim()) throw new Trouble("There is another page at this address now. Reload it.");
+    if (!fresh.querySelector("#content")?.dataset.shows.trim()) throw new Gone("There is another page at this address now. Reload it.");
     return fresh;
   }
 
   async function refresh() {
     busy = true;
     due = false;
+    later = 0;
     looked = performance.now();
     const asked = Date.now();
     try {
@@ -167,12 +199,15 @@
       document.title = fresh.title;
       began = Number(fresh.body.dataset.began);
       from = asked;
+      unmet = later;
       standing.trouble = "";
+      standing.gone = false;
       htmx.process(page);
       body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
     } catch (error) {
       if (leaving) return;
       due = true;
+      standing.gone = error instanceof Gone;
       standing.trouble = error instanceof Trouble ? error.message : "This page could not be read again; it is tried further.";
       if (!(error instanceof Trouble || error instanceof TypeError || error.name === "TimeoutError")) console.error(error);
     } finally {
@@ -183,9 +218,10 @@
   }
 
   function check() {
+    if (unmet) tell();
     if (!shows.length || busy || leaving || document.hidden) return;
     const since = performance.now() - looked;
-    if (since >= Math.max(due ? LEAST_MS : MOST_MS, took * SHARE)) refresh();
+    if (since >= Math.min(MOST_MS, Math.max(due ? LEAST_MS : MOST_MS, took * SHARE))) refresh();
   }
 
   // A part of the page asks for all of it anew. Loaded anew, it would take from a person what is in hand.
@@ -200,6 +236,7 @@
   body.addEventListener("hbus:answered", () => {
     shows = [];
     standing.trouble = "";
+    standing.gone = false;
     tell();
   });
 
@@ -210,7 +247,11 @@
       seen = data.id;
       figures(data.standing.texts);
       standing.stale = data.standing.stale;
-      if (data.standing.changed.some(concerns)) due = true;
+      if (data.standing.changed.some(concerns)) {
+        due = true;
+        unmet ||= performance.now();
+        if (busy) later ||= performance.now();
+      }
       body.dispatchEvent(new CustomEvent("hbus:live", { bubbles: true, detail: data.standing }));
       check();
     }

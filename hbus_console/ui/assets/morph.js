@@ -5,8 +5,11 @@
 (() => {
   // Drawn or filled by scripts, or said once.
   const OURS = ".chart, [data-legend], [data-keep]";
-  // Set by scripts on nodes of the server.
-  const MARKED = /^(open|data-htmx-powered|data-drawn|aria-busy)$/;
+  // Set by scripts on nodes of the server; what they hold back (data-held), the server would let be pressed.
+  const MARKED = /^(open|data-htmx-powered|data-drawn|data-held|data-mourned|aria-busy)$/;
+  const isMarked = (node, name) => MARKED.test(name) || (name === "disabled" && "held" in node.dataset);
+  // What became of a form, said in it by a script: it stays until the form is sent again.
+  const SAID = "form > [data-said]:not(.as-of)";
 
   /** What a node is about, to find it again; empty when only its place tells. */
   function nameOf(node) {
@@ -16,6 +19,12 @@
     if (node.matches("section[aria-label]")) return node.getAttribute("aria-label");
     if (node.matches("tr, ul.rows > li")) return node.querySelector("a[href]")?.getAttribute("href") ?? "";
     return "";
+  }
+
+  /** `node`, or the first after it that the server has made. */
+  function past(node) {
+    while (node?.nodeType === Node.ELEMENT_NODE && node.matches(SAID)) node = node.nextSibling;
+    return node;
   }
 
   function named(nodes) {
@@ -36,10 +45,10 @@
     function attributes(one, other) {
       for (const { name, value } of other.attributes) {
         if (name === "class" && one.classList.contains("cursor")) one.className = `${value} cursor`;
-        else if (!MARKED.test(name) && one.getAttribute(name) !== value) one.setAttribute(name, value);
+        else if (!isMarked(one, name) && one.getAttribute(name) !== value) one.setAttribute(name, value);
       }
       for (const { name } of [...one.attributes]) {
-        const ours = MARKED.test(name) || (name === "class" && one.classList.contains("cursor"));
+        const ours = isMarked(one, name) || (name === "class" && one.classList.contains("cursor"));
         if (!ours && !other.hasAttribute(name)) one.removeAttribute(name);
       }
     }
@@ -62,31 +71,31 @@
       const here = named(parent.children);
       const wanted = named(other.children);
       const isWanted = (each) => Boolean(nameOf(each) && here.get(nameOf(each)) === each && wanted.get(nameOf(each)));
-      let at = parent.firstChild;
+      let at = past(parent.firstChild);
       for (const next of [...other.childNodes]) {
         const name = nameOf(next);
         let match = (wanted.get(name) === next && here.get(name)) || null;
         if (!match) {
           match = at;
           const fits = () => match.nodeType === next.nodeType && match.nodeName === next.nodeName && !isWanted(match) && nameOf(match) === name;
-          while (match && !fits()) match = match.nextSibling;
+          while (match && !fits()) match = past(match.nextSibling);
         } else if (match.nodeName !== next.nodeName) match = null;
         // What stands between and nobody wants any more goes, so that what stays need not be moved.
         while (match && at && at !== match && !isWanted(at) && !inHand(at)) {
           const gone = at;
-          at = at.nextSibling;
+          at = past(at.nextSibling);
           gone.remove();
         }
         if (!match) parent.insertBefore(document.importNode(next, true), at);
         else {
-          if (match === at) at = at.nextSibling;
+          if (match === at) at = past(at.nextSibling);
           else parent.insertBefore(match, at);
           node(match, next);
         }
       }
       while (at) {
         const gone = at;
-        at = at.nextSibling;
+        at = past(at.nextSibling);
         if (!inHand(gone)) gone.remove();
         // The page has it no more: it stays for who holds it, and says so.
         else for (const each of held) if (gone.contains(each)) kept(each);

@@ -10,6 +10,7 @@ from django.template.context import Context
 
 register = template.Library()
 
+
 #: The field's template of each widget; a feature's own is named in full.
 _TEMPLATES = {name: f"components/{name}.html" for name in ("text", "area", "choice", "flag", "owner")} | {
     "whole": "components/text.html",
@@ -29,6 +30,7 @@ def setting(context: Context, each: Any) -> Any:
         "label": each.label or context.get(f"{each.name}_label", ""),
         "words": getattr(each, "words", ""),
         "options": getattr(each, "options", ()),
+        "wide": getattr(each, "wide", False),
         "value": each.shown(context["values"].get(each.name)),
         "error": (context.get("errors") or {}).get(each.name),
         "reads": each.reads(context["values"].get(each.name)),

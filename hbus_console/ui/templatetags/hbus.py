@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django import template
 from django.http import HttpRequest
@@ -36,6 +37,7 @@ register.filter("duration", formats.duration)
 register.filter("seconds", lambda value: formats.duration(None if value is None else value * 1_000_000))
 register.filter("size", formats.size)
 register.filter("short_id", formats.short_id)
+register.filter("breakable", formats.breakable)
 register.filter("typed", typed)
 register.filter("tone", lambda value: tone_of(str(value)))
 
@@ -150,9 +152,12 @@ def subject_href(context: Context, subject: Subject) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def href_to(context: Context, kind: str, namespace: str, name: str = "") -> str:
-    """``{% href_to "message" row.topic row.message_id %}``: like ``subject_href``, of a subject by its parts."""
-    return subject_href(context, readable(kind, namespace, name))
+def href_to(context: Context, kind: str, namespace: str, name: str = "", **more: str | None) -> str:
+    """``{% href_to "message" row.topic row.message_id source=row.source %}``: like ``subject_href``, of a subject by
+    its parts; ``more`` is what tells it from others of that name, where there is any."""
+    address = subject_href(context, readable(kind, namespace, name))
+    said = urlencode({word: value for word, value in more.items() if value})
+    return f"{address}{'&' if '?' in address else '?'}{said}" if address and said else address
 
 
 @register.simple_tag(takes_context=True)

@@ -51,6 +51,12 @@ def test_on_an_empty_installation_the_page_says_what_to_do(client: Client, db: N
     assert "There is no user yet" in client.get("/login/").content.decode()
 
 
+def test_a_name_that_no_database_would_look_for_is_a_wrong_name(client: Client, anna: User) -> None:
+    answer = sign_in(client, "anna\0")
+    assert answer.status_code == 401  # type: ignore[attr-defined]
+    assert "The name or the password is wrong" in answer.content.decode()  # type: ignore[attr-defined]
+
+
 def test_signing_in_leads_back_and_is_audited(client: Client, anna: User) -> None:
     answer = sign_in(client, next="/access/")
     assert (answer.status_code, answer["Location"]) == (302, "/access/")

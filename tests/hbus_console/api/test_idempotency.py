@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,8 +18,12 @@ from hbus_console.accounts.models import User
 from hbus_console.accounts.services import create_user
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
+from hbus_console.audit.models import AuditEntry
+from hbus_console.operations.models import Operation
+from hbus_console.publishing import api as publishing
+from hbus_console.topics import services as topics
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus
+from hbus_console.wiring import bus, store
 from tests.hbus_console.api.conftest import TOPIC, Caller
 
 PATH = f"topics/{TOPIC}/messages"
@@ -79,8 +83,70 @@ def test_a_key_whose_first_request_died_can_be_used_after_a_while(program: Calla
     IdempotencyRecord.objects.update(
         status=0, created_at=F("created_at") - idempotency.ABANDONED_AFTER - timedelta(seconds=1)
     )
-    assert call("post", PATH, {"data": 1}, **KEY).status_code == 201
-    assert stored() == 2
+    assert call("post", PATH, {"data": 1}, **KEY).json()["status"] == "duplicate"
+    assert stored() == 1
+
+
+def test_an_open_key_still_belongs_to_its_request(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    IdempotencyRecord.objects.update(status=idempotency.OPEN, response=b"req-1")
+    answer = call("post", PATH, {"data": 2}, **KEY)
+    assert (answer.status_code, answer.json()["field"]) == (409, "Idempotency-Key")
+    assert stored() == 1
+
+
+def leave_open(status: int) -> None:
+    """As it is after a 5xx, or after the process died."""
+    record = IdempotencyRecord.objects.get()
+    record.status, record.response = status, AuditEntry.objects.latest("seq").request_id.encode()
+    record.created_at -= idempotency.ABANDONED_AFTER + timedelta(seconds=1)
+    record.save()
+
+
+@pytest.mark.parametrize("status", [0, idempotency.OPEN], ids=["died", "failed"])
+def test_a_change_that_was_done_without_an_answer_is_not_done_again(governor: tuple[Caller, User], status: int) -> None:
+    call, _ = governor
+    spec = {"kind": "replay", "spec": {"topic": TOPIC, "into_topic": "booking.new"}, "reason": "again"}
+    call("post", "topics", NEW)
+    call("post", PATH, {"data": 1})
+    first = call("post", "operations", spec, **KEY)
+    assert first.status_code < 300, first.content
+    leave_open(status)
+
+    again = call("post", "operations", spec, **KEY)
+
+    assert (again.status_code, again.json()["field"]) == (409, "Idempotency-Key")
+    assert AuditEntry.objects.latest("seq").request_id in again.json()["detail"]
+    assert Operation.objects.count() == 1
+
+
+@pytest.mark.parametrize("status", [0, idempotency.OPEN], ids=["died", "failed"])
+def test_a_change_that_left_nothing_is_done_by_its_repeat(governor: tuple[Caller, User], status: int) -> None:
+    call, _ = governor
+    call("post", "topics", NEW, **KEY)
+    Topic.objects.filter(name="booking.new").delete()
+    leave_open(status)
+    IdempotencyRecord.objects.update(response=b"req-that-left-nothing")
+    assert call("post", "topics", NEW, **KEY).status_code == 201
+
+
+def test_an_unforeseen_error_leaves_the_key_open(
+    governor: tuple[Caller, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, _ = governor
+
+    def break_after(*given: Any, **more: Any) -> Any:
+        create(*given, **more)
+        raise LookupError("the answer cannot be written")
+
+    create = topics.create_topic
+    monkeypatch.setattr(topics, "create_topic", break_after)
+    with pytest.raises(LookupError):
+        call("post", "topics", NEW, **KEY)
+    monkeypatch.undo()
+    assert call("post", "topics", NEW, **KEY).status_code == 409
+    assert "audit log" in call("post", "topics", NEW, **KEY).json()["detail"]
 
 
 def test_a_key_that_the_caller_may_not_use_is_not_kept(program: Callable[..., Caller]) -> None:
@@ -188,6 +254,63 @@ def test_keys_are_forgotten_after_a_day(program: Callable[..., Caller]) -> None:
     assert idempotency.expire() == 0
     IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.KEEP - timedelta(seconds=1))
     assert idempotency.expire() == 1
+
+
+def grow_older(by: timedelta) -> None:
+    """So much later, a repeat of the open key is the first that comes."""
+    record = IdempotencyRecord.objects.get()
+    record.status, record.created_at = idempotency.OPEN, record.created_at - by
+    first = datetime.fromisoformat(said) if (said := record.content_type.partition("first tried ")[2]) else None
+    record.content_type = f"first tried {(first - by).isoformat()}" if first else ""
+    record.save()
+
+
+def test_an_effect_is_asked_about_its_repeat_for_a_day_from_the_first_try(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    grow_older(timedelta(hours=23))
+    assert call("post", PATH, {"data": 1}, **KEY).json()["status"] == "duplicate"
+    # Not answered either
+    IdempotencyRecord.objects.update(
+        status=idempotency.OPEN,
+        content_type=f"first tried {(datetime.now(UTC) - timedelta(hours=23)).isoformat()}",
+    )
+    grow_older(timedelta(hours=7))
+    # The store has forgotten what the first try left there.
+    keys = store.client().keys(f"{settings.HBUS_PREFIX}:*:idem:*")
+    assert len(keys) == 1
+    store.client().delete(*keys)
+    late = call("post", PATH, {"data": 1}, **KEY)
+    assert (late.status_code, late.json()["field"]) == (409, "Idempotency-Key")
+    assert stored() == 1
+
+
+def test_a_repeat_keeps_when_the_first_was_tried(
+    program: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    grow_older(timedelta(hours=23))
+    first = IdempotencyRecord.objects.get().created_at
+
+    def break_down(*_: Any, **__: Any) -> Any:
+        raise LookupError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing, "publish", break_down)
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                call("post", PATH, {"data": 1}, **KEY)
+    record = IdempotencyRecord.objects.get()
+    assert (idempotency.is_open(record), record.content_type) == (True, f"first tried {first.isoformat()}")
+    assert record.created_at > first + timedelta(hours=22)
+
+
+def test_the_store_knows_a_key_for_longer_than_its_repeat_may_be_claimed(program: Callable[..., Caller]) -> None:
+    Topic.objects.update(idempotency_window_s=60)
+    program()("post", PATH, {"data": 1}, **KEY)
+    (key,) = store.client().keys(f"{settings.HBUS_PREFIX}:*:idem:*")
+    assert store.client().ttl(key) > idempotency.KEEP.total_seconds()
 
 
 def test_a_session_has_keys_too(installation: None) -> None:

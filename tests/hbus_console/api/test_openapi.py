@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.django_db(databases=["default", "ledger"], transaction
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
     out = io.StringIO()
-    call_command("spectacular", validate=True, fail_on_warn=True, api_version="v1", stdout=out)
+    call_command("spectacular", validate=True, fail_on_warn=True, stdout=out)
     found: dict[str, Any] = yaml.safe_load(out.getvalue())
     return found
 

@@ -55,6 +55,7 @@ def test_an_entry_reads_as_a_sentence(given: dict[str, str], said: str) -> None:
         ("system", "topic.pause", "neutral"),
         ("user", "topic.pause.refused", "warn"),
         ("user", "message.publish.failed", "warn"),
+        ("user", "message.publish.unknown", "warn"),
     ],
 )
 def test_violet_is_what_a_person_did(kind: str, action: str, tone: str) -> None:

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from hbus_console.accounts.models import User
+from hbus_console.cluster import services
 from hbus_console.evidence.models import Notice
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.nodes.stamps import key
@@ -97,3 +98,11 @@ def test_the_overview_counts_what_its_reader_may_see(client: Client, make_user: 
         client.force_login(make_user(said.replace(" ", "-"), "viewer", scope))
         (consumers,) = [role for role in client.get("/").context["roles"] if role.name == "consumer"]
         assert consumers.note == f"1 node · {said}"
+
+
+def test_while_the_stamps_cannot_be_read_nobody_counts_consumers(page: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "living", lambda clock: ([], "Timeout"))
+    html = page.get("/cluster/").content.decode()
+    assert "Nobody knows which consumers run" in html
+    assert "0 running" not in html
+    assert "Nobody knows how the duties stand" in html

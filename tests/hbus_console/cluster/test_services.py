@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from engine.core.clock import ManualClock
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import concerns, services
 from hbus_console.cluster.probes import DatabaseState, StoreState
@@ -140,3 +142,26 @@ def test_what_a_process_died_of_is_said_to_who_may_see_everything(
 def concern_notes(who: Actor, failing: Node) -> list[str]:
     look = Look(who, 0, {concerns.store: STORE, concerns.nodes: [failing]})
     return [found.note for found in concerns.concerns(look) if "collector" in found.text]
+
+
+def test_nobody_knows_whether_a_silent_process_is_up(tmp_path: Path) -> None:
+    found = [node("consumer", "0"), node("consumer", "1", silent=True)]
+    lines = status.collect(tmp_path, found, ManualClock(90_000), clock_alarm_ms=1_000).lines
+    assert [(line.state, line.uptime_s) for line in lines] == [("beating", 90), ("silent", 0)]
+
+
+def test_what_a_consumer_has_recovered_from_is_told_as_over() -> None:
+    (line,) = services.consumers([consumer(last_error="Timeout", last_error_ms=1_000, recovered_ms=2_000)])
+    assert (line.error, line.error_ms, line.recovered) == ("Timeout", 1_000, True)
+    for since in ({"last_error_ms": 3_000, "recovered_ms": 2_000}, {"last_error_ms": 1_000}, {}):
+        (line,) = services.consumers([consumer(last_error="Timeout", **since)])
+        assert not line.recovered
+
+
+def test_of_many_duties_that_fail_none_is_left_out(admin_actor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"duty-{number}" for number in range(6)]
+    failing = [{"name": name, "state": "running", "last_error": "the store was away"} for name in names]
+    monkeypatch.setattr(services, "living", lambda clock: ([node("keeper", duties=failing)], ""))
+    told = [each for each in concerns._processes(Look(admin_actor, 1)) if "dut" in each.text]
+    assert [each.text for each in told] == [*(f"The duty {name} fails" for name in names[:4]), "2 more duties fail"]
+    assert told[-1].note == "duty-4 and duty-5"

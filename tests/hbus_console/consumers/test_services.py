@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 from django.core.management import call_command
 from kombu.matcher import match
 
-from engine.core.errors import BadInput, Unavailable
+from engine.core.errors import BadInput, OutcomeUnknown, Unavailable
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.words import did
 from hbus_console.consumers import control, services
 from hbus_console.consumers.celery_app import app
 from hbus_console.consumers.services import steer, still_at_work, worker_status
@@ -83,6 +85,23 @@ def test_what_could_not_be_sent_is_not_recorded_as_done(monkeypatch: pytest.Monk
     with pytest.raises(Unavailable, match="cannot be asked"):
         steer(actor(Role.ADMIN), "pause", reason="because")
     assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("act", ["pause", "drain", "resume"])
+def test_what_may_have_been_sent_is_recorded_as_that(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broadcast(*_: Any, **__: Any) -> None:
+        raise redis.ConnectionError("Connection closed by server.")
+
+    monkeypatch.setattr(app.control, "broadcast", broadcast)
+    with pytest.raises(OutcomeUnknown):
+        steer(actor(Role.ADMIN), act, topic="booking.created", reason="because")
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.reason, entry.after["workers"]) == (f"worker.{act}.unknown", "because", [])
+    assert did(entry).startswith("got no answer, so nobody knows whether it was done: ")
+    # A question leaves nothing to wonder about
+    with pytest.raises(Unavailable) as refused:
+        worker_status(actor(Role.ADMIN))
+    assert not isinstance(refused.value, OutcomeUnknown)
 
 
 HOSTS_NONE = "this worker hosts no subscriptions"

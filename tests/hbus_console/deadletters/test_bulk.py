@@ -6,6 +6,7 @@ import html
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import Client
 
@@ -21,6 +22,7 @@ from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter
 from tests.unhurried import UnhurriedClock
@@ -278,3 +280,21 @@ def test_a_cause_is_named_by_its_words_in_titles(olga: Actor, make_letter: MakeL
         )
     # What a letter itself says may be masked: it is not kept in a title.
     assert "DBL-SEA" not in operation.title
+
+
+def test_one_that_its_topic_would_not_take_fails_at_once_and_stays_to_be_decided(
+    olga: Actor, make_letter: MakeLetter
+) -> None:
+    small = make_letter()
+    large = make_letter(fingerprint=small.fingerprint, message={"data": msgspec.Raw(b'"' + b"x" * 3_000 + b'"')})
+    Topic.objects.update(max_bytes=2_500)
+    catalog.changed()
+
+    operation = run(olga, "redrive", {"fingerprint": small.fingerprint})
+
+    assert (operation.total, operation.done, operation.failed) == (2, 1, 1)
+    item = OperationItem.objects.get(name=large.message_id)
+    assert (item.result, "takes 2,500" in item.detail) == ("failed", True)
+    large.refresh_from_db()
+    assert (large.state, large.redriven_as) == ("dead", "")
+    assert OutboxMessage.objects.count() == 1

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 import pytest
 from pytest_django import Settings
 
@@ -44,6 +47,10 @@ def entry(number: int, **more: bytes) -> DeadEntry:
     )
     values = {"body": encode(message), "record": dead.encode(record), **more}
     return DeadEntry(entry=str(number), position=f"{number}-0", **values)
+
+
+def body_of(message_id: str) -> bytes:
+    return encode(Message(id=message_id, source="/hotels", type="booking.changed"))
 
 
 class DeadStore:
@@ -108,6 +115,77 @@ def test_a_crash_between_inserting_and_forgetting_doubles_nothing(
     collector.tick()
     assert DeadLetter.objects.count() == 1
     assert store.entries == []
+
+
+@pytest.mark.parametrize(
+    "message_id",
+    [
+        pytest.param(lambda number: "same", id="one id"),
+        pytest.param(lambda number: "a" * 64 + str(number), id="ids alike in what a column keeps"),
+    ],
+)
+def test_letters_of_one_id_and_source_that_die_in_one_millisecond_are_all_kept(
+    store: DeadStore, collector: DeadLetterCollector, message_id: Callable[[int], str]
+) -> None:
+    store.entries = [entry(number, body=body_of(message_id(number))) for number in range(300)]
+    collector.tick()
+    assert sorted(DeadLetter.objects.values_list("position", flat=True)) == sorted(f"{n}-0" for n in range(300))
+    assert store.entries == []
+
+
+def test_one_position_that_dies_twice_in_one_millisecond_is_two_letters(
+    store: DeadStore, collector: DeadLetterCollector
+) -> None:
+    """As of a store whose clock stands still: only the entry tells them apart."""
+    store.entries = [entry(1), msgspec.structs.replace(entry(1), entry="2")]
+    collector.tick()
+    assert DeadLetter.objects.count() == 2
+
+
+@pytest.mark.parametrize("what", ["several of one millisecond", "an unreadable record"])
+def test_a_repeat_after_a_crash_is_known_as_one(store: DeadStore, collector: DeadLetterCollector, what: str) -> None:
+    if what == "an unreadable record":
+        store.entries = [entry(1, record=b"{")]
+    else:
+        store.entries = [entry(number, body=body_of("same")) for number in range(3)]
+    written = len(store.entries)
+    store.dies_before_forgetting = True
+    with pytest.raises(KeyboardInterrupt):
+        collector.tick()
+    store.dies_before_forgetting = False
+    later = DeadLetterCollector(lambda _: store, clock=ManualClock(start_ms=DIED_MS + 60_000))  # type: ignore[arg-type,return-value]
+    later.tick()
+    assert DeadLetter.objects.count() == written
+    assert store.entries == []
+
+
+def test_a_letter_that_the_release_before_took_over_and_did_not_forget_is_not_doubled(
+    store: DeadStore, collector: DeadLetterCollector
+) -> None:
+    store.entries = [entry(number, body=body_of("same")) for number in range(2)]
+    collector.tick()
+    DeadLetter.objects.update(entry_digest=None)
+    store.entries = [entry(number, body=body_of("same")) for number in range(3)]
+    collector.tick()
+    assert sorted(DeadLetter.objects.values_list("position", flat=True)) == ["0-0", "1-0", "2-0"]
+
+
+@pytest.mark.parametrize(
+    ("record", "attempts"),
+    [
+        pytest.param({"attempts": -1}, 0, id="fewer attempts than none"),
+        pytest.param({"attempts": 2**40}, 2**31 - 1, id="more attempts than a column holds"),
+        pytest.param({"died_ms": 2**60}, 0, id="died when there is no date"),
+    ],
+)
+def test_numbers_that_no_database_takes_lose_no_letter(
+    store: DeadStore, collector: DeadLetterCollector, record: dict[str, int], attempts: int
+) -> None:
+    odd = msgspec.structs.replace(dead.decode(entry(1).record), **record)
+    store.entries = [entry(1, record=dead.encode(odd)), entry(2)]
+    collector.tick()
+    assert DeadLetter.objects.get(position="1-0").attempts == attempts
+    assert DeadLetter.objects.count() == 2
 
 
 def test_a_letter_that_nobody_can_read_is_kept(store: DeadStore, collector: DeadLetterCollector) -> None:

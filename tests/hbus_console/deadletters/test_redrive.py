@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from django.db import transaction
 
 from engine.bus.conformance.running import FactRecorder
-from engine.bus.errors import OwnerlessTopic
+from engine.bus.errors import OwnerlessTopic, PublishRefused
 from engine.bus.message import decode
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
@@ -14,6 +15,7 @@ from hbus_console.deadletters import services
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter, person
 
@@ -181,3 +183,39 @@ def test_facts_are_emitted_once_the_decision_stands(
     ]
     assert facts.seen[0].trace_id == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert REASON in facts.seen[0].detail
+
+
+def test_a_copy_that_is_larger_than_the_topic_takes_is_refused_and_the_letter_stays(
+    operator: Actor, make_letter: MakeLetter
+) -> None:
+    letter = make_letter()
+    # Given a letter that fits by itself, and whose copy says where it comes from
+    Topic.objects.update(max_bytes=len(bytes(letter.body)) + 10)
+    catalog.changed()
+
+    assert "takes" in services.effect(letter).obstacle
+    with pytest.raises(PublishRefused, match="takes") as refused:
+        services.redrive(operator, letter.pk, REASON)
+
+    assert "raise the topic's limit" in refused.value.remedy
+    letter.refresh_from_db()
+    assert letter.state == "dead"
+    assert not OutboxMessage.objects.exists()
+    Topic.objects.update(max_bytes=1_048_576)
+    catalog.changed()
+    assert services.effect(letter).obstacle == ""
+    assert services.redrive(operator, letter.pk, REASON).done
+
+
+def test_an_edit_that_grows_past_the_limit_is_refused_and_one_that_shrinks_mends_it(
+    operator: Actor, make_letter: MakeLetter
+) -> None:
+    editor = person("editor")
+    letter = make_letter(message={"data": msgspec.Raw(b'"' + b"x" * 3_000 + b'"')})
+    Topic.objects.update(max_bytes=2_500)
+    catalog.changed()
+    with pytest.raises(PublishRefused, match="takes"):
+        services.redrive_edited(editor, letter.pk, "y" * 3_000, REASON)
+    letter.refresh_from_db()
+    assert letter.state == "dead"
+    assert services.redrive_edited(editor, letter.pk, "y", REASON).done

@@ -59,7 +59,7 @@ def tally(*lines: str, cause: str = "", total: int = 0) -> Telling:
 def test_half_of_one_room_and_half_of_the_other_are_told_as_that(operator: Actor, make_letter: MakeLetter) -> None:
     for code in "ZQZQZ":
         make_letter(**room(code))
-    assert (told(operator).title, told(operator).note) == (CAUSE, "room code: Z 3, Q 2")
+    assert (told(operator).title, told(operator).note) == (CAUSE, "room code: “Z” × 3, “Q” × 2")
 
 
 def test_what_all_letters_say_stands_in_the_title(operator: Actor, make_letter: MakeLetter) -> None:
@@ -75,22 +75,22 @@ def test_only_the_newest_of_many_are_read_and_that_is_said(
     monkeypatch.setattr(samples, "MOST_OF_ONE", 3)
     for code in "QZZZ":
         make_letter(**room(code))
-    assert (told(operator).title, told(operator).note) == (CAUSE, "room code: Z 3 (of the latest 3)")
+    assert (told(operator).title, told(operator).note) == (CAUSE, "room code: “Z” × 3 (of the latest 3)")
 
 
 @pytest.mark.parametrize(
     ("lines", "title", "note"),
     [
-        (["E: a 'x' on 3", "E: a 'y' on 3"], "E: a … on 3", "value: x 1, y 1"),
+        (["E: a 'x' on 3", "E: a 'y' on 3"], "E: a … on 3", "value: “x” × 1, “y” × 1"),
         (["E: booking 1", *(f"E: booking {each}" for each in range(2, 9))], "E: booking #",
          "booking: 8 different values"),
         (["E: code 1", "E: code 1", *(f"E: code {each}" for each in range(2, 7))], "E: code #",
-         "code: 1 2, 2 1, 3 1, 4 1 and 2 others"),
+         "code: “1” × 2, “2” × 1, “3” × 1, “4” × 1 and 2 others"),
         (["E", "E"], "E", ""),
         (["E: words alone"], "E: words alone", ""),
         # What does not say what its cause says is not counted, and then nothing is true of all.
-        (["E: code 5", "F: other"], "E: code #", "code: 5 1 (of the latest 1)"),
-        (["E: " + "room '" + "x" * 80 + "'"], "E: room …", "room: " + "x" * 59 + "… 1"),
+        (["E: code 5", "F: other"], "E: code #", "code: “5” × 1 (of the latest 1)"),
+        (["E: " + "room '" + "x" * 80 + "'"], "E: room …", "room: “" + "x" * 59 + "…” × 1"),
     ],
 )  # fmt: skip
 def test_the_words_of_a_telling(lines: list[str], title: str, note: str) -> None:
@@ -111,8 +111,8 @@ def test_a_message_of_several_lines_is_counted_by_its_first() -> None:
         (["guest"], "Anna@Example.org, twice", "guest: masked"),
         (["guest"], "anna", "guest: masked"),
         (["*"], "nobody", "guest: masked"),
-        (["room"], "nobody", "guest: nobody 2, somebody 1"),
-        ([], "anna@example.org", "guest: anna@example.org 2, somebody 1"),
+        (["room"], "nobody", "guest: “nobody” × 2, “somebody” × 1"),
+        ([], "anna@example.org", "guest: “anna@example.org” × 2, “somebody” × 1"),
     ],
 )
 def test_what_the_topic_masks_is_told_by_no_count(
@@ -150,7 +150,7 @@ def test_page_api_and_what_needs_a_person_name_the_group_alike(
     for query in ("", f"?open={letter.fingerprint}"):
         page = sign_in().get(f"/dead-letters/{query}").content.decode()
         assert escape(CAUSE) in page
-        assert "room code: Z 2, Q 1" in page
+        assert "room code: “Z” × 2, “Q” × 1" in page
     _, found = call("GET", "dead-letters/groups")
     group = found["results"][0]
     assert (group["cause"], group["title"], group["latest"]) == (CAUSE, CAUSE, 0)
@@ -161,7 +161,7 @@ def test_page_api_and_what_needs_a_person_name_the_group_alike(
         }
     ]  # fmt: skip
     (concern,) = [each for each in concerns(look(operator, 0)) if "dead letters" in each.text]
-    assert concern.note.startswith(f"{CAUSE} · room code: Z 2, Q 1 · partner-sync · since ")
+    assert concern.note.startswith(f"{CAUSE} · room code: “Z” × 2, “Q” × 1 · partner-sync · since ")
 
 
 def test_a_page_of_large_groups_reads_no_more_than_its_bound(operator: Actor, make_letter: MakeLetter) -> None:

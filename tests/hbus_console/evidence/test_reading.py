@@ -138,8 +138,8 @@ def test_the_page_moves_with_what_is_booked_and_leads_on(signed_in: Callable[...
         assert part in page
     assert 'data-shows=""' in client.get(f"{evidence_of(CLOSE)}&cursor={cursors.written(AT + 1, 9)}").content.decode()
     newest = Evidence.objects.latest("pk").pk
-    assert live.cells(0, ("*",)).marks == {"evidence": newest}
-    assert live.cells(0, ("other.*",)).marks == {"evidence": None}
+    assert live.cells(0, ("*",)).marks == {"evidence": newest, "notices": None}
+    assert live.cells(0, ("other.*",)).marks == {"evidence": None, "notices": None}
     assert "No evidence fits" in client.get(evidence_of(OPEN)).content.decode()
     assert "Evidence of what?" in client.get("/evidence/").content.decode()
 

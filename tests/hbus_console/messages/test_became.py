@@ -138,7 +138,7 @@ def test_a_copy_for_one_subscription_is_settled_when_that_one_is_done_with_it() 
         event("original", "settled", 5, group)
     DeadLetter.objects.create(
         topic=TOPIC, subscription="billing", message_id="original", body=b"", attempts=1, state="redriven",
-        redriven_as="copy", first_failed_at=to_datetime(AT), died_at=to_datetime(AT),
+        redriven_as="copy", source="/hotels/reservations-api", first_failed_at=to_datetime(AT), died_at=to_datetime(AT),
     )  # fmt: skip
     message("copy", AT + 1, causation_id="original")
     assert ids(Query(became=Became.UNSETTLED)) == ["copy"]
@@ -190,11 +190,11 @@ def test_a_few_failures_among_many_messages_are_found_at_once() -> None:
         at, name = AT + n, f"m{n:08}"
         facts = [Fact("published", at, topic=f"t{n % 5}", message_id=name, type="t", source="/s", position="1-0")]
         if n % 2_000 == 0:
-            facts.append(Fact("retried", at + 5, f"t{n % 5}", "g", message_id=name))
+            facts.append(Fact("retried", at + 5, f"t{n % 5}", "g", message_id=name, source="/s"))
         if n % 4_000 == 0:
-            facts.append(Fact("dead", at + 9, f"t{n % 5}", "g", message_id=name))
+            facts.append(Fact("dead", at + 9, f"t{n % 5}", "g", message_id=name, source="/s"))
         elif n % 2_000:
-            facts.append(Fact("settled", at + 9, f"t{n % 5}", "g", message_id=name))
+            facts.append(Fact("settled", at + 9, f"t{n % 5}", "g", message_id=name, source="/s"))
         rows.add(batches(facts))
     rows.write()
     for query in (

@@ -53,6 +53,14 @@ class TestPeek:
 
 @pytest.mark.usefixtures("installation")
 class TestScan:
+    def test_what_is_hidden_whole_fits_nothing(self) -> None:
+        """Found by a stranger: the payload was shown as masked, and a search told what it holds."""
+        seen = publish({**BOOKING, "note": "SECRETNOTE"})
+        hidden = publish({**BOOKING, "guest": "plain text", "note": "SECRETNOTE"})
+        assert {each.message.id for each in peek(ALL, TOPIC).entries if each.message} == {seen, hidden}
+        found = scan(ALL, TOPIC, Condition.read("note~SECRET"))
+        assert [each.message.id for each in found.entries if each.message] == [seen]
+
     def test_it_finds_by_payload_field_and_counts_what_it_looked_at(self) -> None:
         wanted = publish()
         for _ in range(4):

@@ -9,13 +9,14 @@ from django.test import Client
 from pytest_django import Settings
 
 from engine.bus.delay_mover import DelayMover
+from engine.bus.delays import place_of
 from engine.core.clock import ManualClock, SystemClock
 from engine.core.facts import FactBatch
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages import delayed_checking
 from hbus_console.messages.checking import GRACE_MS
 from hbus_console.messages.delayed_checking import DelayedEvidenceCheck
-from hbus_console.messages.models import LedgerCheck, LedgerEvent
+from hbus_console.messages.models import LedgerCheck, LedgerEvent, LedgerMessage
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.wiring import bus, store
 from tests.hbus_console.messages.conftest import TOPIC, publish
@@ -55,10 +56,13 @@ def lost() -> set[tuple[str, str]]:
 
 def forget(prefix: str, *message_ids: str) -> None:
     """As an emptied store does."""
-    for message_id in message_ids:
-        for part in ("waiting", "moving"):
-            store.client().zrem(f"{prefix}:{{delays}}:{part}", message_id)
-        store.client().hdel(f"{prefix}:{{delays}}:entries", message_id)
+    places = [
+        place_of(message.topic, message.source, message.message_id)
+        for message in LedgerMessage.objects.filter(message_id__in=message_ids)
+    ]
+    for part in ("waiting", "moving"):
+        store.client().zrem(f"{prefix}:{{delays}}:{part}", *places)
+    store.client().hdel(f"{prefix}:{{delays}}:entries", *places)
 
 
 def test_what_waited_and_is_gone_is_told_once(

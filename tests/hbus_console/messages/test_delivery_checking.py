@@ -114,9 +114,14 @@ def passed() -> list[str]:
     return list(LedgerEvent.objects.filter(kind="passed").order_by("message_id").values_list("message_id", flat=True))
 
 
+def source_of(message_id: str) -> str:
+    return LedgerMessage.objects.get(message_id=message_id).source
+
+
 def tell(kind: str, message_id: str, group: str = GROUP) -> None:
-    told = Booking()
-    told.add(batches([Fact(kind, SystemClock().now_ms(), TOPIC, subscription=group, message_id=message_id)]))
+    told, source = Booking(), source_of(message_id)
+    fact = Fact(kind, SystemClock().now_ms(), TOPIC, subscription=group, message_id=message_id, source=source)
+    told.add(batches([fact]))
     told.write()
 
 
@@ -222,7 +227,7 @@ def test_a_death_of_which_nobody_told_is_told_by_its_letter(
     history = [{"number": 3, "at_ms": 1, "duration_us": 1_500, "consumer": "w7", "error": "E: no"}]
     DeadLetter.objects.create(
         topic=TOPIC, subscription=GROUP, message_id=told, body=b"", attempts=3, first_failed_at=at, died_at=at,
-        error="E: no", fingerprint="7c1f9a", history=history,
+        error="E: no", fingerprint="7c1f9a", history=history, source=source_of(told),
     )  # fmt: skip
     for _ in range(2):
         check.whole()
@@ -243,8 +248,9 @@ def test_a_death_that_may_be_told_yet_is_waited_for(
     died_ms = check.clock.now_ms() + 2 * (GRACE_MS + SKEW_MS) + 1_000
     at = to_datetime(died_ms)
     DeadLetter.objects.create(
-        topic=TOPIC, subscription=GROUP, message_id=told, body=b"", attempts=3, first_failed_at=at, died_at=at
-    )
+        topic=TOPIC, subscription=GROUP, message_id=told, source=source_of(told), body=b"", attempts=3,
+        first_failed_at=at, died_at=at,
+    )  # fmt: skip
     check.whole()
     assert not LedgerEvent.objects.filter(kind="dead").exists()
     for _ in range(2):
@@ -329,12 +335,12 @@ def test_copies_for_another_subscription_are_none_of_its_messages(
     at = to_datetime(check.clock.now_ms())
     for copy, group in (("for-us", GROUP), ("for-them", "partner-sync")):
         LedgerMessage.objects.create(
-            message_id=copy, topic=TOPIC, type="t", source="/s", size=1, published_ms=check.clock.now_ms() + 1_000,
-            causation_id=original,
+            message_id=copy, topic=TOPIC, type="t", source=source_of(original), size=1,
+            published_ms=check.clock.now_ms() + 1_000, causation_id=original,
         )  # fmt: skip
         DeadLetter.objects.create(
             topic=TOPIC, subscription=group, message_id=original, body=b"", attempts=3, first_failed_at=at, died_at=at,
-            source=copy, state="redriven", redriven_as=copy,
+            source=source_of(original), state="redriven", redriven_as=copy, entry_digest=copy,
         )  # fmt: skip
     check.whole()
     assert (*looked_at(), passed()) == (2, 1, ["for-us"])

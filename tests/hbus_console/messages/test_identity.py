@@ -42,11 +42,11 @@ def world() -> None:
     rows = Booking()
     for facts in (
         [_published(SECRET, AT, "7-0"),
-         Fact("retried", AT + 10, SECRET, "billing", ID, attempt=1, error=ERROR, fingerprint="f"),
-         Fact("dead", AT + 20, SECRET, "billing", ID, attempt=2, error=ERROR, fingerprint="f"),
+         Fact("retried", AT + 10, SECRET, "billing", ID, source="/pay", attempt=1, error=ERROR),
+         Fact("dead", AT + 20, SECRET, "billing", ID, source="/pay", attempt=2, error=ERROR),
          Fact("deduplicated", AT + 30, SECRET, "", ID)],
         [_published(MINE, AT + 3_600_000, "9-1"),
-         Fact("settled", AT + 3_600_010, MINE, "billing", ID, attempt=1)],
+         Fact("settled", AT + 3_600_010, MINE, "billing", ID, source="/pay", attempt=1)],
     ):  # fmt: skip
         rows.add(batches(facts))
     rows.write()
@@ -131,11 +131,14 @@ def test_a_copy_redriven_from_a_letter_is_its_own_topics() -> None:
     DeadLetter.objects.update(state="redriven", decided_at=timezone.now(), decided_by="x", redriven_as="copy")
     message("copy", AT + 50, topic=MINE, causation_id=ID)
     rows = Booking()
-    rows.add(batches([Fact("settled", AT + 60, MINE, "billing", "copy", attempt=1)]))
+    rows.add(batches([Fact("settled", AT + 60, MINE, "billing", "copy", source="/hotels/reservations-api", attempt=1)]))
     rows.write()
     life = services.life(ALL, ID, SECRET)
     assert not life.copies
-    assert [box.href for box in graph.after(life)] == [page_of(MINE, "copy"), page_of(SECRET, "copy")]
+    assert [box.href for box in graph.after(life)] == [
+        page_of(MINE, "copy", "/hotels/reservations-api"),
+        page_of(SECRET, "copy", "/pay"),
+    ]
 
 
 @pytest.mark.usefixtures("world")
@@ -193,7 +196,7 @@ def test_one_message_is_found_by_its_index_among_many() -> None:
     rows = Booking()
     for n in range(20_000):
         published = Fact("published", AT + n, SECRET, "", f"m{n}", source="/pay", position="1-0")
-        rows.add(batches([published, Fact("settled", AT + n, SECRET, "billing", f"m{n}", attempt=1)]))
+        rows.add(batches([published, Fact("settled", AT + n, SECRET, "billing", f"m{n}", source="/pay", attempt=1)]))
     rows.write()
     with database_work("ledger") as cost:
         services.life(ALL, "m777", SECRET)

@@ -74,13 +74,13 @@ def test_every_tab_opens(sign_in: SignIn, sent: str, tab: str) -> None:
 
 
 def test_a_waiting_dead_letter_offers_the_redrive(sign_in: SignIn, sent: str) -> None:
-    at = LedgerMessage.objects.get().published_ms
+    row = LedgerMessage.objects.get()
     letter = DeadLetter.objects.create(
-        topic=TOPIC, subscription="billing", message_id=sent, source="/s", position="1-0", body=b"{}", cause="X",
+        topic=TOPIC, subscription="billing", message_id=sent, source=row.source, position="1-0", body=b"{}", cause="X",
         error="X", fingerprint="7c1f9a", attempts=5, first_failed_at="2026-11-20T14:02:11Z",
         died_at="2026-11-20T14:02:46Z",
     )  # fmt: skip
-    event(sent, "dead", at - AT + 9, attempt=5)
+    event(sent, "dead", row.published_ms - AT + 9, attempt=5)
     page = sign_in("operator").get(f"/messages/{sent}").content.decode()
     assert "dead in 1 of 2" in page
     assert f"/dead-letters/?letter={letter.pk}&amp;next=/messages/{sent}" in page

@@ -42,7 +42,7 @@ for n in range(200):
     facts += [
         Fact("published", AT + n * 1000, topic="t.a", message_id=f"m{n:04}", source="/s\\x00", type="t", key="k" * 900,
              correlation_id="c", position="1-0", size=2**40),
-        Fact("settled", AT + n * 1000 + 5, topic="t.a", subscription="g", message_id=f"m{n:04}", attempt=1,
+        Fact("settled", AT + n * 1000 + 5, topic="t.a", subscription="g", message_id=f"m{n:04}", source="/s", attempt=1,
              duration_us=1000, detail="\\x00" + "d" * 900),
     ]
 stream.write(batches(facts))

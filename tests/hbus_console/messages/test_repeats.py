@@ -82,7 +82,8 @@ def test_a_scope_hides_repetitions_elsewhere() -> None:
 
 @pytest.mark.usefixtures("world")
 def test_what_became_of_a_message_counts_its_repetitions() -> None:
-    outcomes = search.outcomes(search.search(ALL, Query(key="b/1")).messages)
+    found = search.outcomes(search.search(ALL, Query(key="b/1")).messages)
+    outcomes = {(topic, message_id): outcome for (topic, message_id, _), outcome in found.items()}
     assert (outcomes[TOPIC, "key"].published_again, outcomes[TOPIC, "key"].delivered_again) == (2, {})
     assert (outcomes[TOPIC, "both"].published_again, outcomes[TOPIC, "both"].delivered_again) == (1, {"billing": 1})
     assert outcomes[TOPIC, "once"].published_again == 0
@@ -93,7 +94,7 @@ def test_a_message_known_to_the_inbox_counts_as_handled() -> None:
     Subscription.objects.create(topic=Topic.objects.create(name=TOPIC), group="billing")
     row = message("m1")
     event("m1", "deduplicated", 30_000, attempt=2, node="consumer-2", duration_us=2_000)
-    assert search.outcomes([row])[TOPIC, "m1"].settled == {"billing"}
+    assert search.outcomes([row])[row.identity].settled == {"billing"}
     life = services.life(ALL, "m1")
     assert life.settled_in == {"billing"}
     assert [moment.sentence for moment in services.timeline(ALL, "m1")][1] == (
@@ -139,7 +140,7 @@ def test_a_few_repetitions_among_a_hundred_thousand_messages_are_found_at_once()
         facts = [Fact("published", at, topic=f"t{n % 5}", message_id=f"m{n:08}", type="t", source="/s", position="1-0")]
         if n % 10_000 == 0:
             facts.append(Fact("deduplicated", at + 5, topic=f"t{n % 5}", message_id=f"m{n:08}"))
-        rows.add(batches([*facts, Fact("settled", at + 9, f"t{n % 5}", "g", message_id=f"m{n:08}")]))
+        rows.add(batches([*facts, Fact("settled", at + 9, f"t{n % 5}", "g", f"m{n:08}", source="/s")]))
     rows.write()
     for query in (Query(repeated=Repeated.ANY), Query(repeated=Repeated.PUBLISH, topic="t0")):
         with database_work("ledger") as cost:

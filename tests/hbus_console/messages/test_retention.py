@@ -43,6 +43,17 @@ def test_nothing_goes_while_there_is_room() -> None:
     assert (LedgerMessage.objects.count(), LedgerEvent.objects.count()) == (5, 5)
 
 
+def test_attempts_booked_before_their_message_stay_until_the_ledger_is_full() -> None:
+    """Found by a stranger: a message that somebody else's program wrote gets its row minutes after its attempts."""
+    LedgerEvent.objects.create(message_id="theirs", kind="dead", topic="t", subscription="s", at_ms=NOW - 1_000)
+    for number in range(2):
+        message(number, NOW)
+    keep(3)
+    assert LedgerEvent.objects.filter(message_id="theirs").exists()
+    keep(2)
+    assert not LedgerEvent.objects.filter(message_id="theirs").exists()
+
+
 def test_a_delayed_message_published_late_takes_no_events_of_others_with_it() -> None:
     # Given that the first row is a delayed message which got its position only now
     message(0, NOW + 50_000)

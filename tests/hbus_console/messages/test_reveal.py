@@ -34,7 +34,7 @@ def test_masked_fields_are_shown_for_a_reason_and_audited(message_id: str) -> No
     assert found.payload.value == BOOKING
     entry = AuditEntry.objects.get(action="payload.reveal")
     assert (entry.target_type, entry.target, entry.namespace, entry.reason) == ("message", message_id, TOPIC, REASON)
-    assert entry.after == {"fields": ["guest.name"], "classification": "personal"}
+    assert entry.after == {"fields": ["guest.name"], "classification": "personal", "source": found.life.source}
     assert "Ana Lima" not in str(entry.after)
     told = services.timeline(GOVERNOR, message_id)[-1]
     assert told.sentence == f"Revealed by ops-lisbon · guest.name · “{REASON}”"

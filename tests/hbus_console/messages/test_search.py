@@ -12,7 +12,7 @@ from hbus_console.messages.reach import Reach, reach
 from hbus_console.messages.search import Query
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
-from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person
+from tests.hbus_console.messages.conftest import AT, event, message, person
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -105,9 +105,9 @@ def test_what_became_of_a_page_is_one_query(django_assert_num_queries: DjangoAss
     event("m1", "dead", 9)
     with django_assert_num_queries(1, using="ledger"):
         outcomes = search.outcomes(rows)
-    assert outcomes[TOPIC, "m0"].settled == {"billing", "availability"}
-    assert (outcomes[TOPIC, "m1"].failed, outcomes[TOPIC, "m1"].dead) == (2, {"billing"})
-    assert outcomes[TOPIC, "m2"] == search.Outcome()
+    assert outcomes[rows[0].identity].settled == {"billing", "availability"}
+    assert (outcomes[rows[1].identity].failed, outcomes[rows[1].identity].dead) == (2, {"billing"})
+    assert outcomes[rows[2].identity] == search.Outcome()
 
 
 def test_the_reach_is_told_and_how_many_there_are_to_who_may_see_them_all() -> None:
@@ -137,5 +137,5 @@ def test_the_last_attempt_failed_too_where_it_died_or_was_parked() -> None:
     row = message("m1")
     event("m1", "retried", 5)
     event("m1", "parked", 6)
-    found = search.outcomes([row])[TOPIC, "m1"]
+    found = search.outcomes([row])[row.identity]
     assert (found.failed, found.retrying) == (2, {"billing"})

@@ -20,6 +20,7 @@ from tests.hbus_console.messages.conftest import AT, TOPIC, message, person
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
+SOURCE = "/hotels/reservations-api"
 ONE, OTHER = "0123456789abcdef", "fedcba9876543210"
 WAY = '  File "hotel/rates.py", line 12, in price\n    raise KeyError(<room>)'
 
@@ -27,7 +28,7 @@ WAY = '  File "hotel/rates.py", line 12, in price\n    raise KeyError(<room>)'
 def failed(kind: str, after_ms: int, attempt: int, stack_id: str = ONE, stack: str = "", *, of: str = "m1") -> Fact:
     return Fact(
         kind, AT + after_ms, TOPIC, "billing", of, attempt=attempt, error="KeyError: 7", fingerprint="f",
-        stack_id=stack_id, stack=stack,
+        stack_id=stack_id, stack=stack, source=SOURCE,
     )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def world() -> None:
         failed("retried", 20, 2),
         failed("retried", 30, 3, OTHER, "  File \"hotel/rates.py\", line 99, in late\x00"),
         failed("dead", 40, 4),
-        Fact("settled", AT + 5, TOPIC, "audit", "m1", attempt=1),
+        Fact("settled", AT + 5, TOPIC, "audit", "m1", attempt=1, source=SOURCE),
         failed("retried", 50, 1, stack=WAY, of="m2"),
     )  # fmt: skip
 

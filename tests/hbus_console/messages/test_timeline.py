@@ -40,8 +40,8 @@ def life_of_trouble() -> None:
     event("m1", "dead", at, "partner-sync", attempt=5, duration_us=1_204_000, error="UnknownRoomCode: DBL-SEA",
           fingerprint="7c1f9a00")  # fmt: skip
     letter = DeadLetter.objects.create(
-        topic=TOPIC, subscription="partner-sync", message_id="m1", source="/s", position="1-0", body=b"{}",
-        cause="UnknownRoomCode: …", error="UnknownRoomCode: DBL-SEA", fingerprint="7c1f9a00", attempts=5,
+        topic=TOPIC, subscription="partner-sync", message_id="m1", source="/hotels/reservations-api", position="1-0",
+        body=b"{}", cause="UnknownRoomCode: …", error="UnknownRoomCode: DBL-SEA", fingerprint="7c1f9a00", attempts=5,
         first_failed_at=_at(10), died_at=_at(at), state="redriven", decided_by="ops-lisbon", decided_at=_at(1_700_000),
         reason="room code map 2.4.2 deployed", redriven_as="m2",
     )  # fmt: skip
@@ -104,14 +104,14 @@ def test_attempts_are_drawn_to_scale_in_a_lane_for_each_subscription() -> None:
 def test_cause_and_effects_are_drawn_with_where_they_lead() -> None:
     svg = graph.draw(life())
     assert "req-9f21c0" in svg
-    assert 'href="/messages/m3?topic=invoice.drafted"' in svg
+    assert 'href="/messages/m3?topic=invoice.drafted&amp;source=%2Fhotels%2Fbilling"' in svg
     assert "by billing" in svg
     assert "redriven as" in svg
-    assert f'href="/messages/m2?topic={TOPIC}"' in svg
+    assert f'href="/messages/m2?topic={TOPIC}&amp;source=%2Fhotels%2Freservations-api"' in svg
     assert svg.count("<rect") == 4
     copy = graph.draw(life("m2"))
     assert "caused by" in copy
-    assert f'href="/messages/m1?topic={TOPIC}"' in copy
+    assert f'href="/messages/m1?topic={TOPIC}&amp;source=' in copy
 
 
 def test_no_word_of_the_picture_is_longer_than_its_box_and_the_whole_is_in_its_title() -> None:

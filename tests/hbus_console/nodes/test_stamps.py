@@ -10,7 +10,7 @@ import redis
 from engine.core.clock import ManualClock
 from hbus_console.nodes import beat, stamps
 from hbus_console.nodes.beat import NodeBeat
-from hbus_console.nodes.stamps import read_nodes
+from hbus_console.nodes.stamps import of_role, read_nodes
 from hbus_console.supervisor.standalone import StandaloneStore
 
 
@@ -43,9 +43,13 @@ def test_a_node_whose_loop_hangs_is_silent_after_ten_seconds(store: redis.Redis,
     beat = _beat(store, prefix, clock, turned_ms=lambda: turned)
     clock.advance(10)
     beat.beat()
-    assert not read_nodes(store, prefix, clock)[0].silent
+    found = read_nodes(store, prefix, clock)
+    assert not found[0].silent
+    assert (of_role(found, "consumer"), of_role(found, "jobs")) == (found, [])
     clock.advance(0.001)
-    assert read_nodes(store, prefix, clock)[0].silent
+    found = read_nodes(store, prefix, clock)
+    assert found[0].silent
+    assert of_role(found, "consumer") == []
 
 
 def test_a_node_that_stands_still_is_silent_after_six_seconds_and_dropped_after_a_day(
@@ -54,9 +58,13 @@ def test_a_node_that_stands_still_is_silent_after_six_seconds_and_dropped_after_
     clock = ManualClock()
     _beat(store, prefix, clock).beat()
     clock.advance(6)
-    assert not read_nodes(store, prefix, clock)[0].silent
+    found = read_nodes(store, prefix, clock)
+    assert not found[0].silent
+    assert (of_role(found, "consumer"), of_role(found, "jobs")) == (found, [])
     clock.advance(0.001)
-    assert read_nodes(store, prefix, clock)[0].silent
+    found = read_nodes(store, prefix, clock)
+    assert found[0].silent
+    assert of_role(found, "consumer") == []
     clock.advance(24 * 3600)
     assert read_nodes(store, prefix, clock) == []
 

@@ -3,17 +3,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import transaction
 from pytest_django import Settings
 
-from engine.bus.errors import OwnerlessTopic, UnknownTopic
+from engine.bus.errors import OwnerlessTopic, PublishRefused, UnknownTopic
+from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import ANONYMOUS, SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.outbox.models import OutboxMessage
-from hbus_console.outbox.services import publish_on_commit, retry_refused, wake_key
+from hbus_console.outbox.services import publish_on_commit, retry_refused, send_on_commit, wake_key
 from hbus_console.teams.models import Team
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
@@ -116,3 +118,10 @@ def test_offering_again_needs_permission_and_a_reason(topic: Topic) -> None:
     with pytest.raises(BadInput):
         retry_refused(SYSTEM, topic.name, "  ")
     assert OutboxMessage.objects.filter(refused_at=None).count() == 0
+
+
+def test_what_the_relay_would_be_refused_for_good_is_refused_at_the_door(topic: Topic) -> None:
+    message = Message(id="m1", source="/t", type="t", data=msgspec.Raw(b'"' + b"x" * 1_100_000 + b'"'))
+    with pytest.raises(PublishRefused, match="takes"), transaction.atomic():
+        send_on_commit(topic.name, message)
+    assert not OutboxMessage.objects.exists()

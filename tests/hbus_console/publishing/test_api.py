@@ -166,3 +166,91 @@ def test_a_body_nested_without_end_is_bad_input(program: Callable[..., Caller], 
     for body in (b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"data":' * 100_000 + b"1" + b"}" * 100_000):
         answer = call("post", path, body)
         assert answer.status_code == 422, (path, answer.content[:300])
+
+
+MEMBERS = {
+    "specversion": "1.0",
+    "id": "e1",
+    "source": "/pms",
+    "type": "booking.made",
+    "time": "2026-11-21T08:00:00.000Z",
+    "subject": "room 7",
+    "datacontenttype": "application/vnd.pms+json",
+    "dataschema": "urn:pms:booking:1",
+    "partitionkey": "b/1",
+    "sequence": "7",
+    "expirytime": "2031-01-01T00:00:00.000Z",
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    "tracestate": "a=1",
+    "correlationid": "c1",
+    "causationid": "b1",
+    "dataclassification": "internal",
+    "tenant": "lisbon",
+    "data": {"rate": 1.5},
+}
+EVENT = {name: MEMBERS[name] for name in ("specversion", "id", "source", "type", "data")}
+BY_ONE = (PATH, "application/cloudevents+json")
+IN_A_BATCH = (f"{PATH}/batch", "application/cloudevents-batch+json")
+
+
+def _refusal(call: Caller, mode: tuple[str, str], event: dict[str, Any]) -> dict[str, Any]:
+    """The problem of an event in that content mode."""
+    path, content_type = mode
+    if mode is BY_ONE:
+        answer = call("post", path, event, content_type=content_type)
+        assert answer.status_code == 422, answer.content
+        problem: dict[str, Any] = answer.json()
+        return problem
+    (row,) = call("post", path, [event], content_type=content_type).json()["results"]
+    assert row["status"] == "refused"
+    found: dict[str, Any] = row["problem"]
+    return found
+
+
+@pytest.mark.parametrize("mode", [BY_ONE, IN_A_BATCH], ids=["structured", "batch"])
+def test_every_member_of_a_cloudevent_is_kept(program: Callable[..., Caller], mode: tuple[str, str]) -> None:
+    path, content_type = mode
+    answer = program()("post", path, MEMBERS if mode is BY_ONE else [MEMBERS], content_type=content_type)
+    assert answer.status_code in (200, 201), answer.content
+    (message,) = stored()
+    assert message == MEMBERS
+
+
+@pytest.mark.parametrize("mode", [BY_ONE, IN_A_BATCH], ids=["structured", "batch"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hbusreplay", "redrive"),
+        ("hbustarget", "billing"),
+        ("hbusedited", "true"),
+        ("dataclassification", "personal"),
+        ("expirytime", "2020-01-01T00:00:00Z"),
+        ("hbusdue", "2099-01-01T00:00:00Z"),
+        ("traceparent", "00-nonsense"),
+        ("id", ""),
+    ],
+)
+def test_a_member_that_cannot_be_kept_is_refused_by_its_name(
+    program: Callable[..., Caller], mode: tuple[str, str], name: str, value: str
+) -> None:
+    problem = _refusal(program(), mode, {**EVENT, name: value})
+    assert (problem["field"], bool(problem["remedy"])) == (name, True), problem
+    assert stored() == []
+
+
+def test_a_topic_with_a_schema_takes_no_event_of_another(program: Callable[..., Caller]) -> None:
+    call = program()
+    uri = "urn:hbus:schema:booking.created:1"
+    schemas.add_schema(SYSTEM, TOPIC, {"type": "object"})
+    event = {**EVENT, "data": {}}
+    assert _refusal(call, BY_ONE, {**event, "dataschema": "urn:pms:booking:1"})["field"] == "dataschema"
+    own = call("post", PATH, {**event, "dataschema": uri}, content_type="application/cloudevents+json")
+    assert own.status_code == 201, own.content
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/batch"], ids=["one", "batch"])
+def test_attributes_in_headers_are_refused_by_their_name(program: Callable[..., Caller], path: str) -> None:
+    answer = program()("post", path, {"data": 1}, **{"ce-id": "e1", "ce-specversion": "1.0"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "ce-id")
+    assert "application/cloudevents+json" in answer.json()["remedy"]
+    assert stored() == []

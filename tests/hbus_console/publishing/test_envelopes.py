@@ -13,7 +13,7 @@ from engine.bus.transport import Priority
 from engine.core.errors import BadInput, HbusError
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
 
-DEFAULTS = {"correlation_id": "req-1", "traceparent": "", "now_ms": "1790000000000"}
+DEFAULTS = {"correlation_id": "req-1", "traceparent": ""}
 
 
 def one(**body: Any) -> Parsed:
@@ -84,11 +84,27 @@ def test_a_cloudevent_brings_its_identity_which_is_its_idempotency_key() -> None
     assert bytes(parsed.payload) == b'{"a": 1}'
 
 
-def test_a_cloudevents_expiry_counts_from_now_or_from_its_due_time() -> None:
-    # 1790000000 is 2026-09-21T14:13:20Z.
-    assert parse_one(CLOUDEVENT, event(expirytime="2026-09-21T14:14:20Z"), DEFAULTS).options.ttl_s == 60
-    delayed = event(expirytime="2026-10-01T00:01:00Z", hbusdue="2026-10-01T00:00:00Z")
-    assert parse_one(CLOUDEVENT, delayed, DEFAULTS).options.ttl_s == 60
+@pytest.mark.parametrize(
+    ("said", "content_type", "body"),
+    [
+        ({"data": {"a": 1}, "datacontenttype": "application/vnd.x+json"}, "application/vnd.x+json", b'{"a": 1}'),
+        ({"data": "<a/>", "datacontenttype": "text/xml"}, "text/xml", b"<a/>"),
+        ({"data_base64": "/wA=", "datacontenttype": "image/png"}, "image/png", b"\xff\x00"),
+        ({"data_base64": "/wA="}, "application/octet-stream", b"\xff\x00"),
+    ],
+    ids=["other JSON", "text", "bytes", "bytes of no type"],
+)
+def test_a_cloudevent_keeps_the_type_of_its_data(said: dict[str, Any], content_type: str, body: bytes) -> None:
+    parsed = parse_one(CLOUDEVENT, event(**said), DEFAULTS)
+    assert (parsed.content_type, parsed.body) == (content_type, body)
+
+
+def test_a_header_key_names_each_message_of_a_batch_that_has_none() -> None:
+    keyed = {**DEFAULTS, "idempotency_key": "request:1", "idempotency_at_least_s": "60"}
+    body = b'{"messages": [{"data": 1}, {"data": 2, "idempotency_key": "mine"}, {"data": 3}]}'
+    options = [item.options for item in parse_batch("application/json", body, keyed) if isinstance(item, Parsed)]
+    assert [each.idempotency_key for each in options] == ["request:1:0", "mine", "request:1:2"]
+    assert {each.idempotency_at_least_s for each in options} == {60}
 
 
 @pytest.mark.parametrize(
@@ -97,6 +113,17 @@ def test_a_cloudevents_expiry_counts_from_now_or_from_its_due_time() -> None:
         ({"specversion": "0.3"}, "specversion"),
         ({"hbuspriority": "urgent"}, "hbuspriority"),
         ({"Bad-Name": "x"}, "Bad-Name"),
+        ({"hbusreplay": "redrive"}, "hbusreplay"),
+        ({"hbustarget": "billing"}, "hbustarget"),
+        ({"hbusedited": "true"}, "hbusedited"),
+        ({"hbusnew": "x"}, "hbusnew"),
+        ({"id": ""}, "id"),
+        ({"source": ""}, "source"),
+        ({"type": ""}, "type"),
+        ({"traceparent": "00-nonsense"}, "traceparent"),
+        ({"data": {"a": 1}, "datacontenttype": "text/xml"}, "datacontenttype"),
+        ({"datacontenttype": "text/xml"}, "datacontenttype"),
+        ({"data": 1, "data_base64": "AA=="}, "data"),
     ],
 )
 def test_a_malformed_cloudevent_names_the_attribute(attributes: dict[str, Any], field: str) -> None:

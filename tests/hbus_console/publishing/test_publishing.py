@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engine.bus.errors import OwnerlessTopic, PublishFailed, PublishRefused
+from engine.bus.errors import OwnerlessTopic, PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.receipts import Receipt, ReceiptStatus
@@ -67,6 +67,21 @@ def test_what_the_store_then_refuses_is_told_too(
     with pytest.raises(PublishFailed):
         publishing.publish_by_hand(OPERATOR, topic.name, {})
     assert told() == ["message.publish", "message.publish.failed"]
+
+
+@pytest.mark.parametrize(("key", "remedy"), [("", "Look for it by this id first"), ("k", "the same idempotency key")])
+def test_of_what_nobody_knows_the_log_says_so_and_the_remedy_is_true(
+    topic: Topic, told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, key: str, remedy: str
+) -> None:
+    monkeypatch.setattr(
+        bus.transport(),
+        "publish",
+        lambda topic, batch: [Outcome(Status.UNKNOWN, one.message_id, error="broke") for one in batch],
+    )
+    with pytest.raises(PublishUnknown) as lost:
+        publishing.publish_by_hand(OPERATOR, topic.name, {}, PublishOptions(idempotency_key=key))
+    assert told() == ["message.publish", "message.publish.unknown"]
+    assert remedy in lost.value.remedy
 
 
 def test_checking_publishes_nothing_and_leaves_no_trace(topic: Topic, told: Callable[[], list[str]]) -> None:
@@ -200,3 +215,60 @@ def test_a_topic_outside_the_scope_can_neither_be_chosen_nor_published_to(
     refused = client.post(reverse("publishing:publish"), {"topic": topic.name, "payload": "{}", "act": "publish"})
     assert refused.status_code == 403
     assert stored(topic.name) == []
+
+
+def test_a_form_whose_outcome_is_unknown_keeps_a_key_that_makes_its_repeat_safe(
+    post: Callable[..., Any], topic: Topic, told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = bus.transport()
+    publish = transport.publish
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            transport,
+            "publish",
+            lambda topic, batch: [
+                Outcome(Status.UNKNOWN, one.message_id, error="cut off") for one in publish(topic, batch)
+            ],
+        )
+        answer = post()
+    assert answer.status_code == 422
+    key = answer.context["values"]["idempotency_key"]
+    assert key in answer.content.decode()
+    assert told()[-2:] == ["message.publish", "message.publish.unknown"]
+
+    post(idempotency_key=key)
+    assert len(stored(topic.name)) == 1
+
+
+def test_a_form_sent_again_under_its_key_stores_nothing_twice(
+    signed_in: Callable[..., Client], topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, transport = signed_in(Role.OPERATOR), bus.transport()
+    publish = transport.publish
+    marks = {"HBUS-Form": "1", "Idempotency-Key": "key-1", "X-Correlation-ID": "form-key-1"}
+
+    def send() -> Any:
+        form = {"topic": topic.name, "payload": "{}", "priority": "normal", "act": "publish"}
+        return client.post(reverse("publishing:publish"), form, headers=marks)
+
+    def became() -> str:
+        state: str = client.get("/audit/posted/", {"key": "key-1"}).json()["state"]
+        return state
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            transport, "publish", lambda *_: [Outcome(Status.FAILED, one.message_id, error="full") for one in _[1]]
+        )
+        send()
+    assert became() == "nothing"
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            transport,
+            "publish",
+            lambda *_: [Outcome(Status.UNKNOWN, one.message_id, error="cut off") for one in publish(*_)],
+        )
+        send()
+    assert became() == "unknown"
+    assert send().status_code == 204
+    assert became() == "done"
+    assert len(stored(topic.name)) == 1

@@ -26,6 +26,7 @@ from hbus_console.replays import kind as replays
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions import holding
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.engine.bus.hostile_payloads import HOSTILE, hostile_message
@@ -372,3 +373,16 @@ def test_what_is_no_json_is_left_where_it_lies(editor: Actor, published: list[Re
     assert whys == {"its payload is not JSON", "its envelope cannot be read"}
     made = [item.made.name for item in OperationItem.objects.filter(operation=operation) if item.made]
     assert len(made) == 40
+
+
+def test_a_copy_that_its_topic_would_not_take_is_left_and_said_before(editor: Actor, published: list[Receipt]) -> None:
+    sizes = sorted(len(entry.body) for entry in bus.admin().browse(TOPIC).entries)
+    # The originals fit, and their copies say where they come from.
+    Topic.objects.filter(name=TOPIC).update(max_bytes=sizes[-1])
+    catalog.changed()
+    plan = services.dry_run(editor, "replay", {"topic": TOPIC, "into_group": "availability"})
+    assert any(f"larger than {TOPIC} takes" in warning for warning in plan.warnings), plan.warnings
+
+    with pytest.raises(BadInput, match="nothing to do"):
+        replay(editor, into_group="availability")
+    assert not OutboxMessage.objects.exists()

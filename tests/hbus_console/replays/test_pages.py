@@ -10,6 +10,7 @@ from django.test import Client
 from engine.bus.filters.parsing import ATTRIBUTES, SIGNS
 from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
+from hbus_console.accounts.models import User
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from hbus_console.publishing.producer import shared_producer
@@ -85,6 +86,16 @@ def test_a_range_can_be_named_by_ids(page: Client, published: list[Receipt]) -> 
     assert "is not a position" in page.get(f"/replays/{TOPIC}/test/", given).content.decode()
 
 
+def test_an_id_that_several_sources_have_published_names_no_place(page: Client, published: list[Receipt]) -> None:
+    for source, receipt in zip(("/ours", "/evil"), published, strict=False):
+        LedgerMessage.objects.create(
+            message_id="m1", topic=TOPIC, type=TOPIC, source=source, position=receipt.position, size=1, published_ms=1
+        )
+    shown = page.get(f"/replays/{TOPIC}/test/", {"after": "m1"}).content.decode()
+    assert "Several sources have published a message" in shown
+    assert "Name the position of the one you mean." in shown
+
+
 def test_a_wrong_filter_is_refused_at_its_place(page: Client) -> None:
     shown = page.get(f"/replays/{TOPIC}/test/", {"filter": "payload.n >="}).content.decode()
     assert "A value is missing before" in shown
@@ -152,3 +163,21 @@ def test_a_replay_without_a_target_is_refused_in_the_words_of_the_form(page: Cli
     (said,) = page.get("/operations/plan/replay/", {"topic": TOPIC}).context["errors"].values()
     assert "Choose one of the two" in said
     assert "into_" not in said
+
+
+def test_what_is_hidden_whole_is_found_by_no_filter_that_asks_for_it(page: Client) -> None:
+    """Found by a stranger: character by character a filter told a payload that pages show nothing of."""
+    Topic.objects.filter(name=TOPIC).update(masked_fields=[], classification="confidential")
+    shared_producer().publish(TOPIC, "TOPSECRET-one", PublishOptions(key="H-9"))
+    for asked in ("payload startswith 'TOPS'", "payload[0] == 'T'", "payload > 4", "not exists(payload)"):
+        assert page.get(f"/replays/{TOPIC}/test/", {"filter": asked}).status_code == 403, asked
+    # And where a field that tells what to hide is missing, the others of that payload tell nothing.
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest.name"], classification="internal")
+    shared_producer().publish(TOPIC, {"guest": "plain text", "note": "SECRETNOTE", "n": 99}, PublishOptions(key="H-9"))
+    shared_producer().publish(TOPIC, {"guest": {"name": "Ana"}, "note": "SECRETNOTE", "n": 98})
+    asked = "payload.note startswith 'SECRET'"
+    assert "matched 1" in page.get(f"/replays/{TOPIC}/test/", {"filter": asked}).content.decode()
+    plan = page.get("/operations/plan/replay/", {"topic": TOPIC, "filter": asked, "into_group": "billing"})
+    assert "matched 1" in plan.content.decode()
+    User.objects.get().grants.update(role="governor")
+    assert "matched 2" in page.get(f"/replays/{TOPIC}/test/", {"filter": asked}).content.decode()

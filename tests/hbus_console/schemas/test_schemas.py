@@ -32,7 +32,7 @@ BOOKING = {
         ({"booking": 0, "guests": []}, "booking", "booking must be at least 1"),
         ({"booking": 1, "guests": [], "arrival": "soon"}, "arrival", "arrival is not a date"),
         ({"booking": 1, "guests": [], "board": "XX"}, "board", 'board must be one of "BB", "HB"'),
-        ({"booking": 1, "guests": [], "vip": True}, "vip", "vip is not a property this topic knows"),
+        ({"booking": 1, "guests": [], "vip": True}, "vip", "vip is not a property its schema knows"),
         ([], "", "it must be of type object"),
     ],
 )

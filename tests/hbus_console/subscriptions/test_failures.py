@@ -38,7 +38,7 @@ def test_a_cause_is_told_with_what_varies_and_not_by_its_last_case(
     client = signed_in()
     page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
     assert "UnknownRoomCode: room code … is unknown" in page
-    assert "room code: Z 2, Q 1" in page
+    assert "room code: “Z” × 2, “Q” × 1" in page
     # What stands there may be what the topic masks, and there is no payload to compare it with.
     Topic.objects.update(masked_fields=["room"])
     page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()

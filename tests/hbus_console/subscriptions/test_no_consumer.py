@@ -54,7 +54,7 @@ def test_its_page_counts_who_is_silent_apart_and_promises_no_flow(page: Callable
     assert '<span class="meta">0 run it, <span class="text-bad">1 silent</span></span>' in page(path)
     assert "Deliveries flow." not in page(path)
     # When its loop moved last nobody knows by now.
-    assert '<td class="num hide-narrow">–</td> <td class="num hot-bad">' in page(path)
+    assert '<td class="num from-700">–</td> <td class="num hot-bad">' in page(path)
     assert '0 running, <span class="text-bad">2 silent</span>' in page("/cluster/")
 
 

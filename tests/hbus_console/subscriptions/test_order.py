@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -12,11 +13,14 @@ from django.urls import reverse
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.consumer import Consumer
 from engine.bus.facts import batches
+from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
-from engine.bus.partitions import partition_of
+from engine.bus.partitions import Partitioned, partition_of
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
+from engine.bus.transport import Outgoing
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput, Conflict, NotThere
+from engine.core.errors import BadInput, Conflict, NotThere, OutcomeUnknown
+from engine.core.store.failures import AnswerLost
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -25,7 +29,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.subscriptions.services import SubscriptionDraft, order
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, fact_log
@@ -155,6 +159,93 @@ def test_a_parked_and_a_skipped_message_are_called_so_on_their_own_page(
     answer = client.get(head)
     assert ("act", "skipped") in list(answer.context["badges"])
     assert "decided by a-operator: sold" in answer.content.decode()
+
+
+@pytest.mark.parametrize("odd", ["k\0z", "esc\x1b[2J", "P" * 5_000, " a "], ids=["NUL", "escape", "long", "blanks"])
+def test_a_key_that_only_a_stranger_writes_can_be_decided_about(
+    billing: Subscription, facts: FactRecorder, signed_in: Callable[..., Client], odd: str
+) -> None:
+    """Found by a stranger: it was refused for what it holds, and so stayed parked for ever."""
+
+    def handle(message: Any, context: Any) -> None:
+        raise ValueError("no such room")
+
+    body = encode(Message(id="odd", source="/s", type="t", partitionkey=odd, data=msgspec.Raw(b"{}")))
+    bus.transport().publish(ONE[0], [Outgoing("odd", body, partition=partition_of(odd, "odd", 4))])
+    policy = SubscriptionPolicy(*ONE, RetryPolicy(2, (0.01,)), ordering="key", partitions=4, on_failed_head="park")
+    made = Consumer(bus.transport(), policy, handle, name="node-1", facts=facts)
+    made.start()
+    until(lambda: facts.kinds().count("parked") == 1)
+    client, address = signed_in(Role.OPERATOR), reverse("subscriptions:order", args=ONE)
+    page = client.get(address)
+    (waiting,) = page.context["page"].parked
+    assert f'name="key" value="{waiting.handle}"' in page.content.decode()
+    form = {"key": waiting.handle, "head": "skip", "reason": "a stranger's"}
+    client.post(reverse("subscriptions:unpark", args=ONE), form, follow=True)
+    assert order_page.parked_keys(billing) == []
+    entry = AuditEntry.objects.get(action="subscription.unpark_skip")
+    assert entry.before is not None
+    assert entry.before["key"].isprintable()
+    made.stop(5.0)
+
+
+def test_a_key_parked_in_two_partitions_is_decided_about_by_its_head(
+    parked: Consumer, billing: Subscription, facts: FactRecorder, signed_in: Callable[..., Client]
+) -> None:
+    """A foreign writer has put two of its messages where they do not belong."""
+    own = partition_of("room-1", "", 4)
+    other = (own + 1) % 4
+    bodies = [
+        encode(Message(id=f"odd-{n}", source="/s", type="t", partitionkey="room-1", data=msgspec.Raw(b'{"n":%d}' % n)))
+        for n in (0, 9)
+    ]
+    bus.transport().publish(ONE[0], [Outgoing(f"odd-{n}", body, partition=other) for n, body in enumerate(bodies)])
+    until(lambda: facts.kinds().count("parked") == 2)
+    with pytest.raises(BadInput) as refused:
+        subscriptions.unpark(OPERATOR, *ONE, "room-1", head="skip", reason="sold")
+    client, address = signed_in(Role.OPERATOR), reverse("subscriptions:order", args=ONE)
+    waiting = {each.partition: each for each in client.get(address).context["page"].parked}
+    assert waiting.keys() == {own, other}
+    assert all(each.position in refused.value.remedy for each in waiting.values())
+    form = {"key": waiting[other].handle, "head": "skip", "reason": "not theirs"}
+    client.post(reverse("subscriptions:unpark", args=ONE), form, follow=True)
+    (left,) = order_page.parked_keys(billing)
+    assert (left.partition, left.messages, left.handle) == (own, 3, "room-1")
+
+
+def test_a_lost_answer_about_one_partition_says_nothing_of_the_other(
+    parked: Consumer, facts: FactRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = (partition_of("room-1", "", 4) + 1) % 4
+    body = encode(Message(id="odd", source="/s", type="t", partitionkey="room-1", data=msgspec.Raw(b'{"n":0}')))
+    bus.transport().publish(ONE[0], [Outgoing("odd", body, partition=other)])
+    until(lambda: facts.kinds().count("parked") == 1)
+    keeper = bus.transport()
+    assert isinstance(keeper, Partitioned)
+    heads = {each.partition: each.position for each in keeper.parked(*ONE, key="room-1")}
+    foreign = heads.pop(other)
+    (own,) = heads.values()
+
+    def lost(*_: Any) -> None:
+        raise AnswerLost("the connection broke")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper, "unpark", lost)
+        with pytest.raises(OutcomeUnknown):
+            subscriptions.unpark(OPERATOR, *ONE, own, head="skip", reason="sold")
+    assert subscriptions.unpark(OPERATOR, *ONE, foreign, head="skip", reason="not theirs").partition == other
+    assert [each.position for each in keeper.parked(*ONE, key="room-1")] == [own]
+    assert not AuditEntry.objects.filter(action__endswith=".done").exists()
+
+
+def test_a_key_beyond_those_that_are_listed_is_shown_and_decided_about(
+    parked: Consumer, signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order_page, "KEYS", 0)
+    monkeypatch.setattr(order, "_KEYS", 0)
+    page = signed_in().get(reverse("subscriptions:order", args=ONE), {"key": "room-1"}).context["page"]
+    assert (page.parked, page.one.state) == ([], "parked")
+    assert subscriptions.unpark(OPERATOR, *ONE, "room-1", head="skip", reason="sold").messages == 2
 
 
 def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: FactRecorder) -> None:

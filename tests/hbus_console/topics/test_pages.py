@@ -171,7 +171,13 @@ def test_with_the_store_away_the_pages_still_answer(
 
     monkeypatch.setattr(bus, "admin", away)
     assert "the store cannot be asked" in client.get(reverse("topics:detail", args=ONE[:1])).content.decode()
-    assert "The store is away." in client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
+    page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
+    assert "The store is away." in page
+    # Nor does the stream put there what the keeper saw last.
+    figures = page.partition('class="figures')[2].partition("</section>")[0]
+    assert figures.count("the store cannot be asked") >= 2
+    assert "nothing waits" not in figures
+    assert "/unsettled" not in figures
 
 
 def test_a_group_the_store_lost_is_said(busy: None, signed_in: Callable[..., Client]) -> None:

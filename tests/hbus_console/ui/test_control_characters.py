@@ -41,6 +41,14 @@ def test_json_says_the_same_without_one(made: Callable[[], HttpResponseBase]) ->
     assert not any((char < " " and char != "\n") or "\x7f" <= char <= "\x9f" for char in body.decode())
 
 
+def test_nothing_turns_what_stands_behind_it_around() -> None:
+    page = through(HttpResponse("<p>\u202egpj.exe\u2066\u2069 \u200fשלום\u2065\u202f</p>"))
+    assert page.content.decode() == "<p>\ufffdgpj.exe\ufffd\ufffd \u200fשלום\u2065\u202f</p>"  # type: ignore[attr-defined]
+    told = through(JsonResponse({"key": "\u202egpj"}, json_dumps_params={"ensure_ascii": False}))
+    assert json.loads(told.content) == {"key": "\u202egpj"}  # type: ignore[attr-defined]
+    assert "\u202e" not in told.content.decode()  # type: ignore[attr-defined]
+
+
 def test_what_is_neither_is_left_alone() -> None:
     answer = through(HttpResponse(b"\x1b\x00", content_type="application/octet-stream"))
     assert answer.content == b"\x1b\x00"  # type: ignore[attr-defined]

@@ -20,9 +20,11 @@ from hbus_console.cluster import probes
 from hbus_console.deadletters import live as deadletters
 from hbus_console.traffic import live as traffic
 from hbus_console.traffic.flow import FlowNow, LagNow, Rates
+from hbus_console.traffic.sampler import LagSampler
 from hbus_console.traffic.standing import Standing
 from hbus_console.ui import live
 from hbus_console.ui.live import Hub, LiveCells, TooManyStreams, event
+from hbus_console.ui.polling import once_a_poll
 from hbus_console.ui.views.live import _still
 
 NOW = 1_795_183_331_204
@@ -82,6 +84,8 @@ def test_an_event_carries_what_the_server_would_have_rendered() -> None:
 
 def test_old_evidence_is_called_old() -> None:
     assert event(stand())["stale"] == ""
+    # A keeper that froze is told well before anybody could take it for slow.
+    assert 3_000 * LagSampler.interval_s == traffic.STALE_MS
     assert "no keeper is sampling" in str(event(stand(now_ms=NOW + traffic.STALE_MS))["stale"])
 
 
@@ -183,6 +187,23 @@ def test_a_look_that_fails_is_logged_once_and_the_streams_go_on() -> None:
         await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())
+
+
+def test_one_poll_asks_once_for_all_scopes_and_the_next_one_again() -> None:
+    asked: list[int] = []
+
+    def question() -> int:
+        asked.append(1)
+        return len(asked)
+
+    def look(now_ms: int, scopes: tuple[str, ...]) -> list[LiveCells]:
+        return [LiveCells(texts={"asked": str(once_a_poll(question))})]
+
+    hub = Hub(look)
+    for number in ("1", "2"):
+        told = hub._thread.submit(hub._read, [EVERYTHING, ("booking.*",), ("stay.*",)]).result()
+        assert [json.loads(data)["texts"] for data, _ in told.values()] == [{"asked": number}] * 3
+    assert (once_a_poll(question), once_a_poll(question)) == (3, 4)
 
 
 def test_polling_stops_when_nobody_listens() -> None:

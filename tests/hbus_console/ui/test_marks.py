@@ -6,16 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from engine.core.clock import ManualClock
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.alerts.models import Alert, Evaluation, Rule, Silence
+from hbus_console.alerts import services as rules
+from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Rule, Silence
+from hbus_console.alerts.services import ChannelDraft, RuleDraft
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.models import Notice
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.nodes.stamps import STILL_AFTER_MS
 from hbus_console.operations.models import Operation
+from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions import services
+from hbus_console.teams.models import Team
+from hbus_console.teams.services import change_team
 from hbus_console.ui import live
 from hbus_console.ui.changes import Changes, merged
 from hbus_console.wiring import store
@@ -117,6 +124,40 @@ def test_alerts_are_marked_by_what_they_say_and_when_they_were_looked_at(changed
     assert changed(lambda: None, after_ms=10_000) == ["alerts"]
 
 
+def test_alerts_are_marked_by_their_rules_whom_these_tell_and_what_was_sent(changed: Changed, now_ms: int) -> None:
+    draft = RuleDraft(name="Backlog", kind="lag", threshold=203, topics="booking.*")
+    assert "alerts" in changed(lambda: rules.create_rule(SYSTEM, draft))
+    rule = Rule.objects.get()
+    assert "alerts" in changed(lambda: rules.change_rule(SYSTEM, rule.pk, {"threshold": 204}))
+    assert changed(lambda: rules.change_rule(SYSTEM, rule.pk, {"threshold": 205}), THEIRS) == []
+    channel = ChannelDraft(name="desk", kind="webhook", url="https://1.1.1.1/")
+    assert "alerts" in changed(lambda: rules.create_channel(SYSTEM, channel))
+    made = Channel.objects.get()
+    assert "alerts" in changed(lambda: rules.change_channel(SYSTEM, made.pk, {"name": "night desk"}))
+    alert = Alert.objects.create(
+        rule=rule, severity="warning", kind="lag", threshold=1, peak=9, value=9, state="firing",
+        began_ms=now_ms, measured_ms=now_ms,
+        subject_kind="subscription", namespace="booking.created", subject_name="billing",
+    )  # fmt: skip
+    sent = Notification.objects.create(channel=made, event="fired", body={}, made_ms=now_ms, next_ms=now_ms)
+    assert changed(lambda: sent.alerts.add(alert)) == ["alerts"]
+    assert changed(lambda: Notification.objects.update(state="sent")) == ["alerts"]
+    assert changed(lambda: Notification.objects.update(state="failed"), THEIRS) == []
+    assert changed(lambda: Alert.objects.update(better_ms=now_ms)) == ["alerts"]
+    assert "alerts" in changed(lambda: rules.delete_rule(SYSTEM, rule.pk, "no more"))
+
+
+def test_teams_notices_and_what_the_bus_refused_are_marked(changed: Changed, now_ms: int) -> None:
+    team = Team.objects.first()
+    assert team
+    assert changed(lambda: change_team(SYSTEM, team.name, {"contact": "#night"}), THEIRS) == ["teams"]
+    dropped = Notice(kind="facts_dropped", at_ms=now_ms, topic="booking.created")
+    assert changed(dropped.save) == ["notices"]
+    refused = OutboxMessage(topic="booking.created", refused_at=timezone.now(), body=b"")
+    assert changed(refused.save) == ["outbox"]
+    assert changed(lambda: OutboxMessage.objects.update(refused_at=None)) == ["outbox"]
+
+
 def test_an_operation_is_marked_while_it_moves(changed: Changed) -> None:
     fields = {"kind": "redrive", "title": "Redrive", "spec": {}, "digest": "d", "actor": "ada", "actor_kind": "user"}
 
@@ -135,7 +176,7 @@ def test_a_consumer_that_stands_still_is_told_by_the_clock_alone(
 ) -> None:
     settings.HBUS_PREFIX = prefix
     clock = ManualClock(start_ms=now_ms)
-    monkeypatch.setattr("hbus_console.nodes.living.SystemClock", lambda: clock)
+    monkeypatch.setattr("hbus_console.cluster.services.SystemClock", lambda: clock)
     line = {"topic": "booking.created", "group": "billing", "state": "running", "handled": 3}
     beat = NodeBeat(
         store.client(), prefix, name="c1", role="consumer", clock=clock, detail=lambda: {"consumers": [line]}
@@ -157,5 +198,5 @@ def test_a_look_costs_as_much_however_many_subjects_there_are(
         subscription(topic(f"booking.t{number}"), "billing")
         dead_letters(1, f"booking.t{number}", "billing", f"f{number}")
         waiting(now_ms, f"booking.t{number}", "billing", 3)
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(29):
         live.cells(now_ms, OURS)

@@ -1,0 +1,141 @@
+"""Decisions of people that the store carries out, which shares no transaction with the log.
+
+The entry is written before the store is asked: neither an answer that is lost nor a process that dies leaves what was
+done without a trace. What came to nothing, and what nobody knows the outcome of, is told by a second entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+from django.db import DatabaseError, transaction
+
+from engine.core.error_text import text_of
+from engine.core.errors import HbusError, OutcomeUnknown
+from engine.core.store.failures import AnswerLost
+from engine.core.subject import Subject
+from hbus_console.access.permissions import Actor
+from hbus_console.audit.models import CAME_TO_NOTHING, FOUND_DONE, OUTCOME_UNKNOWN, AuditEntry
+from hbus_console.audit.plain import as_stored
+from hbus_console.audit.services import record
+from hbus_console.audit.subjects import about
+
+T = TypeVar("T")
+
+#: So many entries of a subject are looked through for one that has no outcome.
+LOOKED_THROUGH = 1_000
+#: True of every act that is carried out here: see :func:`unanswered`.
+_AGAIN = "Look at how it stands, or ask for the same again: if it was done you are told so, and it is not done twice."
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class StoreDecision:
+    """What shall be done, as :func:`~hbus_console.audit.services.record` takes it."""
+
+    actor: Actor
+    action: str
+    subject: Subject
+    reason: str = ""
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+
+
+def carry_out(decision: StoreDecision, do: Callable[[], T]) -> T:
+    """Write the entry, then have it done. Not inside a transaction, which would keep the entry until after the act.
+
+    Raises what ``do`` raises, after a second entry that says what became of it; ``OutcomeUnknown`` for an answer that
+    was lost.
+    """
+    with transaction.atomic(durable=True):
+        entry = record(
+            decision.actor,
+            decision.action,
+            decision.subject,
+            reason=decision.reason,
+            before=decision.before,
+            after=decision.after,
+        )
+    try:
+        return do()
+    except OutcomeUnknown as error:
+        _tell(decision, entry, OUTCOME_UNKNOWN, error.what)
+        raise
+    except AnswerLost as error:
+        _tell(decision, entry, OUTCOME_UNKNOWN, error.what)
+        raise OutcomeUnknown(f"Nobody knows whether it was done: {error.what}", remedy=_AGAIN) from error
+    except HbusError as error:
+        _tell(decision, entry, CAME_TO_NOTHING, error.what)
+        raise
+    except Exception as error:
+        _tell(decision, entry, OUTCOME_UNKNOWN, text_of(error))
+        raise
+
+
+def last_decision(
+    subject: Subject, actions: Iterable[str], is_it: Callable[[AuditEntry], bool] = lambda entry: True
+) -> AuditEntry | None:
+    """The newest entry of one of these decisions or of its outcome, among those that ``is_it`` takes; none of one that
+    came to nothing."""
+    names = [action + ending for action in actions for ending in ("", CAME_TO_NOTHING, OUTCOME_UNKNOWN, FOUND_DONE)]
+    found = AuditEntry.objects.filter(about(subject), action__in=names).order_by("-seq")[:LOOKED_THROUGH]
+    void: set[int] = set()
+    for entry in found.iterator(chunk_size=50):
+        if entry.action.endswith(CAME_TO_NOTHING):
+            void.add((entry.after or {}).get("decision", 0))
+        elif entry.seq not in void and is_it(entry):
+            return entry
+    return None
+
+
+def has_unanswered(subject: Subject, actor: Actor, action: str) -> bool:
+    """Whether there is an entry, of any age, that nobody knows the outcome of ``actor``'s decision to do ``action``."""
+    found = AuditEntry.objects.filter(about(subject), action=action + OUTCOME_UNKNOWN, actor=as_stored(actor.name))
+    return found.exists()
+
+
+def unanswered(entry: AuditEntry | None, actor: Actor, action: str) -> AuditEntry | None:
+    """``entry``, if it says that nobody knows the outcome of ``actor``'s own decision to do ``action``: then asking for
+    the same again is no second decision."""
+    ours = entry is not None and (entry.actor, entry.actor_kind) == (as_stored(actor.name), actor.kind)
+    return entry if ours and entry is not None and entry.action == action + OUTCOME_UNKNOWN else None
+
+
+def outcome_unknown(actor: Actor, entry: AuditEntry, why: str) -> None:
+    """Write down that nobody knows the outcome of the decision that ``entry`` tells."""
+    decision = StoreDecision(actor, entry.action, entry.subject, entry.reason, entry.before)
+    _tell(decision, entry, OUTCOME_UNKNOWN, why)
+
+
+def found_done(actor: Actor, entry: AuditEntry, subject: Subject) -> None:
+    """Write down that what ``entry`` did not know the outcome of had been done."""
+    with transaction.atomic():
+        record(
+            actor,
+            entry.action.removesuffix(OUTCOME_UNKNOWN) + FOUND_DONE,
+            subject,
+            reason=entry.reason,
+            before=entry.before,
+            after={"decision": (entry.after or {}).get("decision", entry.seq), "outcome": "it had been done"},
+        )
+
+
+def _tell(decision: StoreDecision, entry: AuditEntry, ending: str, why: str) -> None:
+    outcome = "nobody knows whether it was done" if ending == OUTCOME_UNKNOWN else "it was not done"
+    try:
+        with transaction.atomic():
+            record(
+                decision.actor,
+                decision.action + ending,
+                decision.subject,
+                reason=decision.reason,
+                before=decision.before,
+                after={"decision": entry.seq, "outcome": outcome, "why": why},
+            )
+    except (DatabaseError, HbusError):
+        # Who asked is told what happened all the same, and the entry of the decision stands.
+        _log.exception("the outcome of a decision is not in the audit log", decision=entry.seq, outcome=outcome)
