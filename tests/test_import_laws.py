@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,14 +76,22 @@ def test_no_modules_of_the_engine_import_each_other_in_a_circle() -> None:
     assert _in_circles({name: found for name, found in _imports().items() if name.startswith("engine")}) == []
 
 
+def _contracts() -> list[dict[str, Any]]:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(said["tool"]["importlinter"]["contracts"])
+
+
 @cache
 def _floors() -> tuple[frozenset[str], ...]:
     """The rooms of each floor of the console, the highest first, as the contract of the floors names them."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    layers = next(contract["layers"] for contract in contracts if contract.get("exhaustive"))
+    layers = next(contract["layers"] for contract in _contracts() if contract.get("exhaustive"))
     return tuple(frozenset(re.findall(r"[\w.]+", layer)) for layer in layers)
+
+
+def test_every_feature_with_pages_keeps_the_layers_inside_an_app() -> None:
+    inside = next(contract for contract in _contracts() if contract["name"].startswith("Inside an app"))
+    with_pages = {f"hbus_console.{room}" for room in _sisters() if f"hbus_console.{room}.urls" in _modules()}
+    assert with_pages - set(inside["containers"]) == set()
 
 
 def _floor_of(room: str) -> int:

@@ -95,15 +95,17 @@ def test_no_two_classes_of_the_console_share_a_name() -> None:
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
-def test_only_the_wiring_opens_transports() -> None:
-    """Measurements open their own, beside the console's."""
-    opening = {
+@pytest.mark.parametrize(("made", "wiring"), [("open_transport", "bus"), ("SlotStore", "cron")])
+def test_only_the_wiring_makes_what_settings_say(made: str, wiring: str) -> None:
+    """Measurements make their own, beside the console's."""
+    making = {
         named(path)
         for path, tree in python("hbus_console", "examples")
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "open_transport" for alias in node.names)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == made
     }
-    assert {name for name in opening if not name.startswith("hbus_console/bench/")} == {"hbus_console/wiring/bus.py"}
+    others = {name for name in making if not name.startswith("hbus_console/bench/")}
+    assert others == {f"hbus_console/wiring/{wiring}.py"}
 
 
 def _named_to_msgspec(call: ast.Call) -> ast.expr | None:

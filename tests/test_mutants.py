@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.plan import PLAN, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.plan import PLAN
 from tests.mutants.planting import ROOT, Nursery, mutated
 
 #: Quick ones, of the engine and of the console.

@@ -33,6 +33,33 @@ def test_a_sheet_takes_the_focus_keeps_it_and_gives_it_back(watched: Watched) ->
     expect(opener).to_be_focused()
 
 
+def test_after_an_act_by_keys_the_focus_is_on_what_was_said_of_it(watched: Watched) -> None:
+    page = watched.open("/topics/booking.cancelled/")
+    for opener, done in (("Pause…", "are held"), ("Resume…", "again")):
+        page.get_by_role("button", name=opener).focus()
+        page.keyboard.press("Enter")
+        page.keyboard.type("because")
+        page.keyboard.press("Enter")
+        said = page.locator("#content > .said [role=status]")
+        expect(said).to_be_focused()
+        assert done in said.inner_text()
+        # From there Tab leads to what the page offers next.
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('.page-head') !== null")
+
+
+def test_a_refused_act_leaves_the_focus_on_its_button(watched: Watched) -> None:
+    page = watched.open("/topics/booking.cancelled/")
+    page.get_by_role("button", name="Pause…").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("   ")
+    button = page.locator("#pause form button").first
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#pause [data-said]")).to_be_visible()
+    expect(button).to_be_focused()
+
+
 def test_keys_lead_through_the_console(watched: Watched) -> None:
     page = watched.open("/")
     page.keyboard.press("/")

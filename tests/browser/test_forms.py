@@ -84,3 +84,15 @@ def test_what_was_refused_is_not_said_of_the_next_try(page: Page) -> None:
     expect(page.locator("#new [data-said]")).to_contain_text("The connection was lost")
     expect(page.locator("main [role=alert]")).to_have_count(1)
     expect(page.locator("main")).not_to_contain_text("At most")
+
+
+def test_an_act_whose_outcome_nobody_knows_is_not_said_to_be_done(page: Page) -> None:
+    page.route("**/teams/", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
+    page.route("**/audit/posted/**", lambda route: route.fulfill(json={"state": "unknown", "location": ""}))
+    fill(page, "Late desk")
+    send(page)
+    said = page.locator("#new [data-said]")
+    expect(said).to_contain_text("nobody knows whether it was done", timeout=BACK_MS)
+    expect(page.locator("#new [name=name]")).to_have_value("Late desk")
+    expect(said.get_by_role("link", name="See how it stands")).to_be_visible()
+    expect(page.locator("#new form .form-acts button:not([type=button])")).to_be_enabled()

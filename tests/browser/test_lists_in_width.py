@@ -18,7 +18,7 @@ from hbus_console.messages.search import Outcome
 from hbus_console.messages.views import MessageRow
 
 STYLES = [
-    *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "hbus.css")),
+    *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "tables.css", "hbus.css")),
     Path(messages.__path__[0]) / "static" / "ledger" / "ledger.css",
     Path(deadletters.__path__[0]) / "static" / "deadletters" / "letters.css",
 ]

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Console, Watched
+from tests.browser.conftest import NARROW, Console, Watched
 from tests.given_time import GivenTime
 
 #: More than the six connections that a browser has for one host.
@@ -217,3 +217,35 @@ def test_a_page_that_cannot_be_read_again_says_so(console: Console, new_page: Ca
     page.context.route("**/topics/", lambda route: route.fulfill(status=404, body="gone"))
     expect(page.locator("[data-live-indicator]")).to_contain_text("Behind", timeout=60_000)
     assert "cannot be read any more (404)" in (page.locator("[data-live-indicator]").get_attribute("title") or "")
+
+
+def test_what_is_gone_is_said_where_one_reads_and_nothing_is_done_to_it(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page(viewport=NARROW).open("/topics/booking.cancelled/")
+    pause = page.get_by_role("button", name="Pause…")
+    expect(pause).to_be_enabled()
+    page.context.route("**/topics/booking.cancelled/", lambda route: route.fulfill(status=404, body="gone"))
+    said = page.locator("main").get_by_role("alert")
+    expect(said).to_contain_text("This page cannot be read any more (404). Reload it. What stands", timeout=60_000)
+    expect(pause).to_be_disabled()
+    expect(page.locator(".live-word")).to_be_visible()
+    page.context.unroute("**/topics/booking.cancelled/")
+    expect(pause).to_be_enabled(timeout=60_000)
+    expect(said).to_have_count(0)
+
+
+def test_a_page_that_is_slow_to_be_read_says_that_it_is_behind(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page().open("/topics/")
+    indicator = page.locator("[data-live-indicator]")
+    expect(indicator).to_contain_text("Live")
+    held: list[Route] = []
+    page.context.route("**/topics/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
+    expect(indicator).to_contain_text("Behind", timeout=60_000)
+    assert "takes long to be read" in (indicator.get_attribute("title") or "")
+    while held:
+        held.pop().continue_()
+    page.context.unroute("**/topics/")
+    expect(indicator).to_contain_text("Live", timeout=60_000)

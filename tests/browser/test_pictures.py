@@ -16,7 +16,7 @@ from hbus_console.messages.models import LedgerEvent, LedgerMessage
 
 AT = 1_790_000_000_000
 STYLES = [
-    *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "hbus.css")),
+    *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "tables.css", "hbus.css")),
     Path(messages.__path__[0]) / "static" / "ledger" / "ledger.css",
 ]
 #: Names of 120 characters: the widest letters, the narrowest, two columns each, pictures, and what people write.

@@ -64,8 +64,8 @@ def main(kind: str, name: str) -> None:
     from django.db import connection
 
     from engine.core.errors import Unavailable
-    from engine.core.scripts import UNREACHABLE, away
     from engine.core.store import open_client
+    from engine.core.store.answered import answered
     from engine.cron.slots.job import JobPolicy
     from engine.cron.slots.keeping import LeaseKeeper
     from engine.cron.slots.node import CronNode
@@ -87,10 +87,8 @@ def main(kind: str, name: str) -> None:
     queue = f"{settings.HBUS_PREFIX}:queue"
 
     def offer(step: Offer) -> None:
-        try:
+        with answered():
             client.rpush(queue, *step.runs)
-        except UNREACHABLE as error:
-            raise away(error) from error
 
     act = doomed(places(store, SlotJudge(), offer, tuple), os.environ.get("DIE_AT", ""))
 
@@ -140,11 +138,12 @@ def main(kind: str, name: str) -> None:
     def take(one: RunWorker) -> None:
         while not told.is_set():
             try:
-                taken = client.blpop([queue], timeout=STORE_S / 2)
+                with answered():
+                    taken = client.blpop([queue], timeout=STORE_S / 2)
                 if taken is not None:
                     with fresh_connections():
                         one.run(int(taken[1]), work)
-            except (*UNREACHABLE, Unavailable):
+            except Unavailable:
                 told.wait(0.2)
 
     print("started", flush=True)

@@ -17,7 +17,7 @@ import redis
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
-from engine.bus.consuming.dispatch import LANE_AHEAD
+from engine.bus.consuming.lanes import LANE_AHEAD
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer
 from engine.bus.transports.redis_stream import open_transport

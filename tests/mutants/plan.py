@@ -6,24 +6,11 @@ A fault is a small change of one file, such as a tired evening makes. That each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutants.cron_plan import CRON
+from tests.mutants.mutant import Mutant
 
 _STREAMS = "engine/bus/transports/redis_stream/lua"
 _ACCOUNTING = "tests/engine/bus/test_accounting.py"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """``before`` stands in ``file`` once and becomes ``after``."""
-
-    name: str
-    #: Which promise it breaks, as a sentence.
-    breaks: str
-    file: str
-    before: str
-    after: str
-    #: Files or tests, the nearest first.
-    noticed_by: tuple[str, ...]
 
 
 PLAN = (
@@ -175,17 +162,33 @@ PLAN = (
         "due-a-second-early",
         "A delayed message is never early: it comes a second before.",
         "engine/bus/lua/claim.lua",
-        "ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)",
-        "ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)\nnow = now + 1000",
+        "places = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)",
+        "places = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)\nnow = now + 1000",
         ("tests/engine/bus/test_delays.py",),
     ),
     Mutant(
         "claim-is-a-removal",
         "A mover that dies loses nothing: what it claims is forgotten.",
         "engine/bus/lua/claim.lua",
-        "    redis.call('ZADD', KEYS[2], now + ARGV[2], id)\n",
+        "    redis.call('ZADD', KEYS[2], now + ARGV[2], place)\n",
         "",
         ("tests/engine/bus/test_delays.py",),
+    ),
+    Mutant(
+        "delayed-by-id-alone",
+        "Topic, source and id name a delayed message: its id does, which others may choose.",
+        "engine/bus/delays.py",
+        "    return msgspec.json.encode((topic, source, message_id)).decode()\n",
+        "    return message_id\n",
+        ("tests/engine/bus/test_delays.py",),
+    ),
+    Mutant(
+        "claim-left-behind",
+        "A claim goes to the bus with its message: the mover publishes under a key of its own.",
+        "engine/bus/delay_mover.py",
+        "(decode(item.body), item.claimed_key)",
+        '(decode(item.body), "")',
+        ("tests/engine/bus/test_schedule_once.py",),
     ),
     # Leases
     Mutant(
@@ -297,4 +300,5 @@ PLAN = (
         "",
         ("tests/engine/bus/test_breaker.py",),
     ),
+    *CRON,
 )

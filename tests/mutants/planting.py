@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutants.plan import Mutant
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 #: What a test run of one mutant may take, in seconds.
