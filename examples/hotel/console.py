@@ -16,7 +16,7 @@ def _start(actor: Actor) -> None:
 EXAMPLE = Example(
     name="hotel",
     title="Two hotels and their bookings",
-    text="Bookings are made, changed and cancelled, stays completed and invoices drafted: five topics of three "
+    text="Bookings are made, changed and cancelled, stays completed and invoices drafted: six topics of three "
     "teams. Availability is counted in a read model, and a partner's system fails now and then, once for good. "
     "The events of years pass in a few minutes.",
     start=_start,

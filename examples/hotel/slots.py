@@ -21,8 +21,8 @@ from hbus_console.jobs.demanded import (
     compare_slots,
     demands_of,
     kept_from,
-    schedule_said,
 )
+from hbus_console.jobs.known import schedule_said
 from hbus_console.jobs.models import Job, JobRun
 
 #: How many differences are told.
