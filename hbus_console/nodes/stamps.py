@@ -24,7 +24,7 @@ from hbus_console.nodes.reports import why_unreadable
 #: A loop that last turned so long ago has stopped, although its process may live.
 SILENT_AFTER_MS = 10_000
 #: A process that has not stamped for so long has stopped whole, or its way to the store has.
-STILL_AFTER_MS = 6_000
+STILL_AFTER_MS = 5_000
 #: A silent node is shown this long before its entry is dropped.
 FORGET_AFTER_MS = 24 * 3600 * 1000
 

@@ -13,14 +13,19 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Console, Watched
 
 WIDTHS = (390, 1024, 1100, 1200, 1280, 1440)
-#: Jobs and runs with names, reasons and workers of the usual length: paused, failing, skipped, tried again, triggered.
+#: Jobs, runs, operations and processes with names, reasons and errors of the usual length, in every state.
 _CROWD = """
+import json
+from django.conf import settings
 from engine.core.clock import SystemClock
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.models import JobAttempt, JobRun
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import create_job, pause_job
+from hbus_console.nodes.stamps import key
+from hbus_console.operations.models import Operation
 from hbus_console.teams.models import Team
+from hbus_console.wiring import store
 
 team = Team.objects.order_by("name").first().name
 now_s = SystemClock().now_ms() // 1000
@@ -48,6 +53,20 @@ for name in ("hotel.crowd.month-end-invoice", "hotel.crowd.partner-catalogue-syn
                 run=run.pk, number=number, epoch=number, owner=run.owner, begun_us=us, ended_us=us + 90_000_000,
                 state=state, reason=told[state].get("reason", ""),
             )
+for state in Operation.State.values:
+    Operation.objects.create(
+        kind="replay", title="Replay booking.created into availability-search-index, of partition 3", state=state,
+        spec={}, digest=f"crowd-{state}", actor="night-desk@lisbon", actor_kind="person", reason="why", audit_seq=1,
+        total=1200, done=900, skipped=250, failed=50, copies=900, settled=700, died=90, unhandled=3, retrying=40,
+    )
+why = "it did not say that it lives for 61 s, as on a machine without memory, and was ended by signal 9"
+consumer = {"topic": "booking.created", "group": "crowd", "state": "running", "in_flight": 1, "turned_ms": now_s * 1000,
+            "last_error": why, "last_error_ms": now_s * 1000}
+duty = {"name": "crowd", "state": "running", "ticks": 9, "failures": 3, "last_tick_ms": now_s * 1000, "last_error": why}
+# As of long ago: their process has stopped, which is said of it as well.
+stamp = {"role": "keeper", "pid": 7, "host": "vm-hotel-07", "slot": "0", "started_ms": 1,
+         "stamp_ms": (now_s - 90) * 1000, "detail": {"consumers": [consumer], "duties": [duty]}}
+store.client().hset(key(settings.HBUS_PREFIX), "vm-hotel-07:keeper:0", json.dumps(stamp))
 pause_job(SYSTEM, "hotel.crowd.month-end-invoice", "the ledger of the partner is moved this night")
 print(JobRun.objects.filter(job="hotel.crowd.rate-parity", state="failed").first().pk)
 """
