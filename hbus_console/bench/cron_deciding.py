@@ -13,6 +13,7 @@ from statistics import quantiles
 import psutil
 
 from engine.core.store import open_client
+from engine.cron.slots.node import AHEAD_S as DECIDED_AHEAD_S
 from engine.cron.slots.node import CronNode
 from engine.cron.slots.steps import Offer
 from engine.cron.slots.store import SlotStore
@@ -50,7 +51,7 @@ class MeasuredNode:
         _make_schedules(self._begin, seconds)
         before = psutil.Process().memory_info().rss
         act = places(store, SlotJudge(), self._offer, tuple, lambda step: {})
-        self._node = CronNode("bench", act, KnownJobs().changes, store.time)
+        self._node = CronNode("bench", act, KnownJobs().changes, store.time, ahead_s=DECIDED_AHEAD_S)
         self._node.tick()
         keep_what_is_known()
         self.figures["bytes"] = (psutil.Process().memory_info().rss - before) / schedules

@@ -68,7 +68,7 @@ def main(kind: str, name: str) -> None:
     from engine.core.store.answered import answered
     from engine.cron.slots.job import JobPolicy
     from engine.cron.slots.keeping import LeaseKeeper
-    from engine.cron.slots.node import CronNode
+    from engine.cron.slots.node import AHEAD_S, CronNode
     from engine.cron.slots.running import Held
     from engine.cron.slots.steps import Offer, RunState
     from engine.cron.slots.store import SlotStore
@@ -93,7 +93,7 @@ def main(kind: str, name: str) -> None:
     act = doomed(places(store, SlotJudge(), offer, tuple), os.environ.get("DIE_AT", ""))
 
     def node() -> None:
-        one = CronNode(name, act, KnownJobs().changes, store.time)
+        one = CronNode(name, act, KnownJobs().changes, store.time, ahead_s=AHEAD_S)
         sweeper = threading.Thread(target=again, args=(one.sweep,))
         sweeper.start()
         again(one.tick)

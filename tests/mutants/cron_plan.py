@@ -55,7 +55,7 @@ CRON = (
         "slot-claimed-early",
         "The store judges whether a slot has come: a node that is ahead claims it early.",
         f"{_LUA}/claim.lua",
-        "  local free = now >= tonumber(ARGV[3 + number])\n",
+        "  local free = now + ARGV[4] >= tonumber(ARGV[4 + number])\n",
         "  local free = true\n",
         _STORE,
     ),
@@ -105,6 +105,14 @@ CRON = (
         _NODE,
         "abs(off_s) > self._most_off_s",
         "off_s > self._most_off_s",
+        ("tests/engine/cron/slots/test_node.py",),
+    ),
+    Mutant(
+        "offered-before-its-slot",
+        "What is decided before it comes is offered when it has: at once.",
+        "engine/cron/slots/scheduling.py",
+        "if at_once := [row for row in offered if row.slot <= claims.now_s]:",
+        "if at_once := offered:",
         ("tests/engine/cron/slots/test_node.py",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.cron.slots.job import CronJob, JobPolicy
+from engine.cron.slots.node import AHEAD_S
 from engine.cron.slots.overlap import MOST_TAGGED, REPLACED, STOPPED, OverlapVerdict, judged_overlap, not_begun
 from engine.cron.slots.parts import may_do, node_of
 from engine.cron.slots.planning import Decision
@@ -59,7 +60,8 @@ class ModelStore:
         self.epochs.clear()
 
     def claim(self, step: ClaimSlots, now: float) -> SlotClaims:
-        won = frozenset(slot for slot in step.slots if slot.at <= now and self._is_free(slot, step.node, now))
+        until = now + step.ahead_s
+        won = frozenset(slot for slot in step.slots if slot.at <= until and self._is_free(slot, step.node, now))
         self.markers.update(dict.fromkeys(won, (step.node, now + step.ttl_s)))
         return SlotClaims(won, now)
 
@@ -126,7 +128,7 @@ class ModelDatabase:
         self.stale: list[str] = []
         #: Effects that were done on a node that they were not for.
         self.astray: list[str] = []
-        #: Slots that were opened before they had come, by true time.
+        #: Slots that were opened sooner before they came than they may be, by true time.
         self.early: list[str] = []
 
     def read_cursors(self, step: ReadCursors, now: float) -> list[Cursor]:
@@ -215,7 +217,7 @@ class ModelDatabase:
     def insert(self, job: str, decision: Decision, now: float) -> RunRow | None:
         """A row, which is given back where it is to run."""
         slot, skipped = decision.slot, decision.skipped
-        if slot > now:
+        if slot > now + AHEAD_S:
             self.early.append(f"{job} at {slot}")
         state = RunState.SKIPPED if skipped else RunState.CLAIMED
         not_before_s = float(slot + decision.wait_s) if decision.wait_s else 0.0

@@ -17,9 +17,10 @@ from engine.cron.simulation.models import ModelDatabase, ModelQueue, ModelStore
 from engine.cron.simulation.policies import random_policy
 from engine.cron.slots import running
 from engine.cron.slots.job import AfterFailure, CronJob, JobPolicy
+from engine.cron.slots.node import AHEAD_S
 from engine.cron.slots.parts import node_of
 from engine.cron.slots.running import Held
-from engine.cron.slots.scheduling import RunSweeper, schedule
+from engine.cron.slots.scheduling import Later, RunSweeper, schedule
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
@@ -292,18 +293,24 @@ class World:
 
     def _node(self, host: Host) -> Steps[None]:
         sweeper, table, sweep_at = RunSweeper(), Timetable(), self.now + SWEEP_S
+        later: list[Later] = []
         for job in self.jobs.values():
             table.put(job, BEGIN)
         while True:
             with suppress(Unavailable):
                 now_s = self.now + host.skew_s
-                yield from schedule(table, table.due(now_s, len(self.jobs)), host.name, now_s)
+                due = table.due(now_s + AHEAD_S, len(self.jobs))
+                later += (yield from schedule(table, due, host.name, now_s, AHEAD_S)).later
+                later.sort(key=lambda each: each.at)
+            with suppress(Unavailable):
+                while later and later[0].at <= self.now:
+                    yield later.pop(0).offer
             if self.now >= sweep_at:
                 due_s = SWEEP_S
                 with suppress(Unavailable):
                     due_s = yield from sweeper.sweep(self.jobs)
                 sweep_at = self.now + min(SWEEP_S, due_s)
-            yield Wait(self.now + 1.0)
+            yield Wait(min([self.now + 1.0, *(each.at for each in later)]))
 
     def _worker(self, host: Host) -> Steps[None]:
         while True:

@@ -11,7 +11,7 @@ from engine.core.error_text import text_of
 from engine.core.errors import Unavailable
 from engine.cron.slots.driving import Act, perform
 from engine.cron.slots.job import CronJob
-from engine.cron.slots.scheduling import RunSweeper, schedule
+from engine.cron.slots.scheduling import Later, RunSweeper, schedule
 from engine.cron.slots.timetable import Timetable
 
 #: How often changed jobs are asked for, open runs are looked through, and the store's clock is read, in seconds.
@@ -20,6 +20,10 @@ CHANGES_S, SWEEP_S, CLOCK_S = 1.0, 2.0, 5.0
 MOST_JOBS, FAILED_S = 1_000, 30.0
 #: The longest and the shortest sleep, and the one after something did not answer.
 LONGEST_S, SHORTEST_S, AWAY_S = 0.5, 0.005, 0.5
+#: How long before it comes a slot is decided, in seconds: what is left to be done when it has come is its offer.
+AHEAD_S = 0.5
+#: For how long the slots of a second are decided, and those that were decided before it offered.
+BUSY_S = 0.6
 #: How soon a sweep is tried again that came before the jobs were known.
 UNKNOWN_S = 0.05
 
@@ -43,6 +47,9 @@ class CronNode:
     It decides by no wall clock: the store's is read now and then, and goes on with this process's monotonic one, so
     that a clock which is wrong or steps harms no slot. Whose own is further from the store's than ``most_off_s`` stops
     all the same, and says so: what else a machine with such a clock does, nobody knows. 0: it never stops for that.
+
+    Slots are decided ``ahead_s`` before they come, and their runs offered when they have: thousands may come in the
+    same second. Who stops calls :meth:`finish`, for those that are decided and not offered yet.
     """
 
     def __init__(
@@ -54,8 +61,10 @@ class CronNode:
         clock: Clock | None = None,
         *,
         most_off_s: float = 0.0,
+        ahead_s: float = 0.0,
     ) -> None:
         self.name = name
+        self._ahead_s = ahead_s
         self._most_off_s = most_off_s
         self.jobs: dict[str, CronJob] = {}
         #: Since it started.
@@ -69,6 +78,8 @@ class CronNode:
         self._store_time = store_time
         self._clock = clock or SystemClock()
         self._table = Timetable()
+        #: What is decided and has not come, the first to come first.
+        self._later: list[Later] = []
         self._sweeper = RunSweeper()
         #: Whether all jobs were told once.
         self._knows_jobs = False
@@ -80,6 +91,7 @@ class CronNode:
     def tick(self) -> float:
         """Do what is due; after how many seconds to call it again."""
         try:
+            self._offer_come()
             more = self._tick()
         except Unavailable as error:
             self.trouble = error.what
@@ -87,10 +99,19 @@ class CronNode:
         self.trouble = ""
         if more:
             return 0.0
-        next_at = self._table.next_at()
-        if next_at is None:
-            return LONGEST_S
-        return min(LONGEST_S, max(SHORTEST_S, next_at - self._now_s()))
+        next_at, pause_s = self._table.next_at(), LONGEST_S
+        if next_at is not None:
+            pause_s = min(pause_s, next_at - self._ahead_s - self._now_s())
+        return max(SHORTEST_S, min(pause_s, self._until_later_s()))
+
+    def finish(self) -> float:
+        """Offer what is decided and has come; after how many seconds to call it again, 0 when nothing is left."""
+        try:
+            self._offer_come()
+        except Unavailable as error:
+            self.trouble = error.what
+            self._later.clear()
+        return max(SHORTEST_S, self._until_later_s()) if self._later else 0.0
 
     def sweep(self) -> float:
         """Look through the runs that are open; after how many seconds to call it again: when an attempt is due at last.
@@ -114,7 +135,7 @@ class CronNode:
 
     def _between_slots(self, pause_s: float) -> float:
         """``pause_s``, or a little more: slots come with whole seconds, and thousands of them are not to wait."""
-        return pause_s + max(0.0, 0.5 - (self._now_s() + pause_s) % 1)
+        return pause_s + max(0.0, BUSY_S - (self._now_s() + self._ahead_s + pause_s) % 1)
 
     def _tick(self) -> bool:
         now = self._clock.monotonic()
@@ -127,14 +148,28 @@ class CronNode:
             self._offset_s = self._store_time() - self._clock.monotonic()
             self._refuse_wrong_clock()
             self._clock_at = now + CLOCK_S
-        due = self._table.due(self._now_s(), MOST_JOBS)
+        due = self._table.due(self._now_s() + self._ahead_s, MOST_JOBS)
         try:
-            self.opened += perform(schedule(self._table, due, self.name, self._now_s()), self._act, self._clock)
+            self._schedule(due)
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001 - one job's mistake must not keep the others from their slots
             self._one_by_one(due, error)
         return len(due) == MOST_JOBS
+
+    def _schedule(self, due: list[str]) -> None:
+        steps = schedule(self._table, due, self.name, self._now_s(), self._ahead_s)
+        opened, later = perform(steps, self._act, self._clock)
+        self.opened += opened
+        self._later = sorted((*self._later, *later), key=lambda each: each.at)
+
+    def _offer_come(self) -> None:
+        while self._later and self._later[0].at <= self._clock.monotonic():
+            # Once: what is not offered here is found by whoever sweeps.
+            self._act(self._later.pop(0).offer)
+
+    def _until_later_s(self) -> float:
+        return self._later[0].at - self._clock.monotonic() if self._later else LONGEST_S
 
     def _refuse_wrong_clock(self) -> None:
         off_s = self._clock.now_ms() / 1000 - self._now_s()
@@ -150,7 +185,7 @@ class CronNode:
         alone = False
         for name in due:
             try:
-                self.opened += perform(schedule(self._table, [name], self.name, self._now_s()), self._act, self._clock)
+                self._schedule([name])
             except Unavailable:
                 raise
             except Exception as mistake:  # noqa: BLE001 - it is told

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
+from typing import NamedTuple
 
 from engine.cron.slots.job import AfterLoss, CronJob, JobPolicy, Overlap
 from engine.cron.slots.overlap import not_begun
@@ -16,6 +18,8 @@ from engine.cron.slots.steps import (
     Cursor,
     GiveUp,
     LeasesHeld,
+    Monotonic,
+    Offer,
     Opened,
     Opening,
     OpenRuns,
@@ -44,8 +48,25 @@ AT_MOST = 2
 MOST_OFFERED = 500
 
 
-def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps[int]:
-    """Decide what has come of the jobs ``due`` in ``table``; how many runs were opened.
+class Later(NamedTuple):
+    """An offer that is to be made once its slot has come, and not before."""
+
+    #: When that is, by the monotonic clock of this process.
+    at: float
+    offer: Offer
+
+
+class Scheduled(NamedTuple):
+    """What was done of the jobs that were due, and what is left to be done."""
+
+    #: How many runs were opened.
+    opened: int = 0
+    #: The first to come first.
+    later: tuple[Later, ...] = ()
+
+
+def schedule(table: Timetable, due: list[str], node: str, now_s: float, ahead_s: float = 0.0) -> Steps[Scheduled]:
+    """Decide what has come of the jobs ``due`` in ``table``, and what comes within ``ahead_s``.
 
     ``now_s``: the node's own clock, which may be wrong. Raises ``Unavailable`` when store, database or queue do not
     answer: what is not decided, or not offered, is found again.
@@ -54,33 +75,45 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float) -> Steps
         cursors: list[Cursor] = yield ReadCursors(doubted)
         table.learn(doubted, cursors)
     waiting = {
-        SlotKey(name, job.version, slots[0]): (job, slots) for name in due for job, slots in table.come(name, now_s)
+        SlotKey(name, job.version, slots[0]): (job, slots)
+        for name in due
+        for job, slots in table.come(name, now_s + ahead_s)
     }
     if not waiting:
-        return 0
+        return Scheduled()
     # The first stands for all that follow it: who decides it moves the cursor, and the others start behind that.
-    claims: SlotClaims = yield ClaimSlots(tuple(waiting), node, CLAIM_S)
+    claims: SlotClaims = yield ClaimSlots(tuple(waiting), node, CLAIM_S, ahead_s)
+    claimed_at: float = yield Monotonic()
     # Not what this node's own clock says: it may be ahead.
-    table.look_again(waiting.keys() - claims.won, now_s, claims.now_s)
+    until_s = claims.now_s + ahead_s
+    table.look_again(waiting.keys() - claims.won, now_s, until_s)
     nodes: tuple[str, ...] = ()
     if any(job.policy.on_nodes for slot, (job, _) in waiting.items() if slot in claims.won):
         nodes = yield WorkingNodes()
     openings = tuple(
         Opening(table.cursor(slot.job), tuple(divided(job, decide(job, come, claims.now_s), nodes)))
         for slot, (job, slots) in waiting.items()
-        if slot in claims.won and (come := [each for each in slots if each <= claims.now_s])
+        if slot in claims.won and (come := [each for each in slots if each <= until_s])
     )
     if not openings:
-        return 0
+        return Scheduled()
     # Until it is answered that they were moved.
     table.doubt(opening.cursor.job for opening in openings)
     opened: Opened = yield OpenRuns(openings, node)
     table.learn([cursor.job for cursor in opened.cursors], opened.cursors)
     # What is not offered here is found by :class:`RunSweeper`.
     ours = {job.name for job, _ in waiting.values() if not job.policy.elsewhere}
-    if at_once := [row for row in opened.rows if row.job in ours and row.not_before_s <= row.changed_s]:
+    offered = [row for row in opened.rows if row.job in ours and row.not_before_s <= row.changed_s]
+    if at_once := [row for row in offered if row.slot <= claims.now_s]:
         yield offer_of(at_once)
-    return len(opened.rows)
+    # The store's clock was no further than it told when it had answered.
+    to_come = (row for row in offered if row.slot > claims.now_s)
+    return Scheduled(len(opened.rows), tuple(_later(to_come, claimed_at - claims.now_s)))
+
+
+def _later(rows: Iterable[RunRow], offset_s: float) -> Iterator[Later]:
+    for slot, some in groupby(sorted(rows, key=_age), key=lambda row: row.slot):
+        yield Later(slot + offset_s, offer_of(some))
 
 
 class RunSweeper:

@@ -117,13 +117,15 @@ class SlotKey(NamedTuple):
 class ClaimSlots(Step):
     """Store: set the marker of each slot unless another node's is there → ``SlotClaims``; a part of them may fail.
 
-    The store judges by its own clock whether a slot has come, so that a node whose clock is ahead claims nothing early.
+    The store judges by its own clock whether a slot has come, or comes within ``ahead_s``, so that a node whose clock
+    is ahead claims nothing before that.
     """
 
     slots: tuple[SlotKey, ...]
     node: str
     #: How long others leave a slot to this node, in seconds.
     ttl_s: float
+    ahead_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,8 @@ class SlotStore:
 
 
 def _claim(step: ClaimSlots, slots: Sequence[SlotKey]) -> list[Arg]:
-    return [step.node, round(step.ttl_s * 1000), MARKER_MS, *(slot.at * 1000 for slot in slots)]
+    own: list[Arg] = [step.node, round(step.ttl_s * 1000), MARKER_MS, round(step.ahead_s * 1000)]
+    return [*own, *(slot.at * 1000 for slot in slots)]
 
 
 def _seen_marker(raw: bytes, left_ms: int) -> SeenMarker:

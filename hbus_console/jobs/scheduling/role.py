@@ -14,7 +14,7 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError
 
-from engine.cron.slots.node import CronNode
+from engine.cron.slots.node import AHEAD_S, CronNode
 from hbus_console.database import fresh_connections, keep_connections, put_off_write_back, write_back
 from hbus_console.jobs.known import KnownJobs
 from hbus_console.jobs.places import own_places
@@ -49,7 +49,8 @@ class HostedNode:
         name = store.node_name()
         act = telling(own_places(client), fact_log.emitter(), name)
         store_time = slot_store(client).time
-        self._node = CronNode(name, act, self._known.changes, store_time, most_off_s=settings.HBUS_CRON_CLOCK_S)
+        most_off_s = settings.HBUS_CRON_CLOCK_S
+        self._node = CronNode(name, act, self._known.changes, store_time, most_off_s=most_off_s, ahead_s=AHEAD_S)
         self._knows = False
         self._turned_ms = _now_ms()
         self._beat = NodeBeat(
@@ -68,6 +69,8 @@ class HostedNode:
         sweeper = threading.Thread(target=self._again, args=(self._sweep,), name="sweep", daemon=True)
         sweeper.start()
         self._again(self._tick)
+        while pause_s := self._node.finish():
+            time.sleep(pause_s)
         sweeper.join()
         self._beat.stop()
         store.close(1.0)

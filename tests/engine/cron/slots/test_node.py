@@ -11,7 +11,7 @@ import pytest
 from engine.core.errors import Unavailable
 from engine.cron.exclusions import compile_exclusions
 from engine.cron.slots.job import CatchUp, CronJob, JobPolicy, Overlap
-from engine.cron.slots.node import CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, SWEEP_S, Changed, CronNode
+from engine.cron.slots.node import BUSY_S, CHANGES_S, LONGEST_S, MOST_JOBS, SHORTEST_S, SWEEP_S, Changed, CronNode
 from engine.cron.slots.steps import Acquire, Offer, Opened, OpenRuns, RunState
 from tests.engine.cron.slots.places import Places, Seconds
 
@@ -35,7 +35,7 @@ class Jobs:
         self._places = places
         self.next = [Changed(job.name, job, places.begin) for job in jobs]
 
-    def node(self, name: str) -> CronNode:
+    def node(self, name: str, ahead_s: float = 0.0) -> CronNode:
         told = list(self.next)
 
         def changes() -> list[Changed]:
@@ -44,7 +44,8 @@ class Jobs:
             return found
 
         self.tell = told.append
-        return CronNode(name, self._places.act, changes, self._places.store_time, self._places.clock)
+        places = self._places
+        return CronNode(name, places.act, changes, places.store_time, places.clock, ahead_s=ahead_s)
 
 
 def turn(places: Places, *nodes: CronNode, seconds: float, step: float = 0.25) -> None:
@@ -399,13 +400,108 @@ def test_a_mistake_while_sweeping_is_told_and_the_next_look_is_whole(caplog: pyt
     assert run in places.queue.waiting
 
 
-def test_the_open_runs_are_looked_through_between_the_slots() -> None:
+@pytest.mark.parametrize(("ahead_s", "first", "last"), [(0.0, 0.6, 1.0), (0.5, 0.1, 0.5)], ids=["behind", "ahead"])
+def test_the_open_runs_are_looked_through_when_no_slots_are_decided(ahead_s: float, first: float, last: float) -> None:
     places = Places(CLOSE)
-    node = Jobs(places, CLOSE).node("n1")
+    node = Jobs(places, CLOSE).node("n1", ahead_s)
     node.tick()
     for _ in range(10):
         pause_s = node.sweep()
-        assert SWEEP_S <= pause_s <= SWEEP_S + 0.5
+        assert SWEEP_S <= pause_s <= SWEEP_S + BUSY_S
         # Thousands of slots may come with a whole second.
-        assert (places.now_s() + pause_s + 0.001) % 1 >= 0.5
+        assert first <= (places.now_s() + pause_s + 0.001) % 1 <= last + 0.002
         places.clock.advance(0.1)
+
+
+# ---- what is decided before it comes ----------------------------------------------------------------
+
+
+def decided(ahead_s: float = 0.4) -> tuple[Places, CronNode]:
+    """A node that has decided a slot which comes in 0.3 s."""
+    places = Places(RATES)
+    node = Jobs(places, RATES).node("n1", ahead_s)
+    node.tick()
+    places.clock.advance(2.7 - places.begin % 3)
+    node.tick()
+    return places, node
+
+
+def test_a_slot_is_decided_before_it_comes_and_offered_when_it_has() -> None:
+    places, node = decided()
+    (run,) = places.database.runs
+    assert places.queue.waiting == []
+    pause_s = node.tick()
+    assert pause_s == pytest.approx(0.3)
+    places.clock.advance(0.29)
+    node.tick()
+    assert places.queue.waiting == []
+    places.clock.advance(0.011)
+    node.tick()
+    assert places.queue.waiting == [run]
+
+
+def test_none_is_decided_sooner_than_that() -> None:
+    places, node = decided(ahead_s=0.2)
+    assert places.database.runs == {}
+    assert node.tick() == pytest.approx(0.1)
+
+
+def test_no_clock_of_a_node_has_what_was_decided_offered_before_it_comes() -> None:
+    """It waits as long as the store told that the slot was away, from when it was told."""
+    places = Places(RATES)
+    told = [0.25]
+    node = CronNode(
+        "n1",
+        places.act,
+        lambda: [Changed(RATES.name, RATES, places.begin)] if told else [],
+        lambda: places.now_s() + told.pop() if told else places.now_s() + 0.25,
+        places.clock,
+        ahead_s=0.4,
+    )
+    node.tick()
+    places.clock.advance(2.7 - places.begin % 3)
+    node.tick()
+    assert len(places.database.runs) == 1
+    places.clock.advance(0.29)
+    node.tick()
+    assert places.queue.waiting == []
+    places.clock.advance(0.011)
+    node.tick()
+    assert len(places.queue.waiting) == 1
+
+
+def test_who_stops_offers_what_it_decided_once_it_has_come() -> None:
+    places, node = decided()
+    assert node.finish() == pytest.approx(0.3)
+    assert places.queue.waiting == []
+    places.clock.advance(0.301)
+    assert node.finish() == 0.0
+    assert places.queue.waiting == list(places.database.runs)
+
+
+def test_who_stops_while_nobody_takes_its_offers_leaves_them_to_others() -> None:
+    places, node = decided()
+    places.away.add(places.queue)
+    places.clock.advance(0.301)
+    assert (node.finish(), node.trouble) == (0.0, "it does not answer")
+    assert node.finish() == 0.0
+
+
+def test_what_a_node_decided_and_did_not_live_to_offer_is_offered_by_another() -> None:
+    places, _ = decided()
+    other = Jobs(places, RATES).node("n2", 0.4)
+    turn(places, other, seconds=9)
+    first = min(places.database.runs)
+    assert first not in places.queue.waiting
+    turn(places, other, seconds=5)
+    assert first in places.queue.waiting
+
+
+def test_what_is_to_begin_later_than_its_slot_is_not_offered_with_it() -> None:
+    late = replace(RATES, policy=JobPolicy(jitter_s=30))
+    places = Places(late)
+    node = Jobs(places, late).node("n1", 0.4)
+    turn(places, node, seconds=3.5)
+    (row,) = places.database.runs.values()
+    assert row.not_before_s > row.slot
+    assert places.queue.waiting == []

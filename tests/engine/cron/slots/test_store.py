@@ -161,6 +161,16 @@ def test_a_slot_that_has_not_come_by_the_stores_clock_is_not_claimed(place: Plac
         assert claimed(place, ago=1)
 
 
+def test_a_slot_may_be_claimed_so_long_before_it_comes_and_no_sooner(place: Place) -> None:
+    slot = SlotKey("close", 1, int(place.now()) + 60)
+    assert not place.store.claim(ClaimSlots((slot,), "n1", 5.0, 30.0)).won
+    answer = place.store.claim(ClaimSlots((slot,), "n1", 5.0, 60.5))
+    assert answer.won == {slot}
+    # It says when it is, and not until when it may claim.
+    assert answer.now_s <= place.now()
+    assert not place.store.claim(ClaimSlots((slot,), "n2", 5.0, 60.5)).won
+
+
 def test_slots_versions_and_jobs_are_claimed_each_by_itself(place: Place) -> None:
     assert claimed(place, ago=10)
     assert claimed(place, ago=20)
