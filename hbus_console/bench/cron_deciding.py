@@ -28,8 +28,8 @@ from hbus_console.teams.models import Team
 
 #: Slots come so long after the jobs are there, and a second later for so many of them: until then the node knows them.
 AHEAD_S, READY_PER_S = 4, 4_000
-#: In each second, once what comes with it has been offered.
-WORK_AT_S = 0.6
+#: In each second, once what comes with it has been offered, and before the next is decided.
+WORK_AT_S = 0.15
 _CHUNK = 5_000
 
 
