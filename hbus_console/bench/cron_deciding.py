@@ -28,8 +28,8 @@ from hbus_console.teams.models import Team
 
 #: Slots come so long after the jobs are there, and a second later for so many of them: until then the node knows them.
 AHEAD_S, READY_PER_S = 4, 4_000
-#: In each second, once what comes with it has been offered, and before the next is decided.
-WORK_AT_S = 0.15
+#: In each second, once what comes with it has been offered: where it was decided before, and where it is then.
+WORK_AT_S, WORK_LATE_AT_S = 0.15, 0.6
 _CHUNK = 5_000
 
 
@@ -90,7 +90,8 @@ class MeasuredNode:
     def _work(self, stopped: threading.Event) -> None:
         ending = False
         while not ending:
-            ending = stopped.wait(WORK_AT_S + 1 - time.time() % 1)
+            at_s = WORK_AT_S if self._seconds else WORK_LATE_AT_S
+            ending = stopped.wait(at_s + 1 - time.time() % 1)
             while not self._offered.empty():
                 at, runs = self._offered.get()
                 rows = JobRun.objects.filter(pk__in=runs)
