@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
+import structlog
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
@@ -22,6 +23,8 @@ from hbus_console.access.acts import Act
 from hbus_console.access.error_answers import answer_to, not_kept
 from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
 from hbus_console.access.refusals import refused
+
+_log = structlog.get_logger(__name__)
 
 #: A view, sync or async; the decorated one has the same kind.
 V = TypeVar("V", bound=Callable[..., Any])
@@ -84,7 +87,7 @@ def console_view(
                 except HbusError as error:
                     return await sync_to_async(refuse)(request, error)
                 except DataError:
-                    return await sync_to_async(refuse)(request, not_kept())
+                    return await sync_to_async(_refuse_unkept)(request)
 
             return cast("V", async_page)
 
@@ -95,7 +98,7 @@ def console_view(
             except HbusError as error:
                 return refuse(request, error)
             except DataError:
-                return refuse(request, not_kept())
+                return _refuse_unkept(request)
 
         return cast("V", page)
 
@@ -122,6 +125,12 @@ def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
     if not answer.heading:
         raise error
     return _problem(request, error, answer.heading, answer.page_status or answer.status)
+
+
+def _refuse_unkept(request: HttpRequest) -> HttpResponse:
+    # With the statement that failed: it may be a mistake of ours as well.
+    _log.exception("database refused a value of a page's request")
+    return refuse(request, not_kept())
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
@@ -103,6 +104,13 @@ def unanswered(entry: AuditEntry | None, actor: Actor, action: str) -> AuditEntr
     the same again is no second decision."""
     ours = entry is not None and (entry.actor, entry.actor_kind) == (as_stored(actor.name), actor.kind)
     return entry if ours and entry is not None and entry.action == action + OUTCOME_UNKNOWN else None
+
+
+def decided_at(entry: AuditEntry) -> datetime:
+    """When the decision was made that ``entry`` tells of, or the outcome of."""
+    seq = (entry.after or {}).get("decision", entry.seq)
+    decision = AuditEntry.objects.filter(seq=seq).only("at").first()
+    return entry.at if decision is None else decision.at
 
 
 def outcome_unknown(actor: Actor, entry: AuditEntry, why: str) -> None:

@@ -10,15 +10,27 @@ from engine.bus.errors import PublishUnknown
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
+from engine.bus.receipts import ReceiptStatus
 from engine.bus.subjects import message_subject
 from engine.core.errors import HbusError
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
-from hbus_console.audit.decisions import StoreDecision, carry_out
+from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
 
 _PLAIN = PublishOptions()
+_BY_HAND = "message.publish"
+
+
+class _WasThere(HbusError):
+    """What a person published came to nothing: it is there by its idempotency key, as another message."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__(
+            f"Its idempotency key was used before, and this is the same: it is message {receipt.message_id}."
+        )
+        self.receipt = receipt
 
 
 def publish(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
@@ -45,7 +57,8 @@ def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOpti
     """Publish as a person does in the console: audited with id and topic, never with the payload.
 
     The audit entry is written first, so that nothing published by hand can lack it; should the store refuse, or its
-    answer be lost, a second entry says that nothing came of it, or that nobody knows.
+    answer be lost, a second entry says that nothing came of it, or that nobody knows. Nothing comes of it either where
+    its idempotency key has published it before; if nobody knew that until now, the log says so of the original.
     """
     message = check(actor, topic, payload, options)
     keys = [options.idempotency_key] if options.idempotency_key else None
@@ -58,10 +71,18 @@ def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOpti
             )
         if isinstance(answer, HbusError):
             raise answer
+        if answer.status is ReceiptStatus.DUPLICATE and answer.message_id != message.id:
+            raise _WasThere(answer)
         return answer
 
     after = {"topic": topic, "type": message.type, "key": message.partitionkey}
-    return carry_out(StoreDecision(actor, "message.publish", message_subject(topic, message.id), after=after), send)
+    try:
+        return carry_out(StoreDecision(actor, _BY_HAND, message_subject(topic, message.id), after=after), send)
+    except _WasThere as there:
+        original = message_subject(topic, there.receipt.message_id)
+        if lost := unanswered(last_decision(original, [_BY_HAND]), actor, _BY_HAND):
+            found_done(actor, lost, original)
+        return there.receipt
 
 
 def _followed(options: PublishOptions) -> PublishOptions:

@@ -14,7 +14,14 @@ from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
-from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
+from hbus_console.audit.decisions import (
+    StoreDecision,
+    carry_out,
+    decided_at,
+    found_done,
+    last_decision,
+    unanswered,
+)
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -92,7 +99,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     if _stands_so(before, act):
         last = last_decision(row.subject, [f"subscription.breaker_{each}" for each in ACTS])
         lost = unanswered(last, actor, action)
-        if lost and SystemClock().now_ms() - lost.at.timestamp() * 1000 < FOUND_OUT_MS:
+        if lost and SystemClock().now_ms() - decided_at(lost).timestamp() * 1000 < FOUND_OUT_MS:
             found_done(actor, lost, row.subject)
             _tell(actor, row, act, reason)
         else:

@@ -84,6 +84,40 @@ def test_of_what_nobody_knows_the_log_says_so_and_the_remedy_is_true(
     assert remedy in lost.value.remedy
 
 
+def test_what_was_published_before_under_its_key_is_no_second_message_in_the_log(
+    topic: Topic, told: Callable[[], list[str]]
+) -> None:
+    topics.change_topic(SYSTEM, topic.name, {"idempotency_window_s": 60})
+    options = PublishOptions(idempotency_key="k")
+    first = publishing.publish_by_hand(OPERATOR, topic.name, {}, options)
+    again = publishing.publish_by_hand(OPERATOR, topic.name, {}, options)
+    assert (again.message_id, again.status) == (first.message_id, ReceiptStatus.DUPLICATE)
+    assert told()[-3:] == ["message.publish", "message.publish", "message.publish.failed"]
+    failed = AuditEntry.objects.get(action="message.publish.failed")
+    assert failed.target != first.message_id
+    assert first.message_id in failed.after["why"]
+
+
+def test_what_nobody_knew_is_found_out_when_it_is_published_again_under_its_key(
+    topic: Topic, told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.change_topic(SYSTEM, topic.name, {"idempotency_window_s": 60})
+    options, transport = PublishOptions(idempotency_key="k"), bus.transport()
+    publish = transport.publish
+
+    def lost(name: str, batch: Any) -> list[Outcome]:
+        return [Outcome(Status.UNKNOWN, one.message_id, error="broke") for one in publish(name, batch)]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transport, "publish", lost)
+        with pytest.raises(PublishUnknown):
+            publishing.publish_by_hand(OPERATOR, topic.name, {}, options)
+    there = publishing.publish_by_hand(OPERATOR, topic.name, {}, options)
+    unknown, done = (AuditEntry.objects.get(action=f"message.publish.{each}") for each in ("unknown", "done"))
+    assert {unknown.target, done.target} == {there.message_id}
+    assert told()[-2:] == ["message.publish.failed", "message.publish.done"]
+
+
 def test_checking_publishes_nothing_and_leaves_no_trace(topic: Topic, told: Callable[[], list[str]]) -> None:
     assert publishing.check(OPERATOR, topic.name, {"a": 1}).type == topic.name
     assert stored(topic.name) == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -17,9 +20,11 @@ from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.core.errors import Conflict, OutcomeUnknown
 from hbus_console.access.acts import Role
 from hbus_console.audit import words
+from hbus_console.audit.decisions import decided_at
 from hbus_console.audit.models import AuditEntry
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import set_breaker
 from hbus_console.wiring import bus, store
 from tests.engine.bus.kit import until
 from tests.engine.bus.transports.proxy import Proxy
@@ -217,3 +222,23 @@ def test_a_breaker_that_could_not_be_read_was_certainly_not_set(
         services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for it")
     assert not isinstance(refused.value, OutcomeUnknown)
     assert told()[before:] == ["breaker_open", "breaker_open.failed"]
+
+
+def test_what_was_decided_long_ago_is_not_found_done_however_lately_nobody_knew_of_it(
+    billing: Subscription, way: Proxy, told: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then the breaker may have come to it by itself."""
+    services.set_breaker(EDITOR, *ONE, "open", "drill")
+    services.set_breaker(EDITOR, *ONE, "close", "drill")
+    before = len(told())
+    way.lose_in = 2
+    with pytest.raises(OutcomeUnknown):
+        services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for it")
+    unknown, decision = AuditEntry.objects.filter(action__startswith="subscription.breaker_open").order_by("-seq")[:2]
+    assert [decided_at(each) for each in (decision, unknown)] == [decision.at] * 2
+    # A function of it has its name in the package.
+    module = import_module(set_breaker.__module__)
+    monkeypatch.setattr(module, "decided_at", lambda entry: decided_at(entry) - timedelta(minutes=11))
+    with contextlib.suppress(Conflict):
+        services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for it")
+    assert told()[before:] == ["breaker_open", "breaker_open.unknown"]
