@@ -25,7 +25,7 @@ from engine.bus.publish_times import due_ms_of
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus, answer_to
 from engine.bus.replicas import confirming
 from engine.bus.schedule_once import Kept, ScheduleOnce, later_of
-from engine.bus.sizes import check_size, size_limit
+from engine.bus.sizes import check_size
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status, Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import HbusError
@@ -240,7 +240,8 @@ class _Call(Generic[Thing]):
     def _chunks(self, things: Sequence[Thing], most: int) -> Iterator[list[Outgoing]]:
         """The chunks, each noted as under way when the transport asks for it."""
         policy, now_ms = self._policy, self._clock.now_ms()
-        limit = size_limit(policy, self._transport)
+        # What check_size goes by, which is asked where it refuses alone.
+        limit = min(policy.max_bytes, self._transport.capabilities.max_bytes)
         chunk = _Chunk()
         for start in range(0, len(things), most):
             for index, prepared in enumerate(self._make(things[start : start + most]), start):

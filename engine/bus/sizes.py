@@ -7,14 +7,10 @@ from engine.bus.errors import PublishRefused
 from engine.bus.transport import Transport
 
 
-def size_limit(policy: TopicPolicy, transport: Transport) -> int:
-    """The largest envelope that topic and transport both take, in bytes."""
-    return min(policy.max_bytes, transport.capabilities.max_bytes)
-
-
 def check_size(policy: TopicPolicy, transport: Transport, body: bytes) -> None:
-    """Raise :class:`PublishRefused` for an envelope that is larger than that."""
-    if len(body) > (limit := size_limit(policy, transport)):
+    """Raise :class:`PublishRefused` for an envelope that is larger than topic and transport both take."""
+    limit = min(policy.max_bytes, transport.capabilities.max_bytes)
+    if len(body) > limit:
         what = f"The envelope has {len(body):,} bytes; topic {policy.name!r} takes {limit:,}."
         remedy = "Store large data elsewhere and send its address, or raise the topic's limit."
         raise PublishRefused(what, remedy=remedy, field="payload")

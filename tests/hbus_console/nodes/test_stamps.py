@@ -52,12 +52,12 @@ def test_a_node_whose_loop_hangs_is_silent_after_ten_seconds(store: redis.Redis,
     assert of_role(found, "consumer") == []
 
 
-def test_a_node_that_stands_still_is_silent_after_six_seconds_and_dropped_after_a_day(
+def test_a_node_that_stands_still_is_silent_after_five_seconds_and_dropped_after_a_day(
     store: redis.Redis, prefix: str
 ) -> None:
     clock = ManualClock()
     _beat(store, prefix, clock).beat()
-    clock.advance(6)
+    clock.advance(5)
     found = read_nodes(store, prefix, clock)
     assert not found[0].silent
     assert (of_role(found, "consumer"), of_role(found, "jobs")) == (found, [])
