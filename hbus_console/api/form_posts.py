@@ -74,8 +74,9 @@ def found(who: Actor, key: str) -> IdempotencyRecord | None:
 
 
 def place(who: Actor, record: IdempotencyRecord) -> str:
-    """Where it led; empty when nobody was led on, and for who may do less than when they posted it."""
-    return bytes(record.response).decode() if idempotency.is_for(record, who) else ""
+    """Where it led; empty when nobody was led on (yet), and for who may do less than when they posted it."""
+    led = idempotency.is_answered(record) and idempotency.is_for(record, who)
+    return bytes(record.response).decode() if led else ""
 
 
 def is_at_work(record: IdempotencyRecord) -> bool:

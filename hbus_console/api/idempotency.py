@@ -194,6 +194,11 @@ def is_open(record: IdempotencyRecord) -> bool:
     return record.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+def is_answered(record: IdempotencyRecord) -> bool:
+    """Whether its response is an answer. Until then, and while the key is open, it is the request's id."""
+    return bool(record.status) and not is_open(record)
+
+
 def is_for(record: IdempotencyRecord, actor: Actor) -> bool:
     """Whether ``actor`` may still do all that they could do when the request was made."""
     held = effective(actor)
