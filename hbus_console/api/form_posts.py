@@ -109,7 +109,7 @@ def _told(response: HttpResponse) -> HttpResponse:
 def _keep(record: IdempotencyRecord, response: HttpResponse) -> None:
     if HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         # Refused: nothing was done, and the same form may be sent again as it is.
-        record.delete()
+        idempotency.free(record)
         return
     # A page that answers may show a secret: of it is kept only that it was given.
     idempotency.answer(record, response.status_code, response.get(LOCATION, "").encode(), "text/plain")

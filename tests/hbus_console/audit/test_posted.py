@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
+from django.db.models import F
 from django.http import HttpResponse
 from django.test import Client
 
+from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
@@ -18,6 +20,7 @@ from hbus_console.accounts.models import User
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.audit.models import AuditEntry
+from hbus_console.teams import services as teams
 from hbus_console.teams.models import Team
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -109,6 +112,24 @@ def test_one_that_may_be_under_way_is_waited_for_and_given_up_in_time(signed_in:
     record = IdempotencyRecord.objects.get()
     IdempotencyRecord.objects.update(created_at=record.created_at - timedelta(minutes=2))
     assert became(client) == {"state": "nothing", "location": ""}
+
+
+def test_a_first_try_refused_late_leaves_the_answer_of_its_repeat(
+    signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = signed_in()
+
+    def be_slow(*_: object) -> None:
+        monkeypatch.undo()
+        IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.ABANDONED_AFTER * 2)
+        assert post(client, **TEAM).status_code == 204
+        raise BadInput("late")
+
+    monkeypatch.setattr(teams, "create_team", be_slow)
+    assert post(client, **TEAM).status_code >= 400
+    again = post(client, **TEAM)
+    assert (again.status_code, again["HBUS-Location"]) == (204, "/teams/")
+    assert Team.objects.count() == 1
 
 
 def test_nobody_is_told_of_what_another_posted(signed_in: SignIn) -> None:
