@@ -80,7 +80,7 @@
     }
   }
 
-  function show(text, hash) {
+  function show(text, hash, asked) {
     const there = new DOMParser().parseFromString(text, "text/html");
     const page = there.querySelector("#content");
     const here = document.querySelector("#content");
@@ -93,7 +93,7 @@
     here.replaceChildren(...[...page.childNodes].map((node) => document.importNode(node, true)));
     for (const wrong of wrongs(here)) if (!stood.has(wrong.textContent)) wrong.dataset.refusal = "";
     document.title = there.title;
-    body.dispatchEvent(new CustomEvent("hbus:answered", { bubbles: true }));
+    body.dispatchEvent(new CustomEvent("hbus:answered", { bubbles: true, detail: { asked } }));
     htmx.process(here);
     body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
     const place = here.querySelector("[aria-invalid=true], [autofocus]") ?? (hash && here.querySelector(hash));
@@ -159,6 +159,7 @@
     const key = keyFor(form, address.href, sent);
     if (button) hold(button, true);
     forget(form);
+    const asked = Date.now();
     let answer, text, file;
     try {
       answer = await fetch(address, {
@@ -195,7 +196,7 @@
     if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
-    if (answer.status < 500 && !plain && show(text, address.hash)) return;
+    if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;
     if (button) hold(button, false);
     const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
     say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);

@@ -154,7 +154,8 @@
 
   // ---- the page -------------------------------------------------------------------------------
   let shows = (page.dataset.shows ?? "").split(/\s+/).filter(Boolean);
-  const concerns = (name) => name === "*" || shows.some((shown) => name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
+  // Of a page that shows nothing live, not even everything ("*") is a change.
+  const concerns = (name) => shows.some((shown) => name === "*" || name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
   let due = false;
   let busy = false;
   let leaving = false;
@@ -233,8 +234,11 @@
   });
 
   // The answer to a form stands here now: no reload would show it.
-  body.addEventListener("hbus:answered", () => {
+  body.addEventListener("hbus:answered", ({ detail }) => {
     shows = [];
+    due = false;
+    unmet = later = 0;
+    from = detail.asked;
     standing.trouble = "";
     standing.gone = false;
     tell();
