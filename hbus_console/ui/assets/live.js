@@ -191,9 +191,12 @@
     later = 0;
     looked = performance.now();
     const asked = Date.now();
+    const wanted = shows;
+    // Meanwhile a form may have been answered: what it shows is newer, and stands nowhere else.
+    const past = () => leaving || shows !== wanted;
     try {
       const fresh = await read();
-      if (leaving) return;
+      if (past()) return;
       const tails = all("[data-tail]", page).filter(atEnd);
       morph(page, fresh.querySelector("#content"), { held: inHand(), kept, still });
       for (const tail of tails) toEnd(tail);
@@ -206,7 +209,7 @@
       htmx.process(page);
       body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
     } catch (error) {
-      if (leaving) return;
+      if (past()) return;
       due = true;
       standing.gone = error instanceof Gone;
       standing.trouble = error instanceof Trouble ? error.message : "This page could not be read again; it is tried further.";
