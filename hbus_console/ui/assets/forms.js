@@ -13,9 +13,25 @@
     if (!held && focused.delete(button) && document.activeElement === document.body) button.focus();
   }
 
+  // What was pressed is held until its answer is there, whatever is ticked or made anew meanwhile.
+  const underWay = new WeakSet();
+  function send(button) {
+    underWay.add(button);
+    hold(button, true);
+  }
+  function release(button) {
+    underWay.delete(button);
+    // On a page that is gone it waits with the others for the page to be read again.
+    if (button.closest("[data-mourned]")) button.dataset.mourned = "";
+    else hold(button, false);
+    refresh();
+  }
+
   // ---- a button that needs something ticked: data-needs names the boxes of its form -----------
   function refresh() {
     for (const button of document.querySelectorAll("button[data-needs]")) {
+      // When the page is read again, the line that mourns it goes, and that is heard of here.
+      if (underWay.has(button) || button.closest("[data-mourned]")) continue;
       const boxes = [...(button.form?.elements ?? [])].filter((box) => box.name === button.dataset.needs);
       hold(button, !boxes.some((box) => box.checked));
     }
@@ -144,11 +160,11 @@
       if (found.state === "done") return say(form, "ok", "It was done; only its answer was lost.", "Go on", on);
       if (found.state === "answered") return say(form, "info", "It was answered, and the answer was lost on its way.", "See how it stands", on);
       if (found.state === "unknown") {
-        if (button) hold(button, false);
+        if (button) release(button);
         return say(form, "warn", "It was begun, and nobody knows whether it was done: no answer came. Look at how it stands before you send it again; what you typed is kept here.", "See how it stands", on);
       }
       if (found.state === "nothing") {
-        if (button) hold(button, false);
+        if (button) release(button);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
       say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
@@ -157,7 +173,7 @@
 
   async function post(form, button, address, sent) {
     const key = keyFor(form, address.href, sent);
-    if (button) hold(button, true);
+    if (button) send(button);
     forget(form);
     const asked = Date.now();
     let answer, text, file;
@@ -190,14 +206,14 @@
       link.download = file;
       link.click();
       URL.revokeObjectURL(link.href);
-      if (button) hold(button, false);
+      if (button) release(button);
       return;
     }
     if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
     if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;
-    if (button) hold(button, false);
+    if (button) release(button);
     const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
     say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
   }
@@ -214,6 +230,6 @@
   });
   // Back from where an answer led, what was pressed can be pressed again.
   window.addEventListener("pageshow", ({ persisted }) => {
-    if (persisted) for (const button of document.querySelectorAll("form[method=post] button:not([data-needs])")) hold(button, false);
+    if (persisted) for (const button of document.querySelectorAll("button[data-held]")) release(button);
   });
 })();
