@@ -83,6 +83,19 @@
     }
     line.replaceChildren(text);
     line.scrollIntoView({ block: "nearest" });
+    return text;
+  }
+  // Under its key hbus refuses for good what it may have done before. Whoever has looked may want it all the same.
+  function offerAnew(form, button, text) {
+    const anew = document.createElement("button");
+    anew.type = "button";
+    anew.className = "button small";
+    anew.textContent = "Send it as a new act";
+    anew.addEventListener("click", () => {
+      posts.delete(form);
+      form.requestSubmit(button?.form === form ? button : null);
+    });
+    text.append(" ", anew);
   }
 
   // What an answer found wrong has nothing to do with what becomes of the next try.
@@ -149,8 +162,10 @@
     }
   }
 
-  async function lost(form, key, button) {
-    say(form, "warn", "The connection was lost. What you typed is kept here; whether it was done is said as soon as hbus answers.");
+  /** Says what became of `key` as soon as that is known. `refused`: why hbus does not do it under this key (again). */
+  async function lost(form, key, button, refused = "") {
+    say(form, "warn", refused ? `${refused} What you typed is kept here.` : "The connection was lost. What you typed is kept here; whether it was done is said as soon as hbus answers.");
+    let why = refused;
     for (;;) {
       await new Promise((then) => setTimeout(then, AGAIN_MS));
       if (!form.isConnected) return;
@@ -159,15 +174,18 @@
       const on = found.location || location.pathname + location.search;
       if (found.state === "done") return say(form, "ok", "It was done; only its answer was lost.", "Go on", on);
       if (found.state === "answered") return say(form, "info", "It was answered, and the answer was lost on its way.", "See how it stands", on);
-      if (found.state === "unknown") {
+      if (found.state === "unknown" || (found.state === "nothing" && why)) {
         if (button) release(button);
-        return say(form, "warn", "It was begun, and nobody knows whether it was done: no answer came. Look at how it stands before you send it again; what you typed is kept here.", "See how it stands", on);
+        why ||= "It was begun, and nobody knows whether it was done: no answer came.";
+        return offerAnew(form, button, say(form, "warn", `${why} Look at how it stands before you send it again; what you typed is kept here.`, "See how it stands", on));
       }
       if (found.state === "nothing") {
         if (button) release(button);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
-      say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
+      // Refused because it was under way: what comes of that is no refusal.
+      why = "";
+      if (!refused) say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
     }
   }
 
@@ -209,7 +227,7 @@
       if (button) release(button);
       return;
     }
-    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
+    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button, JSON.parse(text).detail);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
     if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;
