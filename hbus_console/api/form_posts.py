@@ -74,8 +74,9 @@ def found(who: Actor, key: str) -> IdempotencyRecord | None:
 
 
 def place(who: Actor, record: IdempotencyRecord) -> str:
-    """Where it led; empty when nobody was led on, and for who may do less than when they posted it."""
-    return bytes(record.response).decode() if idempotency.is_for(record, who) else ""
+    """Where it led; empty when nobody was led on (yet), and for who may do less than when they posted it."""
+    led = idempotency.is_answered(record) and idempotency.is_for(record, who)
+    return bytes(record.response).decode() if led else ""
 
 
 def is_at_work(record: IdempotencyRecord) -> bool:
@@ -108,7 +109,7 @@ def _told(response: HttpResponse) -> HttpResponse:
 def _keep(record: IdempotencyRecord, response: HttpResponse) -> None:
     if HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         # Refused: nothing was done, and the same form may be sent again as it is.
-        record.delete()
+        idempotency.free(record)
         return
     # A page that answers may show a secret: of it is kept only that it was given.
     idempotency.answer(record, response.status_code, response.get(LOCATION, "").encode(), "text/plain")

@@ -17,6 +17,7 @@ from enum import Enum
 from http import HTTPStatus
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from rest_framework.exceptions import UnsupportedMediaType
@@ -156,12 +157,15 @@ def _first_tried(found: IdempotencyRecord) -> datetime:
 def _taken_over(
     found: IdempotencyRecord, now: datetime, digest: str, rights: list[list[str]], tried: str
 ) -> IdempotencyRecord:
+    own = _request_id()
     # Conditional on what was read: of several repeats exactly one takes the key over.
     taken = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status).update(
-        created_at=now, request_digest=digest, rights=rights, status=0, response=_request_id(), content_type=tried
+        created_at=now, request_digest=digest, rights=rights, status=0, response=own, content_type=tried
     )
     if taken:
-        found.refresh_from_db()
+        # Not read again: the id is what the row is known by as this request's own, and another may have it by now.
+        found.created_at, found.request_digest, found.rights = now, digest, rights
+        found.status, found.response, found.content_type = 0, own, tried
         return found
     raise Conflict("Another request with this key is at work.", remedy="Repeat in a moment.", field=HEADER)
 
@@ -194,6 +198,11 @@ def is_open(record: IdempotencyRecord) -> bool:
     return record.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+def is_answered(record: IdempotencyRecord) -> bool:
+    """Whether its response is an answer. Until then, and while the key is open, it is the request's id."""
+    return bool(record.status) and not is_open(record)
+
+
 def is_for(record: IdempotencyRecord, actor: Actor) -> bool:
     """Whether ``actor`` may still do all that they could do when the request was made."""
     held = effective(actor)
@@ -211,19 +220,22 @@ def answer(record: IdempotencyRecord, status: int, content: bytes, content_type:
     if status in (401, 403, 429):
         free(record)
         return
-    record.status, record.response, record.content_type = status, content, content_type
-    record.save(update_fields=["status", "response", "content_type"])
+    _own(record).update(status=status, response=content, content_type=content_type)
 
 
 def free(record: IdempotencyRecord) -> None:
     """Forget the key: certainly nothing was done."""
-    record.delete()
+    _own(record).delete()
 
 
 def leave_open(record: IdempotencyRecord) -> None:
     """Note that its request has ended, and that nobody knows whether it was done."""
-    record.status = OPEN
-    record.save(update_fields=["status"])
+    _own(record).update(status=OPEN)
+
+
+def _own(record: IdempotencyRecord) -> QuerySet[IdempotencyRecord]:
+    """The row while it is this request's, as claimed; none once a repeat has it, who took this request for dead."""
+    return IdempotencyRecord.objects.filter(pk=record.pk, status=0, response=bytes(record.response))
 
 
 def expire() -> int:

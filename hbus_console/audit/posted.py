@@ -31,7 +31,7 @@ def posted(request: HttpRequest) -> HttpResponse:
     record = form_posts.found(who, key) if key else None
     entries = AuditEntry.objects.filter(correlation_id=f"{CORRELATION}{key}", actor=who.name)
     became = set(outcomes(entries).values()) if key else set()
-    answered = record is not None and bool(record.status) and not idempotency.is_open(record)
+    answered = record is not None and idempotency.is_answered(record)
     # Where entries precede their acts, one proves its act once the request was answered and told no other outcome.
     proves = record is None or answered or not form_posts.entries_precede_acts(record)
     if ActOutcome.DONE in became or (ActOutcome.WRITTEN in became and proves):

@@ -96,3 +96,48 @@ def test_an_act_whose_outcome_nobody_knows_is_not_said_to_be_done(page: Page) ->
     expect(page.locator("#new [name=name]")).to_have_value("Late desk")
     expect(said.get_by_role("link", name="See how it stands")).to_be_visible()
     expect(page.locator("#new form .form-acts button:not([type=button])")).to_be_enabled()
+
+
+def keys_sent(page: Page, answer: Callable[[Route, int], None]) -> list[str]:
+    """The keys under which the form is posted, as they come; ``answer(route, number)`` answers each."""
+    keys: list[str] = []
+
+    def take(route: Route) -> None:
+        if route.request.method != "POST":
+            return route.continue_()
+        keys.append(route.request.headers["idempotency-key"])
+        return answer(route, len(keys))
+
+    page.route("**/teams/", take)
+    return keys
+
+
+def test_an_act_whose_outcome_nobody_knows_can_be_sent_as_a_new_one(page: Page) -> None:
+    keys = keys_sent(page, lambda route, number: route.abort() if number == 1 else route.continue_())
+    page.route("**/audit/posted/**", lambda route: route.fulfill(json={"state": "unknown", "location": ""}))
+    fill(page, "New desk")
+    send(page)
+    page.get_by_role("button", name="Send it as a new act").click(timeout=BACK_MS)
+    expect(page.locator(".said")).to_contain_text("New desk can now own")
+    assert len(set(keys)) == len(keys) == 2
+
+
+@pytest.mark.parametrize("state", ["unknown", "nothing"])
+def test_what_hbus_refuses_under_the_same_key_is_said_in_its_words(page: Page, state: str) -> None:
+    why = "The first request with this key was not answered."
+    keys = keys_sent(
+        page,
+        lambda route, number: route.fulfill(status=409, json={"detail": why}) if number == 1 else route.continue_(),
+    )
+    page.route("**/audit/posted/**", lambda route: route.fulfill(json={"state": state, "location": ""}))
+    fill(page, f"Desk of {state}")
+    send(page)
+    said = page.locator("#new [data-said]")
+    expect(said).to_contain_text(why)
+    expect(said).not_to_contain_text("The connection was lost")
+    anew = said.get_by_role("button", name="Send it as a new act")
+    expect(anew).to_be_visible(timeout=BACK_MS)
+    expect(said).to_contain_text(why)
+    anew.click()
+    expect(page.locator(".said")).to_contain_text(f"Desk of {state} can now own")
+    assert len(set(keys)) == len(keys) == 2

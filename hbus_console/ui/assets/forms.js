@@ -13,9 +13,25 @@
     if (!held && focused.delete(button) && document.activeElement === document.body) button.focus();
   }
 
+  // What was pressed is held until its answer is there, whatever is ticked or made anew meanwhile.
+  const underWay = new WeakSet();
+  function send(button) {
+    underWay.add(button);
+    hold(button, true);
+  }
+  function release(button) {
+    underWay.delete(button);
+    // On a page that is gone it waits with the others for the page to be read again.
+    if (button.closest("[data-mourned]")) button.dataset.mourned = "";
+    else hold(button, false);
+    refresh();
+  }
+
   // ---- a button that needs something ticked: data-needs names the boxes of its form -----------
   function refresh() {
     for (const button of document.querySelectorAll("button[data-needs]")) {
+      // When the page is read again, the line that mourns it goes, and that is heard of here.
+      if (underWay.has(button) || button.closest("[data-mourned]")) continue;
       const boxes = [...(button.form?.elements ?? [])].filter((box) => box.name === button.dataset.needs);
       hold(button, !boxes.some((box) => box.checked));
     }
@@ -67,6 +83,19 @@
     }
     line.replaceChildren(text);
     line.scrollIntoView({ block: "nearest" });
+    return text;
+  }
+  // Under its key hbus refuses for good what it may have done before. Whoever has looked may want it all the same.
+  function offerAnew(form, button, text) {
+    const anew = document.createElement("button");
+    anew.type = "button";
+    anew.className = "button small";
+    anew.textContent = "Send it as a new act";
+    anew.addEventListener("click", () => {
+      posts.delete(form);
+      form.requestSubmit(button?.form === form ? button : null);
+    });
+    text.append(" ", anew);
   }
 
   // What an answer found wrong has nothing to do with what becomes of the next try.
@@ -80,7 +109,7 @@
     }
   }
 
-  function show(text, hash) {
+  function show(text, hash, asked) {
     const there = new DOMParser().parseFromString(text, "text/html");
     const page = there.querySelector("#content");
     const here = document.querySelector("#content");
@@ -93,7 +122,7 @@
     here.replaceChildren(...[...page.childNodes].map((node) => document.importNode(node, true)));
     for (const wrong of wrongs(here)) if (!stood.has(wrong.textContent)) wrong.dataset.refusal = "";
     document.title = there.title;
-    body.dispatchEvent(new CustomEvent("hbus:answered", { bubbles: true }));
+    body.dispatchEvent(new CustomEvent("hbus:answered", { bubbles: true, detail: { asked } }));
     htmx.process(here);
     body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
     const place = here.querySelector("[aria-invalid=true], [autofocus]") ?? (hash && here.querySelector(hash));
@@ -133,8 +162,10 @@
     }
   }
 
-  async function lost(form, key, button) {
-    say(form, "warn", "The connection was lost. What you typed is kept here; whether it was done is said as soon as hbus answers.");
+  /** Says what became of `key` as soon as that is known. `refused`: why hbus does not do it under this key (again). */
+  async function lost(form, key, button, refused = "") {
+    say(form, "warn", refused ? `${refused} What you typed is kept here.` : "The connection was lost. What you typed is kept here; whether it was done is said as soon as hbus answers.");
+    let why = refused;
     for (;;) {
       await new Promise((then) => setTimeout(then, AGAIN_MS));
       if (!form.isConnected) return;
@@ -143,22 +174,26 @@
       const on = found.location || location.pathname + location.search;
       if (found.state === "done") return say(form, "ok", "It was done; only its answer was lost.", "Go on", on);
       if (found.state === "answered") return say(form, "info", "It was answered, and the answer was lost on its way.", "See how it stands", on);
-      if (found.state === "unknown") {
-        if (button) hold(button, false);
-        return say(form, "warn", "It was begun, and nobody knows whether it was done: no answer came. Look at how it stands before you send it again; what you typed is kept here.", "See how it stands", on);
+      if (found.state === "unknown" || (found.state === "nothing" && why)) {
+        if (button) release(button);
+        why ||= "It was begun, and nobody knows whether it was done: no answer came.";
+        return offerAnew(form, button, say(form, "warn", `${why} Look at how it stands before you send it again; what you typed is kept here.`, "See how it stands", on));
       }
       if (found.state === "nothing") {
-        if (button) hold(button, false);
+        if (button) release(button);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
-      say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
+      // Refused because it was under way: what comes of that is no refusal.
+      why = "";
+      if (!refused) say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");
     }
   }
 
   async function post(form, button, address, sent) {
     const key = keyFor(form, address.href, sent);
-    if (button) hold(button, true);
+    if (button) send(button);
     forget(form);
+    const asked = Date.now();
     let answer, text, file;
     try {
       answer = await fetch(address, {
@@ -189,14 +224,14 @@
       link.download = file;
       link.click();
       URL.revokeObjectURL(link.href);
-      if (button) hold(button, false);
+      if (button) release(button);
       return;
     }
-    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button);
+    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button, JSON.parse(text).detail);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
-    if (answer.status < 500 && !plain && show(text, address.hash)) return;
-    if (button) hold(button, false);
+    if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;
+    if (button) release(button);
     const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
     say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
   }
@@ -213,6 +248,6 @@
   });
   // Back from where an answer led, what was pressed can be pressed again.
   window.addEventListener("pageshow", ({ persisted }) => {
-    if (persisted) for (const button of document.querySelectorAll("form[method=post] button:not([data-needs])")) hold(button, false);
+    if (persisted) for (const button of document.querySelectorAll("button[data-held]")) release(button);
   });
 })();

@@ -154,7 +154,8 @@
 
   // ---- the page -------------------------------------------------------------------------------
   let shows = (page.dataset.shows ?? "").split(/\s+/).filter(Boolean);
-  const concerns = (name) => name === "*" || shows.some((shown) => name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
+  // Of a page that shows nothing live, not even everything ("*") is a change.
+  const concerns = (name) => shows.some((shown) => name === "*" || name === shown || name.startsWith(`${shown}:`) || name.startsWith(`${shown}/`));
   let due = false;
   let busy = false;
   let leaving = false;
@@ -190,9 +191,12 @@
     later = 0;
     looked = performance.now();
     const asked = Date.now();
+    const wanted = shows;
+    // Meanwhile a form may have been answered: what it shows is newer, and stands nowhere else.
+    const past = () => leaving || shows !== wanted;
     try {
       const fresh = await read();
-      if (leaving) return;
+      if (past()) return;
       const tails = all("[data-tail]", page).filter(atEnd);
       morph(page, fresh.querySelector("#content"), { held: inHand(), kept, still });
       for (const tail of tails) toEnd(tail);
@@ -205,7 +209,7 @@
       htmx.process(page);
       body.dispatchEvent(new CustomEvent("hbus:refreshed", { bubbles: true }));
     } catch (error) {
-      if (leaving) return;
+      if (past()) return;
       due = true;
       standing.gone = error instanceof Gone;
       standing.trouble = error instanceof Trouble ? error.message : "This page could not be read again; it is tried further.";
@@ -233,8 +237,11 @@
   });
 
   // The answer to a form stands here now: no reload would show it.
-  body.addEventListener("hbus:answered", () => {
+  body.addEventListener("hbus:answered", ({ detail }) => {
     shows = [];
+    due = false;
+    unmet = later = 0;
+    from = detail.asked;
     standing.trouble = "";
     standing.gone = false;
     tell();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db.models import F
-from django.test import Client
+from django.test import Client, RequestFactory
 from drf_spectacular.generators import SchemaGenerator
 
+from engine.core.errors import Conflict
 from hbus_console.access.acts import Role
-from hbus_console.access.permissions import SYSTEM, ScopedRole
+from hbus_console.access.context import RequestContext, bound
+from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.accounts.models import User
 from hbus_console.accounts.services import create_user
 from hbus_console.api import idempotency
@@ -147,6 +150,48 @@ def test_an_unforeseen_error_leaves_the_key_open(
     monkeypatch.undo()
     assert call("post", "topics", NEW, **KEY).status_code == 409
     assert "audit log" in call("post", "topics", NEW, **KEY).json()["detail"]
+
+
+@pytest.mark.parametrize("late", [LookupError("late"), Conflict("late"), Forbidden("late")], ids=["5xx", "409", "403"])
+def test_a_first_try_that_ends_late_leaves_the_answer_of_its_repeat(
+    governor: tuple[Caller, User], monkeypatch: pytest.MonkeyPatch, late: Exception
+) -> None:
+    call, _ = governor
+    repeated: list[Any] = []
+
+    def be_slow(*_: Any, **__: Any) -> Any:
+        monkeypatch.undo()
+        IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.ABANDONED_AFTER * 2)
+        repeated.append(call("post", "topics", NEW, **KEY))
+        raise late
+
+    monkeypatch.setattr(topics, "create_topic", be_slow)
+    with contextlib.suppress(LookupError):
+        call("post", "topics", NEW, **KEY)
+    third = call("post", "topics", NEW, **KEY)
+    assert (third.status_code, third.content) == (201, repeated[0].content)
+    assert third.headers["Idempotent-Replayed"] == "true"
+
+
+def test_a_first_try_that_ends_late_leaves_the_key_to_a_repeat_at_work(rf: RequestFactory) -> None:
+    who = Actor("anna")
+    asked = rf.post("/api/v1/topics", b"{}", "application/json", headers=KEY)
+    tries: list[IdempotencyRecord] = []
+    for request_id in ("req-1", "req-2"):
+        IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.ABANDONED_AFTER * 2)
+        with bound(RequestContext(request_id)):
+            claimed = idempotency.claim(asked, who)
+        assert claimed
+        tries.append(claimed)
+    first, second = tries
+    idempotency.leave_open(first)
+    idempotency.free(first)
+    idempotency.answer(first, 201, b"first", "text/plain")
+    found = IdempotencyRecord.objects.get()
+    assert (found.status, bytes(found.response)) == (0, b"req-2")
+    idempotency.answer(second, 201, b"second", "text/plain")
+    found.refresh_from_db()
+    assert (found.status, bytes(found.response)) == (201, b"second")
 
 
 def test_a_key_that_the_caller_may_not_use_is_not_kept(program: Callable[..., Caller]) -> None:

@@ -8,20 +8,26 @@ from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
+from django.db.models import F
 from django.http import HttpResponse
 from django.test import Client
 
+from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
+from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.audit.models import AuditEntry
+from hbus_console.teams import services as teams
 from hbus_console.teams.models import Team
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 SignIn = Callable[..., Client]
 KEY = "0f3c1d"
+#: What the record of a form holds until it is answered.
+REQUEST = b"req-01M0000000000000000000000A"
 TEAM = {"act": "create", "name": "Reservations", "contact": "#reservations"}
 
 
@@ -89,22 +95,41 @@ def test_what_left_no_entry_was_answered_at_most(signed_in: SignIn) -> None:
     assert became(client)["state"] == "answered"
 
 
-def test_an_act_cut_off_by_a_death_is_known_by_its_audit_entry(signed_in: SignIn) -> None:
+@pytest.mark.parametrize("status", [0, idempotency.OPEN], ids=["died", "failed"])
+def test_an_act_cut_off_by_a_death_is_known_by_its_audit_entry(signed_in: SignIn, status: int) -> None:
     client = signed_in()
     post(client, **TEAM)
-    # Killed between the commit and the answer: the record says nothing.
-    IdempotencyRecord.objects.update(status=0, response=b"")
-    assert became(client)["state"] == "done"
+    # Killed between the commit and the answer: the record tells the request alone.
+    IdempotencyRecord.objects.update(status=status, response=AuditEntry.objects.latest("seq").request_id.encode())
+    assert became(client) == {"state": "done", "location": ""}
 
 
 def test_one_that_may_be_under_way_is_waited_for_and_given_up_in_time(signed_in: SignIn) -> None:
     client = signed_in()
     post(client, "/theme/", theme="dark", next="/")
-    IdempotencyRecord.objects.update(status=0, response=b"")
-    assert became(client)["state"] == "working"
+    IdempotencyRecord.objects.update(status=0, response=REQUEST)
+    assert became(client) == {"state": "working", "location": ""}
     record = IdempotencyRecord.objects.get()
     IdempotencyRecord.objects.update(created_at=record.created_at - timedelta(minutes=2))
-    assert became(client)["state"] == "nothing"
+    assert became(client) == {"state": "nothing", "location": ""}
+
+
+def test_a_first_try_refused_late_leaves_the_answer_of_its_repeat(
+    signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = signed_in()
+
+    def be_slow(*_: object) -> None:
+        monkeypatch.undo()
+        IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.ABANDONED_AFTER * 2)
+        assert post(client, **TEAM).status_code == 204
+        raise BadInput("late")
+
+    monkeypatch.setattr(teams, "create_team", be_slow)
+    assert post(client, **TEAM).status_code >= 400
+    again = post(client, **TEAM)
+    assert (again.status_code, again["HBUS-Location"]) == (204, "/teams/")
+    assert Team.objects.count() == 1
 
 
 def test_nobody_is_told_of_what_another_posted(signed_in: SignIn) -> None:
