@@ -19,8 +19,9 @@ from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import change_job, delete_job, restore_version
+from hbus_console.jobs.services.secrecy import secrecy_of
 from hbus_console.jobs.services.triggering import Trigger, trigger
-from hbus_console.jobs.showing import MASK, is_secret, masked
+from hbus_console.jobs.showing import MASK, is_secret, masked, restored
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.topics.conftest import Caller, actor
 
@@ -58,6 +59,25 @@ SAID: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("schema", SAID.values(), ids=SAID)
 def test_however_a_schema_says_it(schema: dict[str, Any]) -> None:
     assert masked(GIVEN, schema)["pin"] == MASK
+
+
+def test_a_secret_that_is_null_comes_back_as_null() -> None:
+    known = {"pin": None, "deep": {"pins": [None, "7"]}}
+    hidden = {"pin": MASK, "deep": {"pins": [MASK, MASK]}}
+    assert restored(hidden, known, hidden) == known
+    for typed in ({"other": MASK}, {"deep": {"other": MASK}}, {"deep": {"pins": [MASK]}}, {"pin": {"inner": MASK}}):
+        with pytest.raises(BadInput, match="not known here"):
+            restored(typed, known, hidden)
+
+
+def test_a_job_whose_secret_is_null_is_changed_and_run_as_it_is_shown(make_job: MakeJob) -> None:
+    either = {"type": ["string", "null"], "writeOnly": True}
+    make_job("http", "https://1.1.1.1/", parameters={"pin": None}, parameters_schema={"properties": {"pin": either}})
+    change_job(SYSTEM, NAME, {"parameters": {"pin": MASK, "hotel": "HB-2"}})
+    assert Job.objects.get(name=NAME).parameters == {"pin": None, "hotel": "HB-2"}
+    assert trigger(SYSTEM, NAME, Trigger({"pin": MASK}, "why")).run.parameters == {"pin": None}
+    known = Job.objects.get(name=NAME).parameters
+    assert secrecy_of(NAME).unmasked({"hotel": "HB-3"}, known) == {"pin": None, "hotel": "HB-3"}
 
 
 @pytest.mark.parametrize("schema", [{"prefixItems": [PIN]}, {"items": PIN}, {"items": [PIN]}, {"contains": PIN}])
