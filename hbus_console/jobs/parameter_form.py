@@ -42,7 +42,7 @@ def parameter_fields(schema: Mapping[str, Any] | None, values: Mapping[str, Any]
     if not isinstance(properties, Mapping) or not 0 < len(properties) <= MOST_FIELDS:
         return None
     needed = (schema or {}).get("required", ())
-    fields = [_field(name, each, values.get(name), name in needed) for name, each in properties.items()]
+    fields = [_field(name, each, values.get(name), name in needed, schema or {}) for name, each in properties.items()]
     known = [field for field in fields if field is not None and not _changes(field)]
     return known if len(known) == len(fields) and not set(values) - set(properties) else None
 
@@ -81,12 +81,12 @@ def read_json(text: str) -> dict[str, Any]:
     return found
 
 
-def _field(name: str, schema: Any, value: Any, required: bool) -> ParameterField | None:
+def _field(name: str, schema: Any, value: Any, required: bool, root: Mapping[str, Any]) -> ParameterField | None:
     kind = _kind(schema)
     if kind not in _KINDS or (value is not None and not isinstance(value, str | int | float | bool)):
         return None
     # Also what is called secret elsewhere alone, by another version.
-    secret = value == MASK or is_secret(name, schema)
+    secret = value == MASK or is_secret(name, schema, root)
     value = schema.get("default") if value is None else value
     options = tuple(str(each) for each in schema.get("enum", ()))
     shown = "" if value is None or secret else str(value)

@@ -60,7 +60,7 @@ def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = 
     steps = Steps(most)
     shown: Any = parameters
     for root in schemas or [{}]:
-        shown = _shown("", shown, Spoken([root], root, steps))
+        shown = _shown("", shown, Spoken.of(root, root, steps))
         if shown == MASK:
             return dict.fromkeys(parameters, MASK)
     return dict(_without_credentials(shown))
@@ -81,7 +81,7 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
     """Whether a parameter is given and never shown. ``root``: of which ``schema`` is a part."""
     try:
-        said = _says_so(name, Spoken([schema], root or {}, Steps(MOST_STEPS)))
+        said = _says_so(name, Spoken.of(schema, schema if root is None else root, Steps(MOST_STEPS)))
     except TooMuch:
         return True
     return said or (_hints(name) and schema.get("type") not in _COMPOUND)
