@@ -101,7 +101,7 @@ ONES = "a" * 64 * 1024
         "many huge ones that begin alike", "a huge one that is often begun",
     ],
 )  # fmt: skip
-def test_what_it_costs_the_text_alone_says(values: list[str], text: str) -> None:
+def test_many_and_huge_values_cost_little(values: list[str], text: str) -> None:
     secrets = SecretValues(values)
     began = time.process_time()
     secrets.out_of(text, cut=True)
